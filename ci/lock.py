@@ -25,7 +25,16 @@ from hilc.support.toml import tomllib
 #: templates/hil.yml install.
 LOCKS = {
     "development": ("build-system", "setup", "dependencies", "test", "dev", "docs"),
-    "action": ("build-system", "dependencies", "tflm", "onnx", "lab"),
+    "action": (
+        "build-system",
+        "dependencies",
+        "litert",
+        "onnx",
+        "lab",
+        "pyocd",
+        "pytest",
+        "report",
+    ),
     "torture": ("torture",),
     "audit": ("audit",),
     "pages": ("pages",),

@@ -7,27 +7,54 @@ counts what it costs, ``hil.evaluate`` takes its accuracy over a data set, and
 
 from __future__ import annotations
 
+import sys
 from importlib import import_module
+from types import ModuleType
 
 TYPE_CHECKING = False  # what `typing` has; without its import, which takes longer than all others
 if TYPE_CHECKING:
     from typing import Any
 
-    from hil.device.session import open
+    from hil.device import Device
+    from hil.device.session import open as open
     from hil.errors import HilError
-    from hil.export.job import export
-    from hil.firmware.models import compile
+    from hil.export.job import Exported, export
+    from hil.export.package import About
+    from hil.firmware.build import Firmware, Sizes, build, create_project
+    from hil.firmware.models import compile as compile
     from hil.page.report import report
+    from hil.results.evaluate import Mismatch
+    from hil.results.verify import Cost
+    from hil.verify.bench import BenchReport
+    from hil.verify.comparison import LayerReport, Oracle, Report, TensorReport
+    from hil.verify.evaluation import Evaluation, MetricReport
     from hil.verify.jobs import bench, evaluate, verify
+    from hil.verify.metrics import Score
     from hilc.quantization import quantize
 
+# `open` and `compile` are public too; `from hil import *` must not replace Python's own.
 __all__ = [
+    "About",
+    "BenchReport",
+    "Cost",
+    "Device",
+    "Evaluation",
+    "Exported",
+    "Firmware",
     "HilError",
+    "LayerReport",
+    "MetricReport",
+    "Mismatch",
+    "Oracle",
+    "Report",
+    "Score",
+    "Sizes",
+    "TensorReport",
     "bench",
-    "compile",
+    "build",
+    "create_project",
     "evaluate",
     "export",
-    "open",
     "quantize",
     "report",
     "verify",
@@ -35,16 +62,35 @@ __all__ = [
 
 # Loaded on first use: `hil --help` and pytest's collection need neither compiler nor link.
 _HOMES = {
+    "About": "hil.export.package",
+    "BenchReport": "hil.verify.bench",
+    "Cost": "hil.results.verify",
+    "Device": "hil.device",
+    "Evaluation": "hil.verify.evaluation",
+    "Exported": "hil.export.job",
+    "Firmware": "hil.firmware.build",
     "HilError": "hil.errors",
+    "LayerReport": "hil.verify.comparison",
+    "MetricReport": "hil.verify.evaluation",
+    "Mismatch": "hil.results.evaluate",
+    "Oracle": "hil.verify.comparison",
+    "Report": "hil.verify.comparison",
+    "Score": "hil.verify.metrics",
+    "Sizes": "hil.firmware.build",
+    "TensorReport": "hil.verify.comparison",
+    "bench": "hil.verify.jobs",
+    "build": "hil.firmware.build",
     "compile": "hil.firmware.models",
+    "create_project": "hil.firmware.build",
     "evaluate": "hil.verify.jobs",
+    "export": "hil.export.job",
     "open": "hil.device.session",
     "quantize": "hilc.quantization",
     "report": "hil.page.report",
+    "verify": "hil.verify.jobs",
 }
-# `verify`, `bench` and `export` are modules that can be called
-# (:mod:`hil.support.callable_module`).
-_MODULES = ("bench", "board", "build", "device", "errors", "export", "oracle", "samples", "verify")
+#: Modules for users.
+_MODULES = ("board", "device", "errors", "oracle", "samples")
 
 
 def __getattr__(name: str) -> Any:
@@ -59,3 +105,18 @@ def __getattr__(name: str) -> Any:
 
 def __dir__() -> list[str]:
     return sorted({*globals(), *_HOMES, *_MODULES})
+
+
+class _Package(ModuleType):
+    """The package, whose functions keep their names where modules have the same.
+
+    Importing ``hil.verify.samples`` makes Python set the package ``hil.verify`` as an attribute
+    here, in place of the function.
+    """
+
+    def __setattr__(self, name: str, value: object) -> None:
+        if name not in _HOMES or not isinstance(value, ModuleType):
+            super().__setattr__(name, value)
+
+
+sys.modules[__name__].__class__ = _Package

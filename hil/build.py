@@ -1,7 +1,4 @@
-"""Firmware from models and a board.
-
-What of :mod:`hil.firmware` is for users; the rooms use that.
-"""
+"""Names of release 0.1 for what :mod:`hil` has: ``hil.build`` is the function."""
 
 from __future__ import annotations
 

@@ -58,8 +58,11 @@ sys.addaudithook(_require_folder)
 
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line(
-        "markers", "full: a campaign, or long and rarely changed; left to 'make test-full'"
+        "markers",
+        "full: a campaign, or long and rarely changed; make test-full, -m or its name runs it",
     )
+    if not config.option.markexpr and not any("::" in str(word) for word in config.args):
+        config.option.markexpr = "not full"
     # Some machines set it: each of a thousand commands would compile all modules again.
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
     for name, value in ENVIRONMENT.items():

@@ -36,7 +36,7 @@ from hil.oracle import reference_of
 from hil.support.cache import cache_folder
 from hil.verify import Report, verify
 from hilc.artifact.library import ModelLibrary
-from hilc.frontends import load_model
+from hilc.frontends import load_model, read_model
 from hilc.interpreter import run_node
 from hilc.ir import Array
 from hilc.transforms.fuse_quantized import fuse_quantized
@@ -156,7 +156,8 @@ def layer_steps(path: Path, inputs: Array, eager: Mapping[str, Array]) -> Steps:
     """Compare the integers of each layer of the reference, computed from PyTorch's integers in
     front of it, with PyTorch's; ``eager`` has them by ``layer:`` and name, ``[samples, ...]``.
     """
-    graph = fuse_quantized(load_model(path))
+    read = read_model(path)
+    graph = fuse_quantized(read.graph, read.dequantized).graph
     # Some are constants, or inside of what is one layer here.
     wanted = {key.removeprefix("layer:"): values for key, values in eager.items()}
     constants = {name: t.data for name, t in graph.tensors.items() if t.data is not None}

@@ -25,7 +25,6 @@ from hilc.ir import Graph
 from hilc.memory.plan import Planner
 from hilc.schedule.bound import least_workspace
 from hilc.schedule.goals import Goals
-from hilc.schedule.groups import Objective
 from hilc.schedule.pareto import ParetoFrontier, PlannedProgram
 from hilc.source import prepare
 from hilc.target import get_cpu
@@ -63,10 +62,12 @@ def smallest(planner: Planner) -> tuple[PlannedProgram, PlannedProgram, PlannedP
     """Return the fastest program, that of the goal ``ram``, and the smallest of all."""
     frontier = ParetoFrontier(planner)
     goals = Goals(frontier)
-    every = [frontier.planned(p) for p in frontier.partitions(Objective())]
-    programs = [p for p in (*every, goals.least_memory) if isinstance(p, PlannedProgram)]
+    every = [frontier.planned(p) for p in frontier.partitions()]
+    ram = goals.program("ram")
+    assert ram is not None, "without a limit there is a program"
+    programs = [p for p in (*every, ram) if isinstance(p, PlannedProgram)]
     least = min(programs, key=lambda p: (p.workspace_bytes, p.instructions))
-    return goals.fastest, goals.least_memory, least
+    return goals.fastest, ram, least
 
 
 def bounds() -> str:

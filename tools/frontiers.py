@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Draws the Pareto frontiers of the models on each core, and what ``balanced`` takes of them.
+"""Draw the Pareto frontiers of the models on each core, and the programs of the goals.
 
 Writes the table and the picture of docs/explanation/memory.md. Instructions and flash are the
 estimates that the search decides by; nothing is built or run, so it takes a minute or two.
@@ -8,7 +8,7 @@ estimates that the search decides by; nothing is built or run, so it takes a min
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from figures import figures_table
@@ -21,8 +21,8 @@ from steps import ROOT, models
 from hil.page.plan_picture import STYLE, save
 from hilc.memory.plan import Planner
 from hilc.schedule.goals import Goals
-from hilc.schedule.groups import Objective
-from hilc.schedule.pareto import FASTEST, ParetoFrontier, PlannedProgram
+from hilc.schedule.pareto import ParetoFrontier, PlannedProgram
+from hilc.schedule.policy import GOALS
 from hilc.source import prepare
 from hilc.target import get_cpu
 
@@ -31,54 +31,39 @@ CORES = ("cortex-m0", "cortex-m3", "cortex-m4", "cortex-m55")
 PAGE = ROOT / "docs" / "explanation" / "memory.md"
 PICTURE = ROOT / "docs" / "images" / "frontiers.svg"
 #: Programs up to this many times the instructions of the fastest are drawn.
-MOST_DRAWN = 1.6
-#: The tighter promise that the table compares with.
-NEAR = 1.15
+MOST_DRAWN = 2.1
+#: Marker and colour of each goal's program.
+MARKS = {
+    "speed": ("^", "#c46d7c"),
+    "balanced": ("D", "#d98e4a"),
+    "ram": ("s", "#7fb069"),
+    "size": ("v", "#9d7fc1"),
+}
 
 
 @dataclass(frozen=True)
 class Found:
-    """Programs of a model on a core."""
+    """Programs of a model on a core: those of the goals, and the frontier from the fastest on."""
 
     model: str
     core: str
-    fastest: PlannedProgram
-    balanced: PlannedProgram
-    #: From the fastest on: with any kernel, and without those that unfold weights in flash.
-    every: Sequence[PlannedProgram]
-    lean: Sequence[PlannedProgram]
-
-    @property
-    def near(self) -> PlannedProgram:
-        """Smallest program with at most 15 % more instructions than the fastest."""
-        limit = NEAR * self.fastest.instructions
-        found = [p for p in (*self.lean, *self.every) if p.instructions <= limit]
-        return min(found, key=lambda p: (p.workspace_bytes, p.flash_bytes))
+    goals: Mapping[str, PlannedProgram]
+    frontier: Sequence[PlannedProgram]
 
 
 def found(model: str, core: str) -> Found:
+    """Return the programs of a model on a core."""
     cpu = get_cpu(core)
     graph = prepare(models.model_path(model), model, cpu).graph
     frontier = ParetoFrontier(Planner(graph, cpu, io_in_pool=True))
     goals = Goals(frontier)
-
-    def smaller(objective: Objective) -> Iterator[PlannedProgram]:
-        least: int | None = None
-        most = MOST_DRAWN * goals.fastest.instructions
-        for partition in frontier.affordable(objective, most):
-            program = frontier.planned(partition)
-            if isinstance(program, PlannedProgram) and (
-                least is None or program.workspace_bytes < least
-            ):
-                least = program.workspace_bytes
-                yield program
-
-    every, lean = list(smaller(FASTEST)), list(smaller(Objective()))
-    return Found(model, core, goals.fastest, goals.balanced, every, lean)
+    programs = {name: goals.program(name) for name in GOALS}
+    known = {name: program for name, program in programs.items() if program is not None}
+    return Found(model, core, known, list(frontier.programs()))
 
 
 def _draw(axes: Axes, shown: Found) -> None:
-    fastest = shown.fastest
+    fastest = shown.goals["speed"]
 
     def points(programs: Sequence[PlannedProgram]) -> tuple[list[float], list[float]]:
         return (
@@ -86,17 +71,16 @@ def _draw(axes: Axes, shown: Found) -> None:
             [p.instructions / fastest.instructions for p in programs],
         )
 
-    for programs, color, label in (
-        (shown.every, "#5b8db8", "any kernel"),
-        (shown.lean, "#7fb069", "no kernel that unfolds weights"),
-    ):
-        axes.step(*points(programs), where="post", color=color, linewidth=1, label=label)
-        axes.plot(*points(programs), "o", color=color, markersize=2.5)
-    axes.plot(*points([shown.balanced]), "D", color="#d98e4a", markersize=6, label="balanced")
-    for ratio in (NEAR, 1.3):
-        axes.axhline(ratio, color="#c4c4c4", linewidth=0.8, linestyle=(0, (3, 2)))
+    axes.step(*points(shown.frontier), where="post", color="#5b8db8", linewidth=1)
+    axes.plot(*points(shown.frontier), "o", color="#5b8db8", markersize=2.5, label="--ram LIMIT")
+    for name, program in shown.goals.items():
+        axes.plot(
+            *points([program]), MARKS[name][0], color=MARKS[name][1], markersize=6, label=name
+        )
+        if (most := GOALS[name].most) > 1:
+            axes.axhline(most, color="#c4c4c4", linewidth=0.8, linestyle=(0, (3, 2)))
     axes.set_xlim(left=0)
-    axes.set_ylim(0.97, MOST_DRAWN)
+    axes.set_ylim(0.95, MOST_DRAWN)
     axes.set_title(f"{shown.model} on {shown.core}", loc="left", fontsize=9)
     axes.tick_params(labelsize=7)
     axes.spines[["top", "right"]].set_visible(False)
@@ -112,31 +96,29 @@ def frontiers_figure(rows: Sequence[Found]) -> Figure:
         figure.supxlabel("workspace, kB", fontsize=9)
         figure.supylabel("instructions relative to the fastest program", fontsize=9)
         handles, labels = grid[0][0].get_legend_handles_labels()
-        figure.legend(handles, labels, loc="upper center", ncols=3, fontsize=8, frameon=False)
+        figure.legend(handles, labels, loc="upper center", ncols=5, fontsize=8, frameon=False)
         figure.tight_layout(rect=(0, 0, 1, 0.97))
     return figure
 
 
 def section(rows: Sequence[Found]) -> str:
-    def cells(program: PlannedProgram, fastest: PlannedProgram) -> list[str]:
-        ratio = program.instructions / fastest.instructions
-        return [f"{ratio:.3f}", f"{program.workspace_bytes:,}", f"{program.flash_bytes:,}"]
-
-    header = ["model", "core", "fastest: instructions", "workspace", "flash"]
-    for name in ("balanced", "within 15 %"):
-        header += [f"{name}: ratio", "workspace", "flash"]
-    table = figures_table(
-        header,
+    """Return the table of the goals' programs, and the picture."""
+    header = ["model", "core", "goal", "instructions", "ratio", "workspace", "flash"]
+    cells = [
         [
-            [f.model, f.core, f"{f.fastest.instructions:,}", *cells(f.fastest, f.fastest)[1:]]
-            + cells(f.balanced, f.fastest)
-            + cells(f.near, f.fastest)
-            for f in rows
-        ],
-    )
-    return "\n\n".join(
-        (table, f"![frontiers of four models on four cores](../images/{PICTURE.name})")
-    )
+            found.model,
+            found.core,
+            name,
+            f"{program.instructions:,}",
+            f"{program.instructions / found.goals['speed'].instructions:.2f}",
+            f"{program.workspace_bytes:,}",
+            f"{program.flash_bytes:,}",
+        ]
+        for found in rows
+        for name, program in found.goals.items()
+    ]
+    picture = f"![frontiers of four models on four cores](../images/{PICTURE.name})"
+    return f"{figures_table(header, cells)}\n\n{picture}"
 
 
 def main() -> int:

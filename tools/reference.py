@@ -15,6 +15,7 @@ import ast
 import functools
 import importlib
 import inspect
+import json
 import re
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -26,6 +27,7 @@ import numpy as np
 import single_op
 from marked import replaced, table
 
+import hil
 from hil.board import board_names, load_board
 from hil.board.ports import (
     board_settings,
@@ -38,12 +40,14 @@ from hil.cli.command_line import build_parser
 from hil.cli.parser import Parser
 from hil.cli.render import memory_bytes, ran_on, size_text
 from hil.link import protocol
+from hil.results.schema import answer_schema, reference_page
 from hilc.errors import ModelError
 from hilc.external import EXTERNAL
 from hilc.ir import DTYPES
 from hilc.ops import OPS
 from hilc.ops.attributes import describe_type
 from hilc.ops.operands import ARITHMETIC
+from hilc.support.option import options_of
 from hilc.target import FEATURES, cpu_names, get_cpu
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -195,18 +199,15 @@ def _escaped(text: str) -> str:
 
 #: What users import, by module. Other names may change without notice.
 PYTHON: Mapping[str, Sequence[str]] = {
-    "hil": ("verify", "evaluate", "bench", "open", "compile", "export"),
-    "hil.device": ("Device", "Model", "RunResult", "Outputs"),
-    "hil.export": ("About", "Exported", "register_export", "ExportFormat", "Package"),
-    "hil.verify": ("Report", "LayerReport", "TensorReport", "Cost", "Oracle")
-    + ("Evaluation", "MetricReport", "Score", "Mismatch"),
+    # `from hil import *` leaves Python's own `open` and `compile` alone.
+    "hil": (*hil.__all__, "compile", "open"),
+    "hil.device": ("Model", "RunResult", "Outputs"),
+    "hil.export": ("register_export", "ExportFormat", "Package"),
     "hil.oracle": ("reference_of", "expected_outputs"),
     "hil.samples": ("RandomSamples", "ArraySamples", "load_samples", "load_data", "DataSet")
     + ("Scaling",),
-    "hil.bench": ("BenchReport",),
     "hil.history": ("History", "Entry", "history_path"),
     "hil.board": ("load_board", "board_names", "default_board", "Board", "MemoryRegion"),
-    "hil.build": ("build", "create_project", "Firmware", "Sizes"),
     "hil.access": (
         *("register_runner", "Runner", "Running", "Resettable", "Need", "Connection"),
         *("register_flasher", "Flasher", "FlasherSession", "Flashed", "Core", "Setting"),
@@ -221,7 +222,8 @@ PYTHON: Mapping[str, Sequence[str]] = {
     "hilc.memory.program": ("PoolSpec",),
     "hilc.target": ("add_cores", "cpu_names", "get_cpu", "Cpu"),
     "hilc.host": ("load", "build", "export_library", "load_module", "AotExecutorFactory"),
-    "hilc.executor": ("AotModule",),
+    "hilc.executor": ("Executor",),
+    "hilc.compat.tvm.executor": ("AotModule",),
     "hilc.quantization": ("quantize", "QuantizedModel", "Report", "TensorNoise", "Accuracy"),
     "hilc.interpreter": ("run", "run_all"),
     "hilc.references": ("reference_names", "get_reference", "Reference"),
@@ -237,10 +239,10 @@ def python() -> str:
     for module_name, names in PYTHON.items():
         module = importlib.import_module(module_name)
         parts += [f"## {module_name}", _docstring(module, only_first=True)]
-        for name in names:
+        # Functions first: what a reader looks for.
+        classes = {name for name in names if inspect.isclass(getattr(module, name))}
+        for name in sorted(names, key=classes.__contains__):
             value = getattr(module, name)
-            if inspect.ismodule(value):  # one that can be called
-                value = getattr(value, name)
             where = f"{module_name}.{name}"
             parts += _class(where, value) if inspect.isclass(value) else _function(where, value)
     return "\n\n".join(parts)
@@ -331,8 +333,9 @@ def _annotation(annotation: Any) -> str:
 
 def _fields(cls: type) -> dict[str, tuple[str, str]]:
     """Return the annotated attributes of a class's own body, with the ``#:`` comments before
-    them.
+    them, or the help that a field states.
     """
+    stated = options_of(cls) if is_dataclass(cls) else {}
     source = inspect.getsource(cls)
     indent = len(source) - len(source.lstrip())
     lines = [line[indent:] for line in source.splitlines()]
@@ -348,7 +351,9 @@ def _fields(cls: type) -> dict[str, tuple[str, str]]:
             while row >= 0 and lines[row].strip().startswith("#:"):
                 comment.insert(0, lines[row].strip()[2:].strip())
                 row -= 1
-            fields[node.target.id] = (ast.unparse(node.annotation), _markdown(" ".join(comment)))
+            name = node.target.id
+            text = stated[name].help if name in stated else _markdown(" ".join(comment))
+            fields[name] = (ast.unparse(node.annotation), text.replace("|", "\\|"))
     return fields
 
 
@@ -637,6 +642,8 @@ PARTS: Mapping[tuple[str, str], Callable[[], str]] = {
     ("protocol.md", "statuses"): statuses,
     ("pytest.md", "options"): pytest_options,
     ("pytest.md", "fixtures"): pytest_fixtures,
+    ("json.md", "answers"): lambda: reference_page().rstrip(),
+    ("hil.schema.json", ""): lambda: json.dumps(answer_schema(), indent=1) + "\n",
 }
 
 
@@ -645,7 +652,8 @@ def written(page: str) -> str:
     text = (PAGES / page).read_text(encoding="utf-8")
     for (name, mark), make in PARTS.items():
         if name == page:
-            text = replaced(text, mark, make())
+            # A file without marks is written whole.
+            text = replaced(text, mark, make()) if mark else make()
     return text
 
 

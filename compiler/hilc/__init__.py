@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from hilc.artifact.library import ModelLibrary, merge
-    from hilc.compiler import compile, explain
+    from hilc.compiler import compile, explain, frontier
     from hilc.ir import Graph
     from hilc.memory.program import Pin
     from hilc.options import CompileOptions
@@ -29,6 +29,7 @@ __all__ = [
     "__version__",
     "compile",
     "explain",
+    "frontier",
     "merge",
 ]
 
@@ -40,6 +41,7 @@ _HOMES = {
     "Pin": "hilc.memory.program",
     "compile": "hilc.compiler",
     "explain": "hilc.compiler",
+    "frontier": "hilc.compiler",
     "merge": "hilc.artifact.library",
 }
 #: Modules for users that compiling does not need, such as `hilc.host`.

@@ -21,6 +21,8 @@ from hilc.memory.plan import Planner
 from hilc.memory.program import PoolSpec, Program
 from hilc.ops import OPS
 from hilc.options import CompileOptions, Model, takes_options
+from hilc.schedule.frontier import Frontier, find_frontier
+from hilc.schedule.goals import Goals
 from hilc.schedule.groups import require_fed_group
 from hilc.schedule.pareto import ParetoFrontier
 from hilc.schedule.search import Found, LimitError, search
@@ -49,7 +51,7 @@ def compile(model: Model, options: CompileOptions) -> ModelLibrary:
         saved = _whole_saves_bytes(model, planned, options)
         found = replace(found, report=replace(found.report, whole_saves_bytes=saved))
         options = replace(options, optimize=found.sharing)
-    library = generate(planned.program, options, source.file, source.original, source.folded)
+    library = generate(planned.program, options, source)
     name = library.modules[0].name
     return replace(
         library,
@@ -92,6 +94,29 @@ def explain(model: Model, options: CompileOptions) -> Explanation:
     return explain_program(planned.program, None if found is None else found.next_saving())
 
 
+@takes_options(CompileOptions)
+def frontier(model: Model, options: CompileOptions) -> Frontier:
+    """Return the programs of a model that its user may choose from, the fastest first, each with
+    the options `optimize`, `ram` or `flash` with which :func:`compile` creates it.
+
+    `optimize`, `ram` and `flash` of the options themselves are not used. Raises
+    :class:`InputError` if `choice` leaves nothing to choose from, else like :func:`compile`.
+    """
+    if options.choice is not None:
+        raise InputError(
+            "a choice of kernels leaves no programs to choose from", "leave out `choice`"
+        )
+    search = _Search(model, options)
+
+    def found_for(optimize: str, ram: int | None, flash: int | None) -> Found:
+        planned = search.planned(optimize, ram, flash)
+        assert planned.found is not None, "there is no choice of kernels"
+        return planned.found
+
+    name = search.planned("speed").program.graph.name
+    return find_frontier(name, load_cpu(options.cpu).name, found_for)
+
+
 @dataclass(frozen=True)
 class _Planned:
     """Program of a model; ``found`` is None if the caller gave the choice."""
@@ -101,13 +126,13 @@ class _Planned:
     found: Found | None
 
 
-def _planned(model: Model, options: CompileOptions) -> _Planned:
-    cpu = load_cpu(options.cpu)
-    source = prepare(
+def prepared(model: Model, options: CompileOptions) -> Source:
+    """Return ``model`` read and simplified as the options say, before it is planned."""
+    return prepare(
         model,
         options.name,
-        cpu,
-        externals=options.externals,
+        load_cpu(options.cpu),
+        externals=options.generators,
         api=options.api,
         fold_constant_channels=options.fold_constant_channels,
         allow_float=options.allow_float,
@@ -116,36 +141,66 @@ def _planned(model: Model, options: CompileOptions) -> _Planned:
         inputs=options.inputs,
         samples=options.samples,
     )
-    goals = [options.optimize]
-    if any(OPS[node.op].control for node in source.graph.nodes):
-        # The graphs that it calls are planned before the limits of the whole are known to hold.
-        limits = {"ram": options.ram, "size": options.flash}
-        goals += [goal for goal, limit in limits.items() if limit is not None]
-    for goal in goals[:-1]:
-        with suppress(LimitError):
-            return _within(source, cpu, options, goal)
-    return _within(source, cpu, options, goals[-1])
 
 
-def _within(source: Source, cpu: Cpu, options: CompileOptions, goal: str) -> _Planned:
-    """Return the program of a source; the graphs that it calls are planned for ``goal``."""
-    source, planner = _planner(source, cpu, options, goal)
-    if options.choice is not None:
-        return _Planned(source, planner.plan(options.choice), None)
-    tuning = options.tuning
-    if isinstance(tuning, str | Path):
-        tuning = load_tuning(tuning)
-    if tuning is not None:
-        tuning.check(source, cpu, __version__)
-    found = search(
-        planner,
-        optimize=options.optimize,
-        ram=options.ram,
-        flash=options.flash,
-        tuning=tuning,
-        progress=options.progress,
-    )
-    return _Planned(source, found.program, found)
+def _planned(model: Model, options: CompileOptions) -> _Planned:
+    return _Search(model, options).planned(options.optimize, options.ram, options.flash)
+
+
+class _Search:
+    """Searches for programs of one model, which share what they find.
+
+    Raises :class:`InputError` for a tuning log of another model, core or compiler version, and what
+    reading the model raises.
+    """
+
+    def __init__(self, model: Model, options: CompileOptions) -> None:
+        self._options = options
+        self._cpu = load_cpu(options.cpu)
+        self._source = prepared(model, options)
+        tuning = options.tuning
+        if isinstance(tuning, str | Path):
+            tuning = load_tuning(tuning)
+        if tuning is not None and options.choice is None:
+            tuning.check(self._source, self._cpu, __version__)
+        self._tuning = tuning
+        #: By the goal of the graphs that the model calls; programs also by the sharing of code.
+        self._planners: dict[str, tuple[Source, Planner]] = {}
+        self._known: dict[str, dict[str, Goals]] = {}
+
+    def planned(self, optimize: str, ram: int | None = None, flash: int | None = None) -> _Planned:
+        """Return the program of the model for a goal and limits; raise :class:`LimitError` where
+        none keeps them.
+        """
+        goals = [optimize]
+        if any(OPS[node.op].control for node in self._source.graph.nodes):
+            # The graphs that it calls are planned before the limits of the whole are known to hold.
+            limits = {"ram": ram, "size": flash}
+            goals += [goal for goal, limit in limits.items() if limit is not None]
+        for called in goals[:-1]:
+            with suppress(LimitError):
+                return self._with_called(called, optimize, ram, flash)
+        return self._with_called(goals[-1], optimize, ram, flash)
+
+    def _with_called(
+        self, called: str, optimize: str, ram: int | None, flash: int | None
+    ) -> _Planned:
+        """Return the program; the graphs that it calls are planned for the goal ``called``."""
+        if called not in self._planners:
+            self._planners[called] = _planner(self._source, self._cpu, self._options, called)
+        source, planner = self._planners[called]
+        if self._options.choice is not None:
+            return _Planned(source, planner.plan(self._options.choice), None)
+        found = search(
+            planner,
+            optimize=optimize,
+            ram=ram,
+            flash=flash,
+            tuning=self._tuning,
+            progress=self._options.progress,
+            known=self._known.setdefault(called, {}),
+        )
+        return _Planned(source, found.program, found)
 
 
 def _planner(

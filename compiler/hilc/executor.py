@@ -1,13 +1,13 @@
-"""The executor of a compiled model, with the methods that TVM's ahead-of-time executor had.
+"""The executor of a compiled model: one class for a model in this process (:mod:`hilc.host`) and
+for one on a board (``hil.open``)::
 
-One class for a model in this process (:mod:`hilc.host`) and for one on a board (``hil.open``)::
-
-    executor = AotModule(device["kws"])
+    executor = Executor(device["kws"])
     executor.set_input("input_1", x)
     executor.run()
     y = executor.get_output(0)
 
-The functions at the end are what both kinds of model check arrays with.
+The functions at the end check arrays for both kinds of model. The methods that only TVM's
+ahead-of-time executor had are in :mod:`hilc.compat.tvm.executor`.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import operator
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import TracebackType
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, Protocol, TypeVar, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
@@ -24,10 +24,13 @@ import numpy.typing as npt
 from hilc.artifact.library import Module, TensorInfo
 from hilc.errors import InputError
 from hilc.ir import Array
+from hilc.plugins import Slot
 from hilc.support.counters import Counter
 from hilc.support.numbers import numbers
 
 Which = str | int
+
+_ExecutorT = TypeVar("_ExecutorT", bound="Executor")
 
 
 class Outputs(Mapping[Which, Array]):
@@ -141,7 +144,7 @@ class BindableModel(Model, Protocol):
     def set_output_zero_copy(self, name: Which, array: Array | None, /) -> None: ...
 
 
-class AotModule:
+class Executor:
     """Executor of ``model``; a context manager that closes the model if it can be closed.
 
     Tensors are given by name or index. Inputs keep their values from one run to the next, also on a
@@ -151,12 +154,7 @@ class AotModule:
     def __init__(self, model: Model) -> None:
         #: The model, for methods that only it has.
         self.model: Model = model
-        self._model: BindableModel
-        if isinstance(model, AotModule):
-            # TVM's scripts wrap the result of a factory again: copy the executor.
-            self.model, self._model = model.model, model._model
-        else:
-            self._model = model if isinstance(model, BindableModel) else _Copies(model)
+        self._model: BindableModel = model if isinstance(model, BindableModel) else _Copies(model)
 
     @property
     def name(self) -> str:
@@ -174,7 +172,7 @@ class AotModule:
     def states(self) -> tuple[TensorInfo, ...]:
         return self._model.states
 
-    def __enter__(self) -> AotModule:
+    def __enter__(self: _ExecutorT) -> _ExecutorT:
         return self
 
     def __exit__(
@@ -190,15 +188,6 @@ class AotModule:
         close = getattr(self.model, "close", None)
         if close is not None:
             close()
-
-    def __getitem__(self, key: str) -> Callable[..., Any]:
-        """Return the method called ``key``: TVM's way to access an executor's functions."""
-        if key not in _METHODS:
-            raise InputError(
-                f"an executor has no function {key!r}", f"it has {', '.join(_METHODS)}"
-            )
-        method: Callable[..., Any] = getattr(self, key)
-        return method
 
     def set_input(
         self, key: Which | None = None, value: npt.ArrayLike | None = None, **params: npt.ArrayLike
@@ -255,26 +244,6 @@ class AotModule:
         """Let the next run start with ``value``, of the state's exact shape and type."""
         self._model.set_state(index, value)
 
-    def get_num_inputs(self) -> int:
-        return len(self.inputs)
-
-    def get_num_outputs(self) -> int:
-        return len(self.outputs)
-
-    def get_input_index(self, name: str) -> int:
-        """Return the index of the input called ``name``; -1 if there is none, as in TVM."""
-        return next((i for i, info in enumerate(self.inputs) if info.name == name), -1)
-
-    def get_input_name(self, index: int) -> str:
-        return self.inputs[find_tensor(self.inputs, index, "input")].name
-
-    def get_input_info(self) -> tuple[dict[str, tuple[int, ...]], dict[str, str]]:
-        """Return the inputs' shapes and element types, by name."""
-        return (
-            {info.name: info.shape for info in self.inputs},
-            {info.name: info.dtype for info in self.inputs},
-        )
-
     def run(self, **inputs: npt.ArrayLike) -> object:
         """Set ``inputs`` by name, then run once; return what the model's own run returns."""
         self._set_inputs(inputs)
@@ -285,13 +254,6 @@ class AotModule:
             input_values(self.inputs[find_tensor(self.inputs, which, "input")], array)
         for which, array in values.items():
             self._model.set_input(which, array)
-
-
-_METHODS = (
-    "set_input", "set_input_zero_copy", "set_output_zero_copy", "get_input", "get_output",
-    "get_num_inputs", "get_num_outputs", "get_input_index", "get_input_name", "get_input_info",
-    "run", "reset_state", "state", "set_state",
-)  # fmt: skip
 
 
 class _Copies:
@@ -354,6 +316,27 @@ class _Copies:
         for index, bound in self._bindings.outputs.items():
             np.copyto(bound, self._copied.get_output(index))
         return result
+
+
+_SLOT: Slot[type[Executor]] = Slot()
+#: Provide the class of the executors that :class:`hilc.host.AotExecutorFactory` creates.
+provide_executor = _SLOT.fill
+
+
+def executor_class() -> type[Executor]:
+    """Return the class of a factory's executors: that of an installed optional part, or
+    :class:`Executor`.
+    """
+    return _SLOT.found() or Executor
+
+
+def __getattr__(name: str) -> Any:
+    if name == "AotModule":
+        raise AttributeError(
+            "hilc.executor has no AotModule since version 0.2; it is "
+            "hilc.compat.tvm.executor.AotModule, and without TVM's methods hilc.executor.Executor"
+        )
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 class Bindings:

@@ -44,7 +44,8 @@ def specialized(data: bytes, values: Mapping[str, Array]) -> tuple[Graph, bytes,
     fixed: dict[str, Array] = {}
     while True:
         try:
-            graph, file = read_model(data, "model", specialization=Specialization(inputs=fixed))
+            read = read_model(data, "model", specialization=Specialization(inputs=fixed))
+            graph, file = read.graph, read.data
         except UnknownOperandError as error:
             wanted = {name: values[name] for name in error.inputs if name in values}
             if not wanted.keys() - fixed.keys():

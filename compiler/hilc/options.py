@@ -5,24 +5,25 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, ParamSpec, Protocol, TypeVar, overload
+from typing import TYPE_CHECKING, Any, ParamSpec, Protocol, TypedDict, TypeVar, overload
 
-from hilc.codegen import Options
+from hilc.codegen.options import Options
 from hilc.errors import InputError
-from hilc.external import ExternalCodegen
-from hilc.ir import Array, Numerics
-from hilc.lowering.choice import Choice
-from hilc.memory.program import Pin, PoolSpec
-from hilc.schedule.tuning import Tuning
-from hilc.support.arguments import check
+from hilc.support.option import check_keywords, option
+
+# `hil COMMAND --help` reads the options from here, so nothing that takes long is imported.
+if TYPE_CHECKING:
+    from hilc.external import ExternalCodegen
+    from hilc.ir import Array, Numerics
+    from hilc.lowering.choice import Choice
+    from hilc.memory.program import Pin, PoolSpec
+    from hilc.schedule.tuning import Tuning
 
 #: A file, its bytes, a graph, or an object of PyTorch's or ONNX's (:mod:`hilc.frontends.objects`).
 Model = Any
-
-_DEFINITIONS = tuple(numerics.value for numerics in Numerics)
 
 _Keywords = ParamSpec("_Keywords")
 _Result = TypeVar("_Result", covariant=True)
@@ -32,49 +33,116 @@ _Result = TypeVar("_Result", covariant=True)
 class CompileOptions(Options):
     """How a model is compiled: everything beside the model that decides what comes of it.
 
+    Each field states its help, its choices and its form on a command line once
+    (:func:`hilc.support.option.option`); all other lists of options are derived from the fields.
     The options that are not listed as attributes here shape the code: see
-    :class:`hilc.codegen.Options`. :class:`~hilc.errors.InputError` for values that are not
-    available or do not go together.
+    :class:`hilc.codegen.Options`. Raise :class:`~hilc.errors.InputError` for values that are not
+    available or contradict each other.
     """
 
-    #: Core: its name, or the path of a description (:mod:`hilc.target`).
-    cpu: str = "host"
-    #: Name of the module; None: that of the file.
-    name: str | None = None
-    #: With `io_in_pool`: preserve the inputs during a run.
-    keep_inputs: bool = False
-    #: With `io_in_pool`: required offsets of inputs and outputs, by name.
-    pins: Mapping[str, Pin] = field(default_factory=dict)
-    #: Pools available to the model, the preferred first; by default one of unlimited size.
-    memory: Sequence[PoolSpec] = ()
-    #: User's code generators that may claim parts of the model; earlier ones have priority.
-    externals: Sequence[ExternalCodegen] = ()
-    #: Kernels and fused groups of the program; None: the compiler searches.
-    choice: Choice | None = None
-    #: Limit of the workspace in bytes; the fastest program within the limits is selected.
-    ram: int | None = None
-    #: Limit of the model's code and constants in bytes, by estimate; layers share code as far as it
-    #: requires.
-    flash: int | None = None
-    #: Log that `hil tune` wrote, or its file: its measured kernel costs replace estimates.
-    tuning: Tuning | str | Path | None = None
-    #: Leave out channels of layers that provably are constant; the outputs are not changed by it.
-    fold_constant_channels: bool = True
-    #: Compute layers of a quantized model in floats where they have no form on integers; without,
-    #: such a model is refused.
-    allow_float: bool = False
-    #: Whose definition of its operators the code computes, `tflm` or `litert-ref`
-    #: (:mod:`hilc.references`), where they disagree; None: `tflm`, or as the nodes of a graph say.
-    reference: str | None = None
-    #: Shapes of inputs that the model's file leaves open, by name: ``{"x": (1, 3, 224, 224)}``.
-    shapes: Mapping[str, Sequence[int]] = field(default_factory=dict)
-    #: Values of inputs that become constants of the model, by name: the axes and shapes that ONNX
-    #: lets a model take as inputs, and the compiler must know.
-    inputs: Mapping[str, Array] = field(default_factory=dict)
-    #: Example arguments of a PyTorch module, one or a tuple, which give the shapes of its inputs.
-    samples: Any = field(default=None, compare=False)
-    #: Called for every program that is tried: a search takes seconds.
-    progress: Callable[[], None] | None = field(default=None, compare=False)
+    cpu: str = option("host", help="core: its name, or the path of a description (hilc.target)")
+    name: str | None = option(
+        None,
+        form="word",
+        metavar="N",
+        of_model=True,
+        help="the model's name in the C code (default: the file's)",
+    )
+    reference: str | None = option(
+        None,
+        choices=("tflm", "litert-ref", "onnx"),
+        form="word",
+        help="compute operators as this reference does where references differ (default: tflm, or "
+        "as the nodes of a graph say)",
+    )
+    ram: int | None = option(
+        None,
+        form="bytes",
+        metavar="LIMIT",
+        help="the fastest program whose workspace fits in this: bytes, 32K or 1M",
+    )
+    flash: int | None = option(
+        None,
+        form="bytes",
+        metavar="LIMIT",
+        help="the fastest program whose constants and code fit in this; measured when firmware is "
+        "built, estimated otherwise",
+    )
+    tuning: Tuning | str | Path | None = option(
+        None,
+        form="word",
+        metavar="F.json",
+        help="take the kernels' costs from this log of `hil tune`",
+    )
+    shapes: Mapping[str, Sequence[int]] = option(
+        default_factory=dict,
+        form="repeated",
+        flag="shape",
+        metavar="NAME=N,N,...",
+        of_model=True,
+        help="the shape of an input that the model's file leaves open: x=1,3,224,224",
+    )
+    inputs: Mapping[str, Array] = option(
+        default_factory=dict,
+        form="repeated",
+        flag="constant",
+        metavar="NAME=F.npy",
+        of_model=True,
+        help="the values of an ONNX model's input that the compiler must know, such as axes; they "
+        "become a constant",
+    )
+    fold_constant_channels: bool = option(
+        True,
+        form="yes_no",
+        help="remove channels that are the same for every input; the outputs stay the same",
+    )
+    allow_float: bool = option(
+        False,
+        form="switch",
+        of_model=True,
+        help="compute layers of a quantized model in floats where they have no form on integers; "
+        "each is listed; without it such a model is refused",
+    )
+    memory: Sequence[PoolSpec] = option(
+        (),
+        form="word",
+        metavar="REGION[:BYTES],...",
+        help="RAM regions for the pools, the preferred one first, with optional limits (default: "
+        "one pool of any size)",
+    )
+    keep_inputs: bool = option(
+        False,
+        form="switch",
+        help="with inputs in the workspace: a run does not overwrite them",
+    )
+    pins: Mapping[str, Pin] = option(
+        default_factory=dict,
+        form="repeated",
+        flag="pin",
+        metavar="TENSOR=[REGION:]OFFSET",
+        help="place an input or output at this offset in the workspace",
+    )
+    externals: Sequence[ExternalCodegen | str] = option(
+        (),
+        form="repeated",
+        flag="external",
+        metavar="FILE.py[:FACTORY][,KEY=VALUE]...",
+        help="hand parts of the model to this code generator; earlier ones have priority",
+    )
+    choice: Choice | None = option(
+        None, help="kernels and fused groups of the program; None: the compiler searches"
+    )
+    samples: Any = option(
+        None,
+        compare=False,
+        help="example arguments of a PyTorch module, one or a tuple, which give the shapes of its "
+        "inputs",
+    )
+    progress: Callable[[], None] | None = option(
+        None,
+        compare=False,
+        help="called for every program that is tried: a search takes seconds",
+    )
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -84,22 +152,83 @@ class CompileOptions(Options):
                 "have no meaning",
                 "leave them out, or give the input as a whole: feed=whole",
             )
-        if self.reference not in (None, *_DEFINITIONS):
-            raise InputError(
-                f"no code is compiled by the definition of {self.reference!r}",
-                f"choose one of {', '.join(_DEFINITIONS)}",
-            )
         # Copy, so that later changes by the caller have no effect.
         object.__setattr__(self, "pins", MappingProxyType(dict(self.pins)))
         object.__setattr__(self, "shapes", MappingProxyType(dict(self.shapes)))
         object.__setattr__(self, "inputs", MappingProxyType(dict(self.inputs)))
         object.__setattr__(self, "memory", tuple(self.memory))
-        object.__setattr__(self, "externals", tuple(self.externals))
+        object.__setattr__(self, "externals", tuple(map(_generator, self.externals)))
+
+    def _names(self) -> Mapping[str, Any]:
+        from hilc.external import ExternalCodegen
+        from hilc.ir import Array
+        from hilc.lowering.choice import Choice
+        from hilc.memory.program import Pin, PoolSpec
+        from hilc.schedule.tuning import Tuning
+
+        own = (ExternalCodegen, Choice, Pin, PoolSpec, Tuning)
+        return {"Array": Array, **{kind.__name__: kind for kind in own}}
 
     @property
     def numerics(self) -> Numerics | None:
-        """The definition that `reference` names."""
+        """The definition that `reference` names; None where none is named."""
+        from hilc.ir import Numerics
+
         return None if self.reference is None else Numerics(self.reference)
+
+    @property
+    def generators(self) -> tuple[ExternalCodegen, ...]:
+        """The code generators of `externals`."""
+        return tuple(one for one in self.externals if not isinstance(one, str))
+
+
+def _generator(given: ExternalCodegen | str) -> ExternalCodegen:
+    """Return a code generator; a text names its file (:func:`hilc.external.load_generator`)."""
+    if not isinstance(given, str):
+        return given
+    from hilc.external import load_generator
+
+    return load_generator(given)
+
+
+class CodeKeywords(TypedDict, total=False):
+    """Options as keywords, for type checkers: those that a user of a board may choose.
+
+    ``name`` and ``reference`` are parameters of their own there. A test compares the keywords here
+    with the fields of :class:`CompileOptions`, whose meanings they have.
+    """
+
+    optimize: str
+    codegen: str
+    api: str
+    interface: str
+    runtime: str
+    pools: str
+    constants: str
+    feed: str
+    cpu: str
+    ram: int | None
+    flash: int | None
+    tuning: Tuning | str | Path | None
+    shapes: Mapping[str, Sequence[int]]
+    inputs: Mapping[str, Array]
+    fold_constant_channels: bool
+    allow_float: bool
+    memory: Sequence[PoolSpec]
+    keep_inputs: bool
+    pins: Mapping[str, Pin]
+    externals: Sequence[ExternalCodegen | str]
+
+
+class CompileKeywords(CodeKeywords, total=False):
+    """All options as keywords, for type checkers, except for ``samples``."""
+
+    name: str | None
+    reference: str | None
+    io_in_pool: bool
+    system_lib: bool | None
+    choice: Choice | None
+    progress: Callable[[], None] | None
 
 
 class TakesOptions(Protocol[_Keywords, _Result]):
@@ -122,6 +251,8 @@ def takes_options(
     for a type checker and for ``help`` too.
     """
 
+    names = list(inspect.signature(make).parameters)
+
     def decorated(
         function: Callable[[Model, CompileOptions], _Result],
     ) -> TakesOptions[_Keywords, _Result]:
@@ -130,12 +261,15 @@ def takes_options(
             model: Model, *, options: CompileOptions | None = None, **keywords: Any
         ) -> _Result:
             if options is None:
+                check_keywords(function.__name__, keywords, names)
                 return function(model, CompileOptions(**keywords))
             if keywords:
                 raise TypeError(
                     f"{function.__name__}() got options and {min(keywords)!r}: pass one value, "
                     "dataclasses.replace(options, ...), or keywords alone"
                 )
+            from hilc.support.arguments import check
+
             check("options", options, CompileOptions)
             return function(model, options)
 

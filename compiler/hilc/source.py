@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 from hilc.errors import InputError
 from hilc.external import ExternalCodegen
-from hilc.frontends import Specialization, read_model
+from hilc.frontends import LoadedModel, Specialization, read_model
 from hilc.frontends.objects import file_of, name_of
-from hilc.ir import Array, Graph, Numerics, Rounding
+from hilc.ir import Annotations, Array, Graph, Numerics, Rounding
 from hilc.ops import OPS
+from hilc.ops.verify import verify
 from hilc.target import Cpu
 from hilc.transforms import run_passes
 from hilc.transforms.float_sums import with_float_sums
@@ -32,6 +33,8 @@ class Source:
     file: bytes | None = field(repr=False)
     #: Channels that :func:`hilc.transforms.fold_channels.fold_channels` removed.
     folded: Folded = NOTHING_FOLDED
+    #: Facts for reports that are no part of the graph.
+    annotations: Annotations = Annotations()
 
     @property
     def digest(self) -> str:
@@ -68,6 +71,7 @@ def prepare(
     stated = Specialization(
         {name: tuple(shape) for name, shape in (shapes or {}).items()}, dict(inputs or {})
     )
+    read: LoadedModel | None = None
     file = file_of(model, samples)
     if file is not None:
         name = name or name_of(model)
@@ -82,17 +86,24 @@ def prepare(
         if numerics is not None:
             original = with_numerics(original, numerics)
     else:
-        original, file = read_model(model, name, numerics or Numerics.TFLM, stated)
-    graph = run_passes(fuse_quantized(original))
-    require_integers(graph, allow_float)
+        read = read_model(model, name, numerics or Numerics.TFLM, stated)
+        original, file = read.graph, read.data
+    fused = fuse_quantized(original, {} if read is None else read.dequantized)
+    graph = run_passes(fused.graph)
+    require_integers(fused.float_layers, allow_float)
+    fixed_sizes = () if read is None else read.fixed_sizes
+    annotations = Annotations(fixed_sizes, fused.float_layers, fused.rounded_biases)
     folded = NOTHING_FOLDED
     if fold_constant_channels:
-        whole, graph = graph, run_passes(graph, [fold_channels])
+        whole, reduced = graph, fold_channels(graph)
+        graph = reduced.graph
+        verify(graph, whole)
         folded = folded_away(whole, graph)
+        annotations = replace(annotations, channels=reduced.channels)
     graph = with_float_sums(graph, cpu)
     if externals:
         graph = partition(graph, externals, cpu, api, graph.name)
-    return Source(original, graph, file, folded)
+    return Source(original, graph, file, folded, annotations)
 
 
 def graph_digest(graph: Graph) -> str:

@@ -227,7 +227,8 @@ def _run(words: Sequence[str], console: Console) -> int:
 
     try:
         parser = build_parser(words)
-        console.command = parser.command_in(words)
+        # That of `hil help verify` is help.
+        console.command = console.command or parser.command_in(words)
         args, unknown = parser.parse_known_args(words)
     except SystemExit as stop:  # --help and --version
         return int(stop.code or 0)
@@ -276,7 +277,9 @@ def _choose_format(args: Any, console: Console) -> None:
         raise usage_error(f"--json and --format {args.format} are both given", "give one of them")
     from hil.cli.reports import format_named
 
-    console.format = format_named("json" if args.json else args.format or "text")
+    chosen = format_named("json" if args.json else args.format or "text")
+    chosen.check()
+    console.format = chosen
     console.as_json = console.format.name == "json"
 
 

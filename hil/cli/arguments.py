@@ -5,11 +5,11 @@ from __future__ import annotations
 import argparse
 import re
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import hil
 from hil.access import Connection, runner_named
@@ -21,17 +21,22 @@ from hil.errors import HilError, HilWarning, InputError
 from hil.firmware.project import check_suits
 from hil.firmware.sources import ModelOptions, load_libraries
 from hilc.artifact.library import ModelLibrary
-from hilc.codegen.options import CHOICES
 from hilc.ir import Array
 from hilc.memory.program import Pin, PoolSpec
+from hilc.options import CompileOptions
 from hilc.schedule.tuning import load_tuning
+from hilc.support.option import flag_of, options_of
 from hilc.target import load_cpu
 
 if TYPE_CHECKING:
     from hil.device import Device
 
-#: An option of the compiler with a word as its value, as the hints of the compiler name it.
-_KEYWORD = re.compile(rf"\b({'|'.join(CHOICES)}|reference)=([a-z-]+)\b")
+#: The options of the compiler, by their names in Python.
+_OPTIONS = options_of(CompileOptions)
+#: One with a word as its value, as the hints of the compiler name it.
+_KEYWORD = re.compile(
+    rf"\b({'|'.join(name for name, stated in _OPTIONS.items() if stated.choices)})=([a-z-]+)\b"
+)
 
 
 def compile_options(
@@ -44,38 +49,39 @@ def compile_options(
         from hil.verify.oracle import definition_of
 
         compared_with = definition_of(args.reference)
-    memory = parse_memory(args.memory, board) if args.memory else ()
     if args.tuning is not None and board is not None:
         _tell_counter(args.tuning, board)
     return ModelOptions(
         cpu=load_cpu(args.cpu).name if args.cpu else board.cpu.name if board else "host",
-        codegen=args.codegen,
-        api=args.api,
-        interface=args.interface,
-        optimize=args.optimize,
-        runtime=args.runtime,
-        pools=args.pools,
-        constants=args.constants,
-        feed=args.feed,
-        fold_constant_channels=args.fold_constant_channels,
-        allow_float=args.allow_float,
-        reference=None if args.compares else args.reference,
+        given=_given(args, board),
         compared_with=compared_with,
-        ram=args.ram,
-        flash=args.flash,
-        tuning=args.tuning,
-        memory=memory,
-        keep_inputs=args.keep_inputs,
-        pins=parse_pins(args.pin, memory) if args.pin else None,
-        external=tuple(args.external),
         for_firmware=for_firmware,
         board=board if for_firmware and board and not board.is_host else None,
         workspace=args.workspace if for_firmware else "own",
         include_dirs=tuple(vars(args).get("include_dir", ())),
         sources=tuple(vars(args).get("source", ())),
-        shapes=parse_shapes(args.shape),
-        inputs=read_constants(args.constant),
     )
+
+
+def _given(args: argparse.Namespace, board: Board | None) -> dict[str, Any]:
+    """Return the options of the compiler that are given, by the names of their fields."""
+    memory = parse_memory(args.memory, board) if args.memory else ()
+    read: dict[str, Callable[[Any], Any]] = {
+        "memory": lambda text: memory,
+        "pins": lambda words: parse_pins(words, memory),
+        "shapes": parse_shapes,
+        "inputs": read_constants,
+        "externals": tuple,
+    }
+    given = {}
+    for name, stated in _OPTIONS.items():
+        # The name is the model's, not the code's; what compares has a reference of its own.
+        if stated.form is None or name == "name" or (args.compares and name == "reference"):
+            continue
+        value = getattr(args, flag_of(name, stated)[2:].replace("-", "_"))
+        if value is not None and value != []:
+            given[name] = read[name](value) if name in read else value
+    return given
 
 
 def _tell_counter(path: str, board: Board) -> None:

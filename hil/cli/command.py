@@ -8,7 +8,7 @@ all of them, so they must not load the compiler: a command's function imports wh
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -24,8 +24,13 @@ Run = Callable[[argparse.Namespace, "Console"], int]
 class AnyCommand(Protocol):
     """What can be added to the command line."""
 
-    def add(self, commands: Any, name: str, words: Sequence[str] | None) -> None:
-        """Add the parser ``name`` to ``commands``; ``words`` is the command line, if known."""
+    @property
+    def summary(self) -> str:
+        """One sentence, which help shows."""
+        ...
+
+    def add(self, commands: Any, name: str) -> None:
+        """Add the parser ``name`` to ``commands``."""
         ...
 
 
@@ -42,7 +47,7 @@ class Command:
     #: Whether plug-ins are loaded before it runs.
     uses_plugins: bool = True
 
-    def add(self, commands: Any, name: str, words: Sequence[str] | None) -> None:
+    def add(self, commands: Any, name: str) -> None:
         """Add the command ``name`` to ``commands``."""
         parser: Parser = commands.add_parser(name, help=self.summary, description=self.summary)
         self.add_options(parser)
@@ -58,9 +63,9 @@ class CommandGroup:
     summary: str
     commands: Mapping[str, AnyCommand]
 
-    def add(self, commands: Any, name: str, words: Sequence[str] | None) -> None:
+    def add(self, commands: Any, name: str) -> None:
         """Add the group ``name`` and its commands."""
         parser: Parser = commands.add_parser(name, help=self.summary, description=self.summary)
         own = parser.add_commands()
         for word, command in self.commands.items():
-            command.add(own, word, words)
+            command.add(own, word)

@@ -309,7 +309,7 @@ TOOLS = (
     Tool(
         "ai-edge-litert",
         "the reference `litert-ref`, for models that `tflm` lacks; without it verify uses `hilc`",
-        "pip install ai-edge-litert==1.2.0",
+        "pip install 'hil-harness[litert]'",
         False,
         _package("ai-edge-litert"),
     ),

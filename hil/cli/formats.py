@@ -52,6 +52,12 @@ def _json(outcomes: Sequence[Outcome]) -> str:
     return answer_text(_answer(outcomes))
 
 
+def _check_html() -> None:
+    from hil.page.page import check_installed
+
+    check_installed()
+
+
 def _html(outcomes: Sequence[Outcome]) -> str:
     """Return the page of the outcomes in ASCII, which every standard output can carry."""
     # Not at the top: only a page needs it.
@@ -64,4 +70,4 @@ def _html(outcomes: Sequence[Outcome]) -> str:
 
 register_report(ReportFormat("text", _text, one_by_one=True))
 register_report(ReportFormat("json", _json))
-register_report(ReportFormat("html", _html))
+register_report(ReportFormat("html", _html, check=_check_html))

@@ -6,7 +6,8 @@
 from __future__ import annotations
 
 import argparse
-from typing import Literal
+from dataclasses import fields
+from typing import TYPE_CHECKING, Any, Literal
 
 from hil.cli.completing import boards, completed_by, cores
 from hil.cli.parser import (
@@ -16,6 +17,9 @@ from hil.cli.parser import (
     number_list,
     positive_int,
 )
+
+if TYPE_CHECKING:
+    from hilc.support.option import Option
 
 BOARD = "a board of `hil boards`, or a description file"
 #: Models among what ``--source`` names.
@@ -292,7 +296,6 @@ def add_device_options(
     lab: bool = True,
     source: str = "",
     compares: bool = False,
-    takes_inputs: bool = False,
     boards_are: str = "on_boards",
 ) -> None:
     """Add the options of a command that runs on a board or on a board of a lab.
@@ -323,7 +326,7 @@ def add_device_options(
         "board)",
     )
     add_code_options(parser, source)
-    add_compile_options(parser, compares, takes_inputs, several_goals=several)
+    add_compile_options(parser, compares, several_goals=several)
     if several:
         add_matrix_options(parser, is_report=boards_are != "on_boards")
 
@@ -373,122 +376,57 @@ def add_matrix_options(parser: Parser, *, is_report: bool) -> None:
 
 
 def add_compile_options(
-    parser: Parser, compares: bool = False, takes_inputs: bool = False, several_goals: bool = False
+    parser: Parser, compares: bool = False, several_goals: bool = False
 ) -> None:
-    """Add the options of the compiler."""
+    """Add the options of the compiler, from the fields of :class:`hilc.CompileOptions`.
+
+    A command that ``compares`` defines ``--reference`` itself.
+    """
+    # Not at the top: the help of the program needs the names of commands only.
+    from hilc.options import CompileOptions
+    from hilc.support.option import options_of
+
     group = parser.add_argument_group(
         "compiler",
         "Options for model files; a compiled library is used unchanged.",
     )
-    group.add_argument("--name", metavar="N", help="the model's name in the C code")
-    for option, choices, what in (
-        ("--codegen", ("c", "llvm"), "output of the compiler (default: c)"),
-        ("--api", ("unpacked", "packed"), "calling convention of operators (default: unpacked)"),
-        ("--interface", ("c", "packed"), "entry points (default: c)"),
-        ("--runtime", ("crt", "cpp"), "TVM runtime that calls the code (default: crt)"),
-        ("--pools", ("internal", "external", "calls"), "owner of the workspace memory"),
-        ("--constants", ("internal", "external"), "in the code (default) or passed by the caller"),
-        (
-            "--feed",
-            ("whole", "rows"),
-            "the input: as a whole (default), or its rows as they come, with only those in memory "
-            "that layers need at once",
-        ),
-    ):
-        group.add_argument(option, choices=choices, help=what)
-    goal = (
-        "goal (default: balanced, at most 30 %% more instructions than the fastest program of "
-        "usual flash, for much less memory)"
-    )
-    goals = ("balanced", "speed", "size", "ram")
-    if several_goals:
-        parser.set_defaults(optimize=None)
-        group.add_argument(
-            "--optimize",
-            dest="goals",
-            action="append",
-            choices=goals,
-            help=f"{goal}; may be repeated: each is built and run",
-        )
-    else:
-        group.add_argument("--optimize", choices=goals, help=goal)
     parser.set_defaults(compares=compares)
-    if not compares:
-        group.add_argument(
-            "--reference",
-            choices=("tflm", "litert-ref"),
-            help="compute operators as this reference does where references differ (default: tflm)",
-        )
-    group.add_argument(
-        "--ram",
-        type=byte_count,
-        metavar="LIMIT",
-        help="the fastest program whose workspace fits in this: bytes, 32K or 1M",
-    )
-    group.add_argument(
-        "--flash",
-        type=byte_count,
-        metavar="LIMIT",
-        help="the fastest program whose constants and code fit in this; measured when firmware is "
-        "built, estimated otherwise",
-    )
-    group.add_argument(
-        "--tuning", metavar="F.json", help="take the kernels' costs from this log of `hil tune`"
-    )
-    group.add_argument(
-        "--shape",
-        action="append",
-        default=[],
-        metavar="NAME=N,N,...",
-        help="the shape of an input that an ONNX model leaves open: x=1,3,224,224; may be repeated",
-    )
-    # Where a run takes inputs, the other word is for those.
-    group.add_argument(
-        *(("--constant",) if takes_inputs else ("--constant", "--input")),
-        dest="constant",
-        action="append",
-        default=[],
-        metavar="NAME=F.npy",
-        help="the values of an ONNX model's input that the compiler must know, such as axes; they "
-        "become a constant",
-    )
-    group.add_argument(
-        "--fold-constant-channels",
-        action="yes_no",
-        default=None,
-        help="remove channels that are the same for every input (default: yes)",
-    )
-    group.add_argument(
-        "--allow-float",
-        action="store_true",
-        default=None,
-        help="compute layers of a quantized ONNX model in floats where they have no form on "
-        "integers; each is listed",
-    )
-    group.add_argument(
-        "--memory",
-        metavar="REGION[:BYTES],...",
-        help="RAM regions for the pools, the preferred one first, with optional limits",
-    )
-    group.add_argument(
-        "--keep-inputs",
-        action="store_true",
-        default=None,
-        help="with inputs in the workspace: a run does not overwrite them",
-    )
-    group.add_argument(
-        "--pin",
-        action="append",
-        metavar="TENSOR=[REGION:]OFFSET",
-        help="place an input or output at this offset in the workspace",
-    )
-    group.add_argument(
-        "--external",
-        action="append",
-        default=[],
-        metavar="FILE.py[:FACTORY][,KEY=VALUE]...",
-        help="hand parts of the model to this code generator; may be repeated",
-    )
+    defaults = {each.name: each.default for each in fields(CompileOptions)}
+    for name, stated in options_of(CompileOptions).items():
+        if stated.form is None or (compares and name == "reference"):
+            continue
+        several = several_goals and name == "optimize"
+        if several:
+            parser.set_defaults(optimize=None)
+        _add_option(group, name, stated, defaults[name], several)
+
+
+def _add_option(group: Group, name: str, stated: Option, default: Any, several: bool) -> None:
+    """Add the option of a field; a list of goals if ``several``."""
+    from hilc.support.option import flag_of
+
+    text = stated.help.replace("%", "%%")
+    if stated.choices and default is not None and "(default" not in text:
+        text = f"{text} (default: {default})"
+    settings: dict[str, Any] = {}
+    if stated.form == "bytes":
+        settings = {"type": byte_count}
+    elif stated.form == "switch":
+        settings = {"action": "store_true", "default": None}
+    elif stated.form == "yes_no":
+        settings = {"action": "yes_no", "default": None}
+        text = f"{text} (default: {'yes' if default else 'no'})"
+    elif stated.form == "repeated":
+        settings = {"action": "append", "default": []}
+        text = f"{text}; may be repeated"
+    if several:
+        settings = {"action": "append", "dest": "goals"}
+        text = f"{text}; may be repeated: each is built and run"
+    if stated.choices:
+        settings["choices"] = stated.choices
+    if stated.metavar:
+        settings["metavar"] = stated.metavar
+    group.add_argument(flag_of(name, stated), help=text, **settings)
 
 
 def add_mlperf_options(parser: Parser, option: str, default: str | None) -> None:

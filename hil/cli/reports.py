@@ -118,6 +118,8 @@ class ReportFormat:
     write: Callable[[Sequence[Outcome]], str]
     #: Whether each outcome is written when it is known; errors are then left to stderr.
     one_by_one: bool = False
+    #: Raises InputError where the format cannot be written, before a command does anything.
+    check: Callable[[], None] = lambda: None
 
     def text(self, outcomes: Sequence[Outcome]) -> str:
         """Return the text for the outcomes; raise InputError if ``write`` returns something

@@ -30,7 +30,13 @@ from hil.device.power import Power, power_of
 from hil.device.recovery import Recovery, Step
 from hil.errors import DeviceError, HangError, InputError, LinkError, Mend
 from hil.firmware.build import Firmware, build
-from hil.firmware.sources import ModelOptions, ModelSource, load_sources, parse_sources
+from hil.firmware.sources import (
+    FirmwareKeywords,
+    ModelOptions,
+    ModelSource,
+    load_sources,
+    parse_sources,
+)
 from hil.lab.selector import parse_selector
 from hil.link.bulk import Bulk
 from hil.link.client import RUN_TIMEOUT_S, Client
@@ -46,6 +52,19 @@ if TYPE_CHECKING:
 _DEFAULT_BAUDRATE = 115200
 #: Time for a port to return: USB enumerates the device again.
 _PORT_LIMIT_S, _PORT_LOOK_S = 10.0, 0.1
+
+
+class DeviceKeywords(FirmwareKeywords, total=False):
+    """Options of :func:`open` and of the models of its firmware as keywords, for type checkers."""
+
+    runner: str | None
+    port: str | None
+    probe: str | None
+    transport: Literal["uart", "rtt"]
+    bulk: bool | None
+    lab: LabBoard | None
+    run_timeout_s: float
+    recover: bool
 
 
 @typed

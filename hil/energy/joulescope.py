@@ -14,7 +14,7 @@ import numpy as np
 from hil.energy.recording import Recording
 from hil.energy.registry import settings_of, whole_setting
 from hil.errors import DeviceError, InputError
-from hil.plugins import optional_module
+from hilc.support import optional
 
 _NAME = "joulescope"
 _SETTINGS = {
@@ -97,18 +97,7 @@ def _chosen(argument: str) -> tuple[str | None, int, int, int]:
 
 
 def _package() -> Any:
-    try:
-        package = optional_module("joulescope")
-    except (ImportError, OSError) as error:  # its driver is a library of C
-        raise InputError(
-            f"the package joulescope cannot be loaded: {error}", "install it again"
-        ) from None
-    if package is None:
-        raise InputError(
-            "the package joulescope is not installed",
-            "install it: pip install 'hil-harness[joulescope]'",
-        )
-    return package
+    return optional.require("joulescope", "the meter 'joulescope'")
 
 
 @contextmanager

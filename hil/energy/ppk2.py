@@ -17,7 +17,7 @@ import numpy as np
 from hil.energy.recording import Recording
 from hil.energy.registry import settings_of, whole_setting
 from hil.errors import DeviceError, InputError
-from hil.plugins import optional_module
+from hilc.support import optional
 
 SAMPLES_PER_S = 100_000
 _NAME = "ppk2"
@@ -132,12 +132,7 @@ def _chosen(argument: str) -> tuple[dict[str, str], bool, int, int]:
 
 
 def _package() -> Any:
-    package = optional_module("ppk2_api.ppk2_api")
-    if package is None:
-        raise InputError(
-            "the package ppk2-api is not installed", "install it: pip install 'hil-harness[ppk2]'"
-        )
-    return package
+    return optional.require("ppk2_api.ppk2_api", "the meter 'ppk2'")
 
 
 @contextmanager

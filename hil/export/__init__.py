@@ -1,6 +1,6 @@
 """Export of compiled models as libraries that other build systems take as their own.
 
-The module is callable: ``hil.export(...)`` is its function :func:`export`. A format is one module
+``hil.export`` is the function :func:`export`. A format is one module
 of :mod:`hil.export.formats`, or a plugin's, which :func:`register_export` makes known.
 """
 
@@ -9,7 +9,6 @@ from __future__ import annotations
 from hil.export.job import Exported, export
 from hil.export.package import About, Package
 from hil.export.registry import ExportFormat, export_formats, register_export
-from hil.support.callable_module import make_callable
 
 __all__ = [
     "About",
@@ -20,5 +19,3 @@ __all__ = [
     "export_formats",
     "register_export",
 ]
-
-make_callable(__name__)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import hilc
 from hil.board import Board, load_board
@@ -15,9 +15,14 @@ from hil.export.registry import ExportFormat, export_named
 from hil.export.samples import sample_of
 from hil.firmware.project import check_suits
 from hilc.artifact.library import ModelLibrary, Module, merge
+from hilc.options import CompileKeywords
 from hilc.support.arguments import typed
+from hilc.support.option import check_keywords
 from hilc.support.outputs import check_folder, looks_like_a_file, update_folder
 from hilc.target import Cpu, get_cpu, load_cpu
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
 
 #: The kind of a library's folder (:data:`hilc.support.outputs.FOLDER_MARKS`).
 KIND = "an exported library"
@@ -46,10 +51,9 @@ def export(
     folder: str | Path,
     *,
     board: str | Path | Board | None = None,
-    cpu: str | Path | None = None,
     about: About | None = None,
     force: bool = False,
-    **options: Any,
+    **options: Unpack[CompileKeywords],
 ) -> Exported:
     """Compile a model, and write it as a library of another build system.
 
@@ -62,6 +66,9 @@ def export(
     edited since only with ``force``. Raise :class:`~hil.errors.HilError` as :func:`hil.compile`
     does, and for what the format cannot have.
     """
+    own = ("board", "about", "force")
+    check_keywords("hil.export", options, [*own, *CompileKeywords.__annotations__])
+    cpu = options.pop("cpu", None)
     if board is not None and cpu is not None:
         raise InputError(f"both a board and the core {cpu!r} were given", "give one of them")
     loaded = board if isinstance(board, Board) or board is None else load_board(board)
@@ -71,10 +78,9 @@ def export(
     models = model if isinstance(model, list | tuple) else [model]
     if not models:
         raise InputError("there is no model to export", "give at least one")
-    word = "host" if core is None else core.word
+    options["cpu"] = "host" if core is None else core.word
     libraries = [
-        one if isinstance(one, ModelLibrary) else hilc.compile(one, cpu=word, **options)
-        for one in models
+        one if isinstance(one, ModelLibrary) else hilc.compile(one, **options) for one in models
     ]
     return write(chosen, libraries, folder, core, loaded, about, force=force)
 

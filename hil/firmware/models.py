@@ -3,18 +3,27 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import hilc
 from hil.board import Board, load_board
 from hilc.artifact.library import ModelLibrary
 from hilc.errors import InputError
+from hilc.options import CompileKeywords
 from hilc.support.arguments import typed
+from hilc.support.option import check_keywords
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
 
 
 @typed
 def compile(
-    model: Any, samples: Any = None, *, board: str | Path | Board | None = None, **options: Any
+    model: Any,
+    samples: Any = None,
+    *,
+    board: str | Path | Board | None = None,
+    **options: Unpack[CompileKeywords],
 ) -> ModelLibrary:
     """Return the library of a model, for ``hil.open`` or to be saved.
 
@@ -24,6 +33,7 @@ def compile(
     those of :class:`hilc.CompileOptions`. Raise :class:`~hilc.errors.HilError` as
     :func:`hilc.compile` does.
     """
+    check_keywords("hil.compile", options, ["samples", "board", *CompileKeywords.__annotations__])
     if board is not None:
         if "cpu" in options:
             raise InputError(

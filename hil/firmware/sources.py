@@ -19,110 +19,91 @@ from hil.firmware.placement import aligned, buffer_bytes
 from hilc.artifact.archive import is_archive
 from hilc.artifact.library import ModelLibrary
 from hilc.errors import InputError
-from hilc.external import load_generator
-from hilc.ir import Array
 from hilc.memory.explain import Explanation
-from hilc.memory.program import Pin, PoolSpec
-from hilc.options import CompileOptions
+from hilc.memory.program import PoolSpec
+from hilc.options import CodeKeywords, CompileOptions
+from hilc.schedule.frontier import Frontier
 from hilc.schedule.search import LimitError
 from hilc.support.inputs import check_regular
+from hilc.support.option import flag_of, options_of
 
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
 #: Attempts to correct a flash limit by the error of the estimate after a link.
 _CORRECTIONS = 2
 
 
+class FirmwareKeywords(CodeKeywords, total=False):
+    """Options of models for a firmware as keywords, for type checkers."""
+
+    workspace: str
+    include_dirs: Sequence[str]
+    sources: Sequence[str]
+
+
 @dataclass(frozen=True)
 class ModelOptions:
-    """The user's options for the models of a command; None selects the default for the purpose."""
+    """The user's options for the models of a command."""
 
     cpu: str
-    codegen: str | None = None
-    api: str | None = None
-    interface: str | None = None
-    optimize: str | None = None
-    pools: str | None = None
-    constants: str | None = None
-    feed: str | None = None
-    runtime: str | None = None
-    fold_constant_channels: bool | None = None
-    #: Whether layers of a quantized model may be computed in floats.
-    allow_float: bool | None = None
-    #: Whose definition of the operators the code computes, where they disagree.
-    reference: str | None = None
-    #: The one that the code will be compared with, whatever is compiled already computes.
+    #: Options of :class:`hilc.CompileOptions` that the user chose, by name; the purpose decides the
+    #: others.
+    given: Mapping[str, Any] = field(default_factory=dict)
+    #: The reference that the code will be compared with, unless one is chosen; compiled libraries
+    #: keep the one that they compute as.
     compared_with: str | None = None
-    #: Limits in bytes, and the file of a tuning log.
-    ram: int | None = None
-    flash: int | None = None
-    tuning: str | None = None
-    #: The workspace pools to plan; without any one pool, or, on ``board``, one in each of several
-    #: RAM regions where none of them alone has room.
-    memory: tuple[PoolSpec, ...] = ()
-    #: With inputs and outputs in the workspace: whether a run leaves the inputs as they are, and
-    #: where inputs and outputs shall lie.
-    keep_inputs: bool | None = None
-    pins: Mapping[str, Pin] | None = None
-    #: Code generators of the user, in :func:`hilc.external.load_generator`'s words.
-    external: tuple[str, ...] = ()
     #: Whether hil's firmware provides the pools, with inputs and outputs in them; a library for
     #: other firmware has its own.
     for_firmware: bool = True
     #: The board of that firmware, where it is known.
     board: Board | None = None
-    #: Whether models of one firmware work in the same memory; then what they are given and what
-    #: they find is not in it.
+    #: Whether models of one firmware work in the same memory; then inputs and outputs are not in
+    #: it.
     workspace: str = "own"
     #: External code that the models' code includes or calls (:mod:`hilc.artifact.extra`).
-    include_dirs: tuple[str, ...] = ()
-    sources: tuple[str, ...] = ()
-    #: Shapes of inputs that model files leave open, and values of inputs that become constants, by
-    #: the inputs' names.
-    shapes: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
-    inputs: Mapping[str, Array] = field(default_factory=dict)
+    include_dirs: Sequence[str] = ()
+    sources: Sequence[str] = ()
     #: Called for every program that the compiler tries.
     progress: Callable[[], None] | None = field(default=None, compare=False)
 
     @property
     def chosen(self) -> dict[str, Any]:
-        """The options of the compiler that the user chose, by name."""
-        names = ("codegen", "api", "interface", "optimize", "pools", "constants", "runtime")
-        more = (
-            "feed",
-            "fold_constant_channels",
-            "allow_float",
-            "reference",
-            "ram",
-            "flash",
-            "tuning",
-            "keep_inputs",
-        )
-        values = {name: getattr(self, name) for name in (*names, *more, "keep_inputs", "pins")}
-        return {name: value for name, value in values.items() if value is not None}
+        """The options of the compiler that the user chose, by name, as provenance records them:
+        without arrays, descriptions of memory and code generators.
+        """
+        unrecorded = ("shapes", "inputs", "memory", "externals")
+        return {name: value for name, value in self.given.items() if name not in unrecorded}
+
+    @property
+    def memory(self) -> Sequence[PoolSpec]:
+        """The workspace pools to plan; without any one pool, or, on ``board``, one in each of
+        several RAM regions where none of them alone has room.
+        """
+        chosen: Sequence[PoolSpec] = self.given.get("memory", ())
+        return chosen
+
+    @property
+    def flash(self) -> int | None:
+        """The limit of a model's flash in bytes; None: no limit."""
+        limit: int | None = self.given.get("flash")
+        return limit
+
+    def within_flash(self, limit: int) -> ModelOptions:
+        """Return the options with another limit of flash in bytes."""
+        return replace(self, given={**self.given, "flash": limit})
 
     def compiler(self, name: str | None) -> CompileOptions:
         """All options of the compiler, for the model ``name``; None: named like its file."""
-        pools = self.pools or ("external" if self.for_firmware else "internal")
+        given = self.given
+        pools = given.get("pools", "external" if self.for_firmware else "internal")
         io_in_pool = (
-            (self.for_firmware or bool(self.keep_inputs or self.pins))
+            (self.for_firmware or bool(given.get("keep_inputs") or given.get("pins")))
             and self.workspace == "own"
             and (pools == "external" or not self.for_firmware)
-            and self.interface in (None, "c")
+            and given.get("interface", "c") == "c"
         )
+        decided = {"pools": pools, "io_in_pool": io_in_pool, "reference": self.compared_with}
         return CompileOptions(
-            cpu=self.cpu,
-            name=name,
-            memory=self.memory,
-            externals=tuple(load_generator(spec) for spec in self.external),
-            progress=self.progress,
-            shapes=self.shapes,
-            inputs=self.inputs,
-            **{
-                "pools": pools,
-                "io_in_pool": io_in_pool,
-                "reference": self.compared_with,
-                **self.chosen,
-            },
+            **{**decided, **given}, cpu=self.cpu, name=name, progress=self.progress
         )
 
 
@@ -184,6 +165,24 @@ def explain_models(
     words: Sequence[str], options: ModelOptions, name: str | None = None
 ) -> list[Explanation]:
     """Return what the plans of several models do, each as a firmware of it alone would have it."""
+    return [
+        hilc.explain(source.path, options=options.compiler(source.name))
+        for source in _model_files(words, name)
+    ]
+
+
+def frontiers_of_models(
+    words: Sequence[str], options: ModelOptions, name: str | None = None
+) -> list[Frontier]:
+    """Return the programs to choose from of several models, each for a firmware of it alone."""
+    return [
+        hilc.frontier(source.path, options=options.compiler(source.name))
+        for source in _model_files(words, name)
+    ]
+
+
+def _model_files(words: Sequence[str], name: str | None) -> list[ModelSource]:
+    """Return the sources of models; raise :class:`InputError` for one that is compiled already."""
     sources = parse_sources(words, name)
     for source in sources:
         if source.is_archive:
@@ -191,7 +190,7 @@ def explain_models(
                 f"{source.path} is compiled already, and an archive does not hold its plan",
                 "give the model file that it was compiled from",
             )
-    return [hilc.explain(source.path, options=options.compiler(source.name)) for source in sources]
+    return sources
 
 
 def load_sources(sources: Sequence[Given], options: ModelOptions) -> list[ModelLibrary]:
@@ -263,7 +262,7 @@ def _load_all(
     flash: Mapping[int, int] = MappingProxyType({}),
 ) -> list[ModelLibrary]:
     """Return the libraries of the sources; ``flash`` are limits of some, by their position."""
-    own = [replace(options, flash=flash[i]) if i in flash else options for i in range(len(sources))]
+    own = [options.within_flash(flash[i]) if i in flash else options for i in range(len(sources))]
     libraries = [
         s if isinstance(s, ModelLibrary) else _load(s, chosen)
         for s, chosen in zip(sources, own, strict=True)
@@ -276,10 +275,9 @@ def _load_all(
     if workspace_regions(modules, board, "shared" if shared else "own"):
         return libraries
     # A run-time allocator has one arena; what is compiled already stays as it is.
+    by_calls = options.given.get("pools") == "calls"
     moving = [
-        source
-        if not (isinstance(source, ModelLibrary) or source.is_archive or options.pools == "calls")
-        else None
+        source if not (isinstance(source, ModelLibrary) or source.is_archive or by_calls) else None
         for source in sources
     ]
     rows = list(zip(moving, libraries, own, strict=True))
@@ -305,13 +303,13 @@ def _load(source: ModelSource | ModelObject, options: ModelOptions) -> ModelLibr
     _existing(str(source.path))
     if not source.is_archive:
         return _compile(source, options)
-    changing = [*options.chosen, *(n for n in ("memory", "external") if getattr(options, n))]
-    if changing:
-        option = {"pins": "pin"}.get(changing[0], changing[0]).replace("_", "-")
-        if getattr(options, changing[0]) is False:
-            option = f"no-{option}"
+    changing = next(iter(options.given), None)
+    if changing is not None:
+        option = flag_of(changing, options_of(CompileOptions)[changing])
+        if options.given[changing] is False:
+            option = option.replace("--", "--no-", 1)
         raise InputError(
-            f"{source.path} is compiled already, so --{option} cannot change it",
+            f"{source.path} is compiled already, so {option} cannot change it",
             "give the model file that it was compiled from",
         )
     library = ModelLibrary.load(source.path)

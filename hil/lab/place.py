@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import importlib.util
 import json
 import os
 import subprocess
@@ -25,6 +24,7 @@ from hil.lab.errors import BusyError, LostError, NoPlaceError
 from hil.lab.selector import Selector, parse_selector
 from hil.support.process import python_module
 from hil.support.ready import is_readable
+from hilc.support import optional
 
 DEFAULT_ADDRESS = "127.0.0.1:20408"
 #: Time to wait for a board that others use.
@@ -59,11 +59,7 @@ class Keeper:
     """The keeper process of this process: acquires places, and releases them even after a crash."""
 
     def __init__(self, address: str | None = None) -> None:
-        if importlib.util.find_spec("labgrid") is None:
-            raise InputError(
-                "boards of a lab need labgrid, which is not installed",
-                "install it: pip install 'hil-harness[lab]'",
-            )
+        optional.check_installed("labgrid", "a board of a lab")
         host, user = _owner()
         self.environment = {"LG_HOSTNAME": host, "LG_USERNAME": user}
         self.address = address or coordinator_address()

@@ -23,12 +23,12 @@ from hil.errors import DeviceError, InputError
 from hil.lab.board_server import BoardServer
 from hil.lab.place import Keeper
 from hil.support.process import ChildProcess
+from hilc.support.optional import install_hint
 from hilc.support.temporary import TemporaryFolder
 
 _READY_LIMIT_S = 30.0
 _POLL_S = 0.05
 _NEEDED = {"NetworkSerialPort", "NetworkService"}
-_INSTALL = "install it: pip install 'hil-harness[lab]'"
 
 
 @dataclass(frozen=True)
@@ -176,7 +176,7 @@ def _start(
         process = ChildProcess(
             name,
             [sys.executable, "-c", code, *options],
-            install_hint=_INSTALL,
+            install_hint=install_hint("labgrid"),
             stdout=output.fileno(),
         )
     stack.callback(process.stop)

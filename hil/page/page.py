@@ -12,7 +12,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timezone
 from importlib import import_module
-from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -24,7 +23,7 @@ from hil.page.results import (
 from hil.page.suite import SuiteResult
 from hil.page.views import PageView, bin_text, minute, number
 from hil.support.visible import visible
-from hilc.errors import InputError
+from hilc.support import optional
 from hilc.support.outputs import write_file
 
 if TYPE_CHECKING:
@@ -32,7 +31,7 @@ if TYPE_CHECKING:
 
 
 #: Packages of the extra `report`.
-_PACKAGES = ("jinja2", "squarify")
+_PACKAGES = ("jinja2", "matplotlib", "squarify")
 _STAMP = re.compile(rb"<!-- hil ([0-9a-f]{64}) -->\n\Z")
 
 
@@ -65,12 +64,8 @@ def is_unchanged(path: str | Path) -> bool:
 
 def check_installed() -> None:
     """Raise where the packages of the extra ``report`` are missing."""
-    missing = [name for name in _PACKAGES if find_spec(name) is None]
-    if missing:
-        raise InputError(
-            f"an HTML page needs {' and '.join(missing)}, not installed here",
-            "pip install 'hil-harness[report]'",
-        )
+    for package in _PACKAGES:
+        optional.check_installed(package, "an HTML page")
 
 
 def make_page(

@@ -27,7 +27,7 @@ import itertools
 import os
 import sys
 import time
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Hashable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -62,7 +62,10 @@ if TYPE_CHECKING:
     from hil.verify.evaluation import Evaluation
     from hilc.artifact.library import ModelLibrary
 
-_MARKER = "hil(model=PATH, boards=[NAME, ...]): the model of the test, and its boards"
+_MARKER = (
+    "hil(model=PATH, boards=[NAME, ...], optimize=..., ...): the model of the test, its boards, "
+    "and options of the compiler, each as hilc.CompileOptions has it"
+)
 _KEYWORDS = ("model", "boards")
 #: Name of a property of a report, also in JUnit files.
 _BOARD = "hil_board"
@@ -341,8 +344,12 @@ def hil_library(
             "hil_library needs @pytest.mark.hil(model=PATH), or a hil_library fixture of your own",
             pytrace=False,
         )
+    options = {name: value for name, value in marker.kwargs.items() if name not in _KEYWORDS}
     # A path in a test file is relative to that file.
-    return _hil_session.library(request.path.parent / os.fspath(model), hil_board)
+    folder = request.path.parent
+    if isinstance(options.get("tuning"), str | os.PathLike):
+        options["tuning"] = folder / os.fspath(options["tuning"])
+    return _hil_session.library(folder / os.fspath(model), hil_board, options)
 
 
 @pytest.fixture
@@ -852,7 +859,7 @@ class _Session:
         self._ports = ports
         self._probes = probes
         self._run = run
-        self._libraries: dict[tuple[Path, str], ModelLibrary] = {}
+        self._libraries: dict[tuple[Path, str, Any], ModelLibrary] = {}
         self._pools: dict[str, Pool | None] = {}
         self._boards: dict[str, Board] = {}
         #: The held shared board, with its selection. At most one, since two workers that each
@@ -862,14 +869,16 @@ class _Session:
         self._current = ""
         self._devices: dict[str, tuple[ModelLibrary, Device, ExitStack]] = {}
 
-    def library(self, path: Path, board: Board) -> ModelLibrary:
+    def library(self, path: Path, board: Board, options: Mapping[str, Any]) -> ModelLibrary:
+        """Return a model compiled for a board with ``options`` of the compiler; each once."""
         from hil.firmware.sources import ModelOptions, ModelSource, load_library
 
-        key = (path.resolve(), board.name)
+        key = (path.resolve(), board.name, _identity(options))
         if key not in self._libraries:
-            self._libraries[key] = load_library(
-                ModelSource(path, None), ModelOptions(board.cpu.name, board=board)
-            )
+            given = dict(options)
+            name, cpu = given.pop("name", None), given.pop("cpu", board.cpu.name)
+            chosen = ModelOptions(cpu, given, board=board)
+            self._libraries[key] = load_library(ModelSource(path, name), chosen)
         return self._libraries[key]
 
     def is_shared(self, spec: str) -> bool:
@@ -1060,13 +1069,16 @@ def _marker_problem(marker: pytest.Mark | None) -> str:
     """Return the error in the marker's arguments; empty if there is none."""
     if marker is None:
         return ""
-    unknown = [name for name in marker.kwargs if name not in _KEYWORDS]
+    from hilc.support.suggest import nearest
+
+    known = [*_KEYWORDS, *_compile_options()]
+    unknown = [name for name in marker.kwargs if name not in known]
     model, boards = (marker.kwargs.get(name) for name in _KEYWORDS)
     names = [boards] if boards is None or isinstance(boards, str) else boards
     if marker.args:
         fact = f"positional argument {marker.args[0]!r}"
     elif unknown:
-        fact = f"unknown argument {unknown[0]!r}"
+        fact = f"unknown argument {unknown[0]!r}{nearest(unknown[0], known)}"
     elif model is not None and not isinstance(model, str | os.PathLike):
         fact = f"model={model!r} is not a path"
     elif not isinstance(names, Sequence) or not all(
@@ -1076,6 +1088,26 @@ def _marker_problem(marker: pytest.Mark | None) -> str:
     else:
         return ""
     return f"@pytest.mark.hil: {fact}; the marker is {_MARKER}"
+
+
+def _compile_options() -> list[str]:
+    """Return the options of the compiler that a user of a board may choose."""
+    from hilc.options import CompileOptions
+    from hilc.support.option import options_of
+
+    stated = options_of(CompileOptions).items()
+    return [name for name, each in stated if each.form is not None or name == "cpu"]
+
+
+def _identity(value: Any) -> Any:
+    """Return what is equal for equal options, and can be the key of a dictionary."""
+    if isinstance(value, Mapping):
+        return tuple((name, _identity(each)) for name, each in sorted(value.items()))
+    if isinstance(value, list | tuple):
+        return tuple(map(_identity, value))
+    if hasattr(value, "tobytes"):  # an array
+        return value.shape, str(value.dtype), value.tobytes()
+    return value if isinstance(value, Hashable) else id(value)
 
 
 def _marker_boards(marker: pytest.Mark | None) -> Sequence[str]:

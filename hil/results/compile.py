@@ -11,7 +11,7 @@ from hil.errors import Attempt
 from hil.results.answer import entry_of
 from hil.results.build import CompressedLayer
 from hil.results.codec import omitted
-from hilc.ir.graph import FixedSize, FloatLayer, RoundedBias
+from hilc.ir.annotations import FixedSize, FloatLayer, RoundedBias
 from hilc.lowering.choice import ChoiceReport
 from hilc.quantization.report import Accuracy, TensorNoise
 

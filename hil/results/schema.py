@@ -20,7 +20,18 @@ from hil.results.codec import is_omittable
 from hilc.support.jsondata import key_of
 
 _MODULES = (
-    *("bench", "boards", "build", "compile", "evaluate", "history", "lab", "plan", "report"),
+    *(
+        "bench",
+        "boards",
+        "build",
+        "compile",
+        "evaluate",
+        "frontier",
+        "history",
+        "lab",
+        "plan",
+        "report",
+    ),
     *("run", "verify"),
 )
 _SCALARS = {bool: "boolean", int: "integer", float: "number", str: "string", type(None): "null"}

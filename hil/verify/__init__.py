@@ -1,7 +1,7 @@
 """Verification and measurement of models on boards: comparison with references, samples, costs.
 
-The module is callable: ``hil.verify(...)`` is its function :func:`verify`. :mod:`hil.bench`,
-:mod:`hil.oracle` and :mod:`hil.samples` have the other public names.
+:mod:`hil`, :mod:`hil.oracle` and :mod:`hil.samples` have the public names; ``hil.verify`` is the
+function :func:`verify`.
 """
 
 from __future__ import annotations
@@ -9,7 +9,6 @@ from __future__ import annotations
 from hil.results.evaluate import Mismatch
 from hil.results.parts import Fallback
 from hil.results.verify import Cost, Diagnosis, Element, Fidelity, TensorFidelity
-from hil.support.callable_module import make_callable
 from hil.verify.comparison import (
     FLOAT_RTOL,
     Difference,
@@ -43,5 +42,3 @@ __all__ = [
     "TensorReport",
     "verify",
 ]
-
-make_callable(__name__)

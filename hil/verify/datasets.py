@@ -24,6 +24,7 @@ from hil.verify.samples import Sample, load_array, load_arrays
 from hilc.artifact.library import TensorInfo
 from hilc.executor import quantized
 from hilc.ir import Array
+from hilc.support import optional
 from hilc.support.inputs import check_regular
 from hilc.support.jsondata import shown_argument
 from hilc.support.suggest import listed, nearest
@@ -523,13 +524,7 @@ def _raw(data: bytes, tensor: TensorInfo, scaling: Scaling, what: str) -> Array:
 
 def _picture(path: Path, tensor: TensorInfo) -> Array:
     """Return the pixels of a picture: 0 to 255, of the input's size and channels."""
-    try:
-        from PIL import Image
-    except ImportError:
-        raise InputError(
-            f"{path.name} is a picture, and the package Pillow is not installed",
-            "pip install 'hil-harness[images]', or give NPY files",
-        ) from None
+    Image = optional.require("PIL.Image", f"the picture {path.name}", ", or give NPY files")
     elements = prod(tensor.shape)
     try:
         with Image.open(path) as picture:

@@ -10,7 +10,7 @@ from contextlib import ExitStack
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -36,7 +36,7 @@ from hil.verify.evaluation import (
 from hil.verify.fidelity import FidelityMeter, exact_meter, float_meter
 from hil.verify.metrics import Metric
 from hil.verify.oracle import definition_of, expected_outputs, reference_of
-from hil.verify.prepare import Prepared, prepared, recoveries_of, repeated_by
+from hil.verify.prepare import Prepared, check_options, prepared, recoveries_of, repeated_by
 from hil.verify.provenance import call_text, provenance
 from hil.verify.samples import (
     CHECK_S,
@@ -51,6 +51,11 @@ from hil.verify.samples import (
 from hilc.artifact.library import ModelLibrary, Module, TensorInfo
 from hilc.support.arguments import typed
 from hilc.support.suggest import listed
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+    from hil.device.session import DeviceKeywords
 
 
 @typed
@@ -72,7 +77,7 @@ def verify(
     metrics: bool = False,
     float_model: str | Path | None = None,
     allow_fallback: bool | None = None,
-    **options: Any,
+    **options: Unpack[DeviceKeywords],
 ) -> Report:
     """Run a model on a board and compare every output with a reference.
 
@@ -104,6 +109,7 @@ def verify(
     fails it is recovered and the sample computed again, by ``repeated`` where that is given.
     """
     call = call_text(verify, locals())
+    check_options(verify, options)
     definition = definition_of(reference) if isinstance(reference, str) else None
     with prepared(
         model, board, options, name=name, example=example, compared_with=definition
@@ -211,7 +217,7 @@ def bench(
     allow_fallback: bool | None = None,
     name: str | None = None,
     example: Any = None,
-    **options: Any,
+    **options: Unpack[DeviceKeywords],
 ) -> BenchReport:
     """Count what an inference costs on a board: instructions or cycles, flash and RAM.
 
@@ -235,6 +241,7 @@ def bench(
     ``bench(device, module)`` measures a module of an open device.
     """
     call = call_text(bench, locals())
+    check_options(bench, options)
     with ExitStack() as stack:
         # A meter that supplies the board is there before the board is.
         recorder = stack.enter_context(opened_meter(energy)) if isinstance(energy, str) else energy
@@ -385,7 +392,7 @@ def evaluate(
     example: Any = None,
     progress: Callable[[int, int], None] = lambda done, count: None,
     allow_fallback: bool | None = None,
-    **options: Any,
+    **options: Unpack[DeviceKeywords],
 ) -> Evaluation:
     """Run a labelled data set on a board; return its metrics there beside the reference's.
 
@@ -407,6 +414,7 @@ def evaluate(
     the samples are done.
     """
     call = call_text(evaluate, locals())
+    check_options(evaluate, options)
     names = [metric] if isinstance(metric, str) else list(metric)
     limits = [*_limits(at_least, names, "min"), *_limits(at_most, names, "max")]
     metrics = checked_metrics(names, limits)

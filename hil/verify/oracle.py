@@ -20,7 +20,7 @@ from hil.verify.provenance import model_file
 from hil.verify.samples import Sample, array_samples, load_samples
 from hilc.artifact.library import ModelLibrary, Module, TensorInfo
 from hilc.errors import InputError, ModelError
-from hilc.frontends import load_model, reader_of
+from hilc.frontends import read_model, reader_of
 from hilc.ir import Array, Graph, Numerics
 from hilc.ops.verify import verify as verify_graph
 from hilc.references import (
@@ -111,8 +111,9 @@ def reference_of(
             "(--inputs F.npz --expect F.npz)",
         )
     numerics = _numerics(module, name)
-    read = fuse_quantized(load_model(model, module.name, numerics))
-    graph = with_float_sums(read, get_cpu(module.cpu))
+    read = read_model(model, module.name, numerics)
+    fused = fuse_quantized(read.graph, read.dequantized).graph
+    graph = with_float_sums(fused, get_cpu(module.cpu))
     # Where the file is another one, the mismatch is to be told before anything runs.
     names = _pair(module, graph, "input", module.inputs, graph.inputs)
     outputs = _pair(module, graph, "output", module.outputs, graph.outputs)

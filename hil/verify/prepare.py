@@ -8,29 +8,39 @@ device. It is compiled as the command line compiles it, before anything is start
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator, Mapping
+import inspect
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, ExitStack
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from hil.access import Connection
 from hil.board import Board, load_board
 from hil.device import Device, Model
-from hil.device.session import check_connection, runner_label
+from hil.device.session import DeviceKeywords, check_connection, runner_label
 from hil.device.session import open as open_device
 from hil.errors import Attempt, InputError
 from hil.firmware.project import check_suits
-from hil.firmware.sources import ModelObject, ModelOptions, load_sources, parse_sources
+from hil.firmware.sources import (
+    FirmwareKeywords,
+    ModelObject,
+    ModelOptions,
+    load_sources,
+    parse_sources,
+)
 from hil.lab.selector import parse_selector
 from hil.verify.comparison import RunnableModel
 from hilc.artifact.library import ModelLibrary, Module, TensorInfo
-from hilc.support.suggest import listed, nearest
+from hilc.options import CodeKeywords
+from hilc.support.option import check_keywords
+from hilc.support.suggest import listed
 
-#: Options of :func:`hil.open`, and those of the compiler that the job itself decides.
-_OPEN = ("runner", "port", "probe", "transport", "bulk", "lab", "run_timeout_s", "recover")
-_DECIDED = ("board", "for_firmware", "compared_with", "progress")
-_COMPILE = tuple(f.name for f in fields(ModelOptions) if f.name not in _DECIDED)
+#: Options of :func:`hil.open`, of the compiler, and of the models' firmware.
+_OPEN = tuple(DeviceKeywords.__annotations__.keys() - FirmwareKeywords.__annotations__.keys())
+_COMPILE = tuple(CodeKeywords.__annotations__)
+#: Keywords of release 0.1, with their names now.
+RENAMED = {"external": "externals"}
 
 
 @dataclass(frozen=True)
@@ -70,7 +80,6 @@ def prepared(
     of a PyTorch module. ``check`` may refuse a board before anything is compiled for it.
     """
     if isinstance(model, RunnableModel) or isinstance(board, Device):
-        _check_options(options)
         if options or name is not None or example is not None:
             given = next(iter(options), "name" if name is not None else "example")
             raise InputError(
@@ -78,7 +87,6 @@ def prepared(
             )
         yield _running(model, board)
         return
-    _check_options(options)
     if board is None or isinstance(board, Device):
         raise InputError(
             "no board is given", "name one, such as board='mps2-an386'; `hil boards` lists them"
@@ -176,9 +184,17 @@ def _compiled(
         bulk=way.get("bulk"),
     )
     check_connection(board, way.get("runner"), choice)
-    own = {key: value for key, value in options.items() if key in _COMPILE}
-    own = {"cpu": board.cpu.name, **own}
-    told = ModelOptions(**own, compared_with=compared_with, board=None if board.is_host else board)
+    given = {key: value for key, value in options.items() if key in _COMPILE and value is not None}
+    cpu = given.pop("cpu", board.cpu.name)
+    firmware = {key: options[key] for key in ("include_dirs", "sources") if key in options}
+    told = ModelOptions(
+        cpu,
+        given,
+        compared_with=compared_with,
+        board=None if board.is_host else board,
+        workspace=options.get("workspace", "own"),
+        **firmware,
+    )
     (library,) = load_sources([_source(model, name, example)], told)
     module = only_module(library)
     check_suits(library, module, board)
@@ -206,11 +222,14 @@ def _source(model: Any, name: str | None, example: Any) -> Any:
     return ModelObject(model, name, example)
 
 
-def _check_options(options: Mapping[str, Any]) -> None:
-    known = (*_OPEN, *_COMPILE)
-    for option in options:
-        if option not in known:
-            raise InputError(
-                f"unknown option {option!r}{nearest(option, known)}",
-                "give options of hil.open or of hilc.CompileOptions",
-            )
+def check_options(function: Callable[..., Any], options: Iterable[str]) -> None:
+    """Raise InputError for the first option that ``function``, of :func:`hil.verify`'s kind, does
+    not take.
+    """
+    own = [
+        name
+        for name, each in inspect.signature(function).parameters.items()
+        if each.kind is not each.VAR_KEYWORD
+    ]
+    known = [*own, *DeviceKeywords.__annotations__]
+    check_keywords(f"hil.{function.__name__}", options, known, RENAMED)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
-import pytest
+from campaigns import cases
 from kernel_checks import Check, check, checks_of
 from kernel_layers import DSP, case_layers, extreme_layers
 from linear_layers import Layer, random_layer
@@ -38,7 +38,7 @@ def checked_calls(layers: list[Layer]) -> list[KernelCall]:
     return [one.case.call for one in checks]
 
 
-@pytest.mark.parametrize("op", OPERATORS)
+@cases("op", OPERATORS, first=1)
 def test_random_layers(op: str) -> None:
     rng = np.random.default_rng([31, OPERATORS.index(op)])
     layers = [random_layer(rng, op, "int8", explicit_padding=True) for _ in range(500)]

@@ -8,7 +8,7 @@ from typing import Any
 import kernel_runner
 import numpy as np
 import pytest
-from campaigns import sampled
+from campaigns import cases, sampled
 from kernel_layers import (
     DSP,
     case_layers,
@@ -55,7 +55,8 @@ def check(layers: list[Layer], **options: Any) -> list[str]:
     return names
 
 
-@pytest.mark.parametrize("op", OPERATORS)
+@pytest.mark.full
+@cases("op", OPERATORS, first=1)
 def test_random_layers(op):
     rng = np.random.default_rng([13, OPERATORS.index(op)])
     names = check([random_layer(rng, op, "int8", explicit_padding=True) for _ in range(60)])
@@ -94,11 +95,11 @@ def test_sums_at_their_limits():
     assert sum(name.startswith("hil_dsp_") for name in names) > 20, names
 
 
-LINE, TWICE = "hil_dsp_matvec_pairs_s8", "hil_dsp_matvec_s8"
+LINE, TWICE = "hil_dsp_matvec_s8_column_pairs", "hil_dsp_matvec_s8"
 
 
 @pytest.mark.parametrize("sign", sampled([-1, 1], keep=[-1]))
-@pytest.mark.parametrize(("depth", "served"), [(516, {LINE, TWICE}), (518, {LINE}), (519, set())])
+@cases(("depth", "served"), [(516, {LINE, TWICE}), (518, {LINE}), (519, set())], first=1)
 def test_sums_below_24_bits(depth: int, sign: int, served: set[str]):
     """127 * 128 * 516 is the last multiple below 2**23; a line may start from half the range."""
     rng = np.random.default_rng(19)
@@ -141,7 +142,7 @@ def test_what_pairs_cannot_hold_takes_wide_weights():
     out = replace(layer.out, quant=replace(layer.out.quant, zero_point=(0,)))
     layer = replace(layer, ins=(x, replace(weights, data=data), no_bias), out=out)
     served = {call.kernel.name for call in family_calls(layer, DSP)}
-    assert served == {"hil_dsp_matmul_eight_s8", "hil_dsp_matmul_pairs_s8"}
+    assert served == {"hil_dsp_matmul_s8_8_columns", "hil_dsp_matmul_s8_column_pairs"}
     check([layer])
 
 

@@ -68,4 +68,4 @@ def test_a_line_takes_the_place_of_64_bits_where_nothing_ties():
     kernels = count(
         one for single in ops(72, ("ADD", "int8"), 30) for one in checks_of(single, get_cpu("host"))
     )
-    assert kernels["hil_line_sum_s8"] > kernels["hil_even_sum_s8"] > 0
+    assert kernels["hil_generic_sum_s8_affine"] > kernels["hil_generic_sum_s8_even"] > 0

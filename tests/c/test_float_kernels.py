@@ -51,4 +51,4 @@ def test_weights_that_are_not_finite_are_left_to_the_portable_kernel(where: str)
     ins[position] = replace(tensor, data=data)
     calls = candidates(layer.node, ins, layer.outs, M4)
     names = {call.kernel.name for call in calls if isinstance(call, KernelCall)}
-    assert names == {"hil_matmul_f32"}
+    assert names == {"hil_generic_matmul_f32"}

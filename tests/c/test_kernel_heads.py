@@ -7,6 +7,7 @@ from functools import cache
 from pathlib import Path
 
 import pytest
+from campaigns import cases
 
 ROOT = Path(__file__).resolve().parents[2]
 KERNELS = ROOT / "compiler" / "runtime" / "include" / "hil" / "kernels"
@@ -43,7 +44,7 @@ def test_a_head_has_all_its_parts_in_order(name: str) -> None:
     assert tuple(found) == PARTS
 
 
-@pytest.mark.parametrize("name", HEADERS)
+@cases("name", HEADERS, first=12)
 def test_what_a_head_names_exists(name: str) -> None:
     text = head(name)
     python = sources("compiler/hilc", "*.py")

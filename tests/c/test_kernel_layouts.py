@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pytest
+from campaigns import cases
 from kernel_layers import conv, depthwise, rectified, tamed
 from linear_layers import Layer, make_layer
 
@@ -21,7 +22,7 @@ from hilc.lowering.kernels import KernelCall
 from hilc.numerics.requantize import requantize
 from hilc.target import get_cpu
 
-PORTABLE = ("hil_matmul_s8", "hil_conv2d_s8", "hil_depthwise_conv2d_s8")
+PORTABLE = ("hil_generic_matmul_s8", "hil_generic_conv2d_s8", "hil_generic_depthwise_conv2d_s8")
 HELIUM, DSP, ARMV7M, ARMV6M = "cortex-m55", "cortex-m4", "cortex-m3", "cortex-m0"
 #: Elements of a unit of four in the order in which widening leaves them.
 UNIT = (0, 2, 1, 3)
@@ -160,7 +161,7 @@ def check_scales_of_sixteen(p: Packed, at: int, channels: list[int]) -> int:
 @pytest.mark.parametrize("depth", [5, 33, 64, 128])
 @pytest.mark.parametrize("activation", ["RELU", "NONE"])
 def test_pixels_by_sixteen_columns(depth: int, activation: str) -> None:
-    p = packed(pixels(depth, 21, activation), HELIUM, "hil_pixels_s8_mve", staged=0)
+    p = packed(pixels(depth, 21, activation), HELIUM, "hil_mve_matmul_s8_2x16", staged=0)
     assert p.fields["any"] == (activation == "NONE")
     assert p.fields["first"] == (activation == "RELU")
     data, n, at = p.stream, p.fields["chunks"], 0
@@ -182,7 +183,7 @@ def test_pixels_by_sixteen_columns(depth: int, activation: str) -> None:
 @pytest.mark.parametrize("depth", [8, 16])
 def test_rows_of_few_elements_by_pairs_of_columns(depth: int) -> None:
     layer = rectified(tamed(a_layer("CONV_2D", (1, 4, 5, depth), (6, 1, 1, depth), conv("SAME"))))
-    p = packed(layer, HELIUM, "hil_shallow_s8_mve", block=32)
+    p = packed(layer, HELIUM, "hil_mve_matmul_s8_8x2", block=32)
     data, at = p.stream, 0
     for first in (0, 2, 4):
         for i in (0, 1):
@@ -205,7 +206,7 @@ def test_rows_of_few_elements_by_pairs_of_columns(depth: int) -> None:
 
 def test_windows_by_pairs_of_columns() -> None:
     layer = rectified(tamed(a_layer("CONV_2D", (1, 6, 16, 3), (6, 3, 3, 3), conv("SAME"))))
-    p = packed(layer, HELIUM, "hil_conv2d_windows_s8_mve", lines=6)
+    p = packed(layer, HELIUM, "hil_mve_conv2d_s8_rgb_copied", lines=6)
     data, at = p.stream, 0
     for first in (0, 2, 4):
         for i in (0, 1):
@@ -227,7 +228,7 @@ def test_windows_by_pairs_of_columns() -> None:
 @pytest.mark.parametrize("depth", [5, 33, 160])
 @pytest.mark.parametrize("activation", ["RELU", "NONE"])
 def test_four_pixels_by_sixteen_columns(depth: int, activation: str) -> None:
-    p = packed(pixels(depth, 21, activation), HELIUM, "hil_quads_s8_mve")
+    p = packed(pixels(depth, 21, activation), HELIUM, "hil_mve_matmul_s8_4x4")
     assert p.fields["first"] == (activation == "RELU")
     data, n, at = p.stream, p.fields["chunks"], 0
     for chunk in range(n):
@@ -250,7 +251,7 @@ def test_four_pixels_by_sixteen_columns(depth: int, activation: str) -> None:
 @pytest.mark.parametrize("depth", [33, 160])
 @pytest.mark.parametrize("activation", ["RELU", "NONE"])
 def test_six_pixels_by_sixteen_columns(depth: int, activation: str) -> None:
-    p = packed(pixels(depth, 21, activation), HELIUM, "hil_sixes_s8_mve")
+    p = packed(pixels(depth, 21, activation), HELIUM, "hil_mve_matmul_s8_6x4")
     check_sixes(p)
 
 
@@ -258,7 +259,7 @@ def test_six_pixels_by_sixteen_columns(depth: int, activation: str) -> None:
 def test_six_windows_by_sixteen_columns(activation: str) -> None:
     attrs = conv("SAME", 2, activation)
     layer = a_layer("CONV_2D", (1, 13, 7, 2), (21, 3, 4, 2), attrs)
-    p = packed(layer, HELIUM, "hil_conv2d_sixes_s8_mve")
+    p = packed(layer, HELIUM, "hil_mve_conv2d_s8_gathered_6x4")
     check_sixes(p)
     assert p.fields["row_bytes"] == 2 * (2 * 3 + 4)
     taps = p.fields["taps"].tolist()
@@ -304,11 +305,11 @@ def test_products_that_saturate_before_a_near_shift(shift: int) -> None:
 RGB_LANES = [*range(9), *range(9, 16), *range(18, 27), 16, 17]
 
 
-@pytest.mark.parametrize("kernel", ["hil_strips_s8_mve", "hil_conv2d_rgb_s8_mve"])
+@pytest.mark.parametrize("kernel", ["hil_mve_conv2d_s8_gathered_2x16", "hil_mve_conv2d_s8_rgb"])
 def test_eight_columns_of_two_pixels(kernel: str) -> None:
     attrs = conv("SAME")
     layer = a_layer("CONV_2D", (1, 6, 16, 3), (8, 3, 3, 3), attrs)
-    p = packed(layer, HELIUM, kernel, **({"lines": 1} if "strips" in kernel else {}))
+    p = packed(layer, HELIUM, kernel, **({"lines": 1} if "gathered" in kernel else {}))
     assert p.fields["eight"] == 1
     elements = RGB_LANES if "rgb" in kernel else list(range(27))
     data, at = p.stream, 0
@@ -328,7 +329,7 @@ def test_eight_columns_of_two_pixels(kernel: str) -> None:
 
 def test_rgb_windows_by_sixteen_columns() -> None:
     layer = a_layer("CONV_2D", (1, 6, 16, 3), (16, 3, 3, 3), conv("SAME"))
-    p = packed(layer, HELIUM, "hil_conv2d_rgb_s8_mve")
+    p = packed(layer, HELIUM, "hil_mve_conv2d_s8_rgb")
     data = p.stream
     for at, four in zip(range(0, 640, 160), FOURS, strict=True):
         for i, channel in enumerate(four):
@@ -339,7 +340,7 @@ def test_rgb_windows_by_sixteen_columns() -> None:
 
 
 def test_rows_by_pairs_of_columns() -> None:
-    p = packed(pixels(40, 5), HELIUM, "hil_matmul_s8_mve")
+    p = packed(pixels(40, 5), HELIUM, "hil_mve_matmul_s8")
     data, n = p.stream, p.fields["chunks"]
     pairs = [(0, 1), (2, 3), (4, 4)]
     assert len(data) == len(pairs) * (32 * n + 28)
@@ -362,7 +363,7 @@ def test_a_row_by_eight_columns(uniform: int) -> None:
     scales = tuple(0.002 + 0.001 * i for i in range(1 if uniform else 11))
     quant = replace(weights.quant, scale=scales, zero_point=(0,) * len(scales))
     layer = replace(layer, ins=(x, replace(weights, quant=quant), *rest))
-    p = packed(layer, HELIUM, "hil_vector_s8_mve")
+    p = packed(layer, HELIUM, "hil_mve_matvec_s8")
     assert p.fields["uniform"] == uniform
     data, n, at = p.stream, p.fields["chunks"], 0
     for group in range(2):
@@ -391,7 +392,7 @@ def test_a_row_by_sixteen_columns(uniform: int) -> None:
     scales = tuple(0.002 + 0.001 * i for i in range(1 if uniform else 21))
     quant = replace(weights.quant, scale=scales, zero_point=(0,) * len(scales))
     layer = replace(layer, ins=(x, replace(weights, quant=quant), *rest))
-    p = packed(layer, HELIUM, "hil_vector_sums_s8_mve")
+    p = packed(layer, HELIUM, "hil_mve_matvec_s8_two_passes")
     assert p.fields["uniform"] == uniform
     data, n, at = p.stream, p.fields["chunks"], 0
     scale = p.fields["scale"].tolist()
@@ -417,7 +418,7 @@ def test_a_row_by_sixteen_columns(uniform: int) -> None:
 
 @pytest.mark.parametrize("depth", [16, 32])
 def test_windows_by_pairs_of_filters(depth: int) -> None:
-    p = packed(windows(depth, 4), HELIUM, "hil_conv2d_3x3_s8_mve")
+    p = packed(windows(depth, 4), HELIUM, "hil_mve_conv2d_s8_3x3")
     data, n, at = p.stream, depth // 16, 0
     for first in (0, 2):
         for element in range(9 * depth):
@@ -436,7 +437,7 @@ def test_windows_by_pairs_of_filters(depth: int) -> None:
 @pytest.mark.parametrize("depth", [16, 24])
 def test_rows_of_windows_by_pairs_of_filters(depth: int) -> None:
     layer = windows(depth, 4)
-    p = packed(layer, HELIUM, "hil_conv2d_3x3_lines_s8_mve", lines=layer.out.shape[1])
+    p = packed(layer, HELIUM, "hil_mve_conv2d_s8_3x3_rows", lines=layer.out.shape[1])
     data, n, at = p.stream, -(-depth // 16), 0
     assert p.fields["chunks"] == n
     for first in (0, 2):
@@ -462,12 +463,12 @@ def test_depthwise_filters_and_tiles() -> None:
     helium = next(
         call
         for call in calls(layer.node, layer.ins, (layer.out,), get_cpu(HELIUM))
-        if isinstance(call, KernelCall) and call.kernel.name == "hil_depthwise_conv2d_s8_mve"
+        if isinstance(call, KernelCall) and call.kernel.name == "hil_mve_depthwise_conv2d_s8"
     )
     p = packed(
         layer,
         HELIUM,
-        "hil_depthwise_conv2d_s8_mve",
+        "hil_mve_depthwise_conv2d_s8",
         addressed=helium.fields["addressed"],
         planes=helium.fields["planes"],
         band_h=helium.fields["band_h"],
@@ -510,7 +511,7 @@ def test_depthwise_filters_and_strips(height: int, width: int, stride: int) -> N
     """
     shape = (1, stride * height, stride * width, 8)
     layer = a_layer("DEPTHWISE_CONV_2D", shape, (1, 3, 3, 8), depthwise(stride))
-    p = packed(rectified(tamed(layer)), HELIUM, "hil_depthwise_strips_s8_mve", band_h=height)
+    p = packed(rectified(tamed(layer)), HELIUM, "hil_mve_depthwise_conv2d_s8_strips", band_h=height)
     for channel in range(8):
         row = p.fields["filters"][16 * channel :][:21].tolist()
         for begin, down, right in ((5, 0, 0), (4, 0, 1), (1, 1, 0), (0, 1, 1)):
@@ -608,10 +609,10 @@ def check_lines(p: Packed, channel: int, words: list[int]) -> None:
     np.testing.assert_array_equal(result, p.exact(channel, sums))
 
 
-@pytest.mark.parametrize("taps", [3, 1])
+@cases("taps", [3, 1], first=1)
 @pytest.mark.parametrize("activation", ["RELU", "NONE"])
 def test_windows_by_partial_sums(taps: int, activation: str) -> None:
-    p = packed(windows(8, 5, activation), DSP, "hil_dsp_conv2d_partial_s8", taps=taps, group=3)
+    p = packed(windows(8, 5, activation), DSP, "hil_dsp_conv2d_s8_partial", taps=taps, group=3)
     data, depth = p.fields["stream"], 8 * taps
     parts, count = 9 // taps, depth // 4
     assert (p.fields["parts"], p.fields["units"]) == (parts, count)
@@ -636,7 +637,9 @@ def test_windows_by_partial_sums(taps: int, activation: str) -> None:
 @pytest.mark.parametrize(("wide", "group"), [(0, 3), (1, 3), (1, 2)])
 @pytest.mark.parametrize("activation", ["RELU", "NONE"])
 def test_rows_by_pairs_of_columns_with_lines(wide: int, group: int, activation: str) -> None:
-    p = packed(pixels(29, 39, activation), DSP, "hil_dsp_matmul_pairs_s8", wide=wide, group=group)
+    p = packed(
+        pixels(29, 39, activation), DSP, "hil_dsp_matmul_s8_column_pairs", wide=wide, group=group
+    )
     data, depth = p.fields["stream"], 29
     count = p.fields["units"]
     own = 3 if p.fields["signs"] else 2
@@ -672,7 +675,7 @@ def test_rows_by_pairs_of_columns_with_lines(wide: int, group: int, activation: 
 def test_a_row_by_four_columns_with_lines(wide: int, activation: str) -> None:
     # Small layers have wide weights alone, and shallow ones packed weights alone.
     depth, columns = (30, 10) if wide else (110, 10)
-    name = "hil_dsp_matvec_pairs_s8"
+    name = "hil_dsp_matvec_s8_column_pairs"
     p = packed(row(depth, columns, activation), DSP, name, widened=1, wide=wide)
     data, count = p.fields["stream"], p.fields["units"]
     own = 3 if p.fields["signs"] else 2
@@ -703,7 +706,7 @@ def test_a_row_by_four_columns_with_lines(wide: int, activation: str) -> None:
 
 
 def test_a_column_of_eight() -> None:
-    p = packed(pixels(8, 5, "RELU"), DSP, "hil_dsp_matmul_eight_s8")
+    p = packed(pixels(8, 5, "RELU"), DSP, "hil_dsp_matmul_s8_8_columns")
     data = p.fields["stream"]
     assert len(data) == 7 * 5
     for column in range(5):
@@ -718,7 +721,7 @@ def test_a_column_of_eight() -> None:
 
 
 def test_winograd_filters() -> None:
-    p = packed(windows(8, 3), DSP, "hil_dsp_winograd_3x3_s8")
+    p = packed(windows(8, 3), DSP, "hil_dsp_conv2d_s8_winograd")
     data, count = p.fields["stream"], p.fields["units"]
     own = 3 if p.fields["signs"] else 2
     words = 2 + 2 * own + 64 * count
@@ -747,7 +750,7 @@ def test_winograd_filters() -> None:
 
 
 def test_winograd_filters_as_they_are() -> None:
-    p = packed(windows(8, 3), DSP, "hil_dsp_winograd_packed_3x3_s8", bands=1)
+    p = packed(windows(8, 3), DSP, "hil_dsp_conv2d_s8_winograd_packed", bands=1)
     data, count = p.fields["stream"], p.fields["units"]
     own = 3 if p.fields["signs"] else 2
     words = 2 + 2 * own + 18 * count
@@ -809,7 +812,7 @@ def test_a_row_that_is_rounded_twice() -> None:
 
 
 def test_depthwise_planes() -> None:
-    p = packed(planes(5), DSP, "hil_dsp_depthwise_plane_s8", rows=5, channels=1, packed=0)
+    p = packed(planes(5), DSP, "hil_dsp_depthwise_conv2d_s8_plane", rows=5, channels=1, packed=0)
     taps, own = p.fields["weights"], 3 if p.fields["shift"] else 4
     for channel in range(5):
         for i, tap in enumerate((0, 1, 1, 2, 3, 4, 4, 5, 6, 7, 7, 8)):
@@ -821,7 +824,7 @@ def test_depthwise_planes() -> None:
 
 
 def test_packed_depthwise_planes() -> None:
-    p = packed(planes(5), DSP, "hil_dsp_depthwise_plane_s8", rows=5, channels=1, packed=1)
+    p = packed(planes(5), DSP, "hil_dsp_depthwise_conv2d_s8_plane", rows=5, channels=1, packed=1)
     taps, addend, shift = (p.fields[name] for name in ("weights", "addend", "shift"))
     assert addend == (p.portable["out_zero_point"] << shift) + (1 << shift - 1)
     assert len(taps) == 9 * 5
@@ -835,7 +838,7 @@ def test_packed_depthwise_planes() -> None:
 
 
 def test_depthwise_lines() -> None:
-    p = packed(planes(5), DSP, "hil_dsp_depthwise_3x3_s8")
+    p = packed(planes(5), DSP, "hil_dsp_depthwise_conv2d_s8_3x3")
     for channel in range(5):
         for i, tap in enumerate((0, 3, 3, 6, 1, 4, 4, 7, 2, 5, 5, 8)):
             assert p.fields["weights"][12 * channel + i] == p.weight(channel, tap)
@@ -886,7 +889,7 @@ def test_packed_columns(kernel: str, triples: int) -> None:
     p = packed(
         replace(layer, ins=(layer.ins[0], replace(w, data=ends), *layer.ins[2:])),
         ARMV7M,
-        f"hil_v7m_{kernel}_packed_s8",
+        f"hil_v7m_{kernel}_s8_packed",
     )
     assert p.fields["part"] == part
     words = iter(int(word) for word in p.fields["weights"])
@@ -904,7 +907,7 @@ def test_packed_columns(kernel: str, triples: int) -> None:
 
 
 def test_depthwise_filters_of_armv7m() -> None:
-    p = packed(planes(5), ARMV7M, "hil_v7m_depthwise_3x3_s8", band=5)
+    p = packed(planes(5), ARMV7M, "hil_v7m_depthwise_conv2d_s8_3x3", band=5)
     for channel in range(5):
         for tap in range(9):
             assert p.fields["weights"][9 * channel + tap] == p.weight(channel, tap)
@@ -920,7 +923,7 @@ def test_depthwise_words(turned: bool) -> None:
     if turned:
         other = replace(w, data=np.ascontiguousarray(w.data[:, ::-1, ::-1]))
         layer = replace(layer, ins=(layer.ins[0], other, *layer.ins[2:]))
-    p = packed(layer, ARMV7M, "hil_v7m_depthwise_words_s8")
+    p = packed(layer, ARMV7M, "hil_v7m_depthwise_conv2d_s8_words")
     channels = p.fields["channels"].astype(np.int64).reshape(5, 11)
     for channel, (begin, *taps, multiplier) in enumerate(channels):
         ratios = {int(tap) // p.weight(channel, i) for i, tap in enumerate(taps) if tap}
@@ -953,7 +956,7 @@ def test_columns_of_armv6m() -> None:
 
 
 def test_depthwise_filters_of_armv6m() -> None:
-    p = packed(planes(5), ARMV6M, "hil_v6m_depthwise_3x3_s8", band=4)
+    p = packed(planes(5), ARMV6M, "hil_v6m_depthwise_conv2d_s8_3x3", band=4)
     for channel in range(5):
         for tap in range(9):
             assert p.fields["weights"][9 * channel + tap] == p.weight(channel, tap)
@@ -975,7 +978,7 @@ def is_scale(p: Packed, channel: int, words: npt.NDArray[np.int32]) -> bool:
 
 @pytest.mark.parametrize("count", [20, 18, 2])
 def test_stream_of_armv6m(count: int) -> None:
-    p = packed(rectified(tamed(pixels(7, count, "RELU"))), ARMV6M, "hil_v6m_matmul_stream_s8")
+    p = packed(rectified(tamed(pixels(7, count, "RELU"))), ARMV6M, "hil_v6m_matmul_s8_packed")
     words, at, column = p.fields["stream"], 0, 0
     while column < count:
         together = 9 if count - column >= 9 else 3
@@ -993,7 +996,7 @@ def test_stream_of_armv6m(count: int) -> None:
 
 
 def test_depthwise_triples_of_armv6m() -> None:
-    p = packed(rectified(tamed(planes(5))), ARMV6M, "hil_v6m_depthwise_triples_s8")
+    p = packed(rectified(tamed(planes(5))), ARMV6M, "hil_v6m_depthwise_conv2d_s8_triples")
     for channel in range(5):
         scale = p.fields["scales"][7 * channel :][:7]
         assert is_scale(p, channel, scale[[1, 2, 3, 6]])

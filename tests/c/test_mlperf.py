@@ -285,6 +285,7 @@ def test_random_lines(programs: Callable[..., Path], wire: int, options: dict[st
             assert re.match(r"m-|e-\[.*\]$|Detection Timestamps|\d+,$", line) or helps.match(line)
 
 
+@pytest.mark.full
 @pytest.mark.skipif(not has_libfuzzer(), reason="clang's libFuzzer is missing")
 @pytest.mark.parametrize("benchmark", sampled(BENCHMARKS, keep=BENCHMARKS[:1]), ids=str)
 def test_a_hostile_line(benchmark: Benchmark, tmp_path: Path) -> None:

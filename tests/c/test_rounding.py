@@ -31,13 +31,13 @@ from hilc.target import get_cpu
 #: and those of Armv6-M, whose multipliers in pieces cannot give every tie of round scales.
 ROUND_TWICE = {
     "hil_v6m_conv2d_s8",
-    "hil_v6m_conv2d_stream_s8",
-    "hil_v6m_depthwise_3x3_s8",
-    "hil_v6m_depthwise_triples_s8",
+    "hil_v6m_conv2d_s8_packed",
+    "hil_v6m_depthwise_conv2d_s8_3x3",
+    "hil_v6m_depthwise_conv2d_s8_triples",
     "hil_v6m_matmul_s8",
-    "hil_v6m_matmul_stream_s8",
+    "hil_v6m_matmul_s8_packed",
     "hil_dsp_conv2d_s8",
-    "hil_dsp_depthwise_3x3_s8",
+    "hil_dsp_depthwise_conv2d_s8_3x3",
     "hil_dsp_matmul_s8",
     "hil_dsp_matvec_s8",
 }
@@ -66,6 +66,7 @@ def test_every_family_rounds_once(cpu):
     check([one for case in cases for one in checks_of(case, get_cpu(cpu))])
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     "cpu", sampled(["cortex-m0", "cortex-m3", "cortex-m4", "cortex-m55"], keep=["cortex-m4"])
 )

@@ -27,17 +27,17 @@ from linear_layers import Layer, make_layer, random_layer
 
 import hilc
 from hilc.ir import Rounding
-from hilc.lowering.armv6m import piecewise_scales
 from hilc.lowering.channels import Channels
 from hilc.lowering.parameters import HilOutputRange
+from hilc.lowering.v6m.conv2d import piecewise_scales
 from hilc.target import get_cpu
 
-STREAMS = {"hil_v6m_matmul_stream_s8", "hil_v6m_conv2d_stream_s8"}
-TRIPLES = "hil_v6m_depthwise_triples_s8"
+STREAMS = {"hil_v6m_matmul_s8_packed", "hil_v6m_conv2d_s8_packed"}
+TRIPLES = "hil_v6m_depthwise_conv2d_s8_triples"
 KERNELS = {
     "hil_v6m_matmul_s8",
     "hil_v6m_conv2d_s8",
-    "hil_v6m_depthwise_3x3_s8",
+    "hil_v6m_depthwise_conv2d_s8_3x3",
     TRIPLES,
     *STREAMS,
 }
@@ -93,6 +93,7 @@ def test_layers_compiled_on_their_own():
     assert check_family(list(layers.values()), specialise=True).keys() == KERNELS
 
 
+@pytest.mark.full
 def test_channels_that_no_input_changes_and_sums_at_their_limits():
     rng = np.random.default_rng(64)
     assert check_family(extreme_layers(rng, 20) + limit_layers(rng))

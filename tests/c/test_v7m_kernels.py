@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from campaigns import sampled
+from campaigns import cases, sampled
 from kernel_checks import Operator, check, checks_of, count
 from kernel_layers import (
     V7M,
@@ -83,6 +83,7 @@ def test_channels_that_no_input_changes():
     assert counts.keys() == {f"{V7M.prefix}matmul_s8", f"{V7M.prefix}matmul_packed_s8"}
 
 
+@pytest.mark.full
 def test_sums_at_their_limits():
     layers = limit_layers(np.random.default_rng(35))
     assert len(check_family(layers)) == 8
@@ -114,8 +115,8 @@ def with_weights(op: str, x: tuple[int, ...], column: list[int], value: int) -> 
     return replace(layer, ins=ins, x=np.full(x, value, np.int8))
 
 
-@pytest.mark.parametrize("value", [-128, 127])
-@pytest.mark.parametrize(("sign", "part"), [(1, 72), (-1, 40)])
+@cases("value", [-128, 127], first=1)
+@cases(("sign", "part"), [(1, 72), (-1, 40)], first=1)
 def test_parts_are_cut_where_sums_leave_their_bits(sign: int, part: int, value: int):
     """-128 times weights that add up to 8192 is -2**20, the least sum of 21 bits; 2**20 is none."""
     column = [127 * sign] * 64 + [8 * sign] * 8
@@ -128,8 +129,8 @@ def test_parts_are_cut_where_sums_leave_their_bits(sign: int, part: int, value: 
 
 @pytest.mark.parametrize("value", sampled([-128, 127], keep=[-128]))
 @pytest.mark.parametrize("sign", sampled([1, -1], keep=[1]))
-@pytest.mark.parametrize(("op", "x"), [("CONV_2D", (1, 1, 3, 72)), ("FULLY_CONNECTED", (1, 72))])
-@pytest.mark.parametrize(("rest", "part"), [(12, 72), (13, 48)])
+@cases(("op", "x"), [("CONV_2D", (1, 1, 3, 72)), ("FULLY_CONNECTED", (1, 72))], first=1)
+@cases(("rest", "part"), [(12, 72), (13, 48)], first=1)
 def test_packed_parts_are_cut_where_sums_leave_their_bits(
     rest: int, part: int, op: str, x: tuple[int, ...], sign: int, value: int
 ):
@@ -142,8 +143,8 @@ def test_packed_parts_are_cut_where_sums_leave_their_bits(
     assert check_family([layer])
 
 
-@pytest.mark.parametrize("value", [-128, 127])
-@pytest.mark.parametrize("sign", [1, -1])
+@cases("value", [-128, 127], first=1)
+@cases("sign", [1, -1], first=1)
 def test_a_row_whose_sums_have_24_bits(sign: int, value: int):
     """128 times weights that add up to 2**16 - 1 is less than 2**23; one more is not."""
     column = [127 * sign] * 516
@@ -152,7 +153,7 @@ def test_a_row_whose_sums_have_24_bits(sign: int, value: int):
     assert "hil_v7m_matvec_s8" not in check_family([layer])
 
 
-@pytest.mark.parametrize("stride", [1, 2])
+@cases("stride", [1, 2], first=1)
 def test_depthwise_in_place(stride):
     """The output may take the input's place, as the kernel's order says."""
     layers = [

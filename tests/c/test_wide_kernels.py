@@ -36,8 +36,8 @@ def test_random_layers() -> None:
     checks = [one for layer in layers(1, 60) for one in checks_of(layer, HOST)]
     check(checks)
     counts = count(checks)
-    assert counts.pop("hil_narrow_matmul_s16") >= 20
-    assert counts == {"hil_matmul_s16": 120, "hil_matmul_s16_sums32": 60}
+    assert counts.pop("hil_generic_matmul_s16_4_columns") >= 20
+    assert counts == {"hil_generic_matmul_s16": 120, "hil_generic_matmul_s16_sums32": 60}
 
 
 def test_layers_compiled_on_their_own() -> None:
@@ -91,7 +91,7 @@ def test_the_twins_of_kernels_for_dsp_cores() -> None:
         "hil_dsp_matmul_s16",
         "hil_dsp_conv2d_s16",
         "hil_dsp_matvec_s16",
-        "hil_dsp_depthwise_plane_s16",
+        "hil_dsp_depthwise_conv2d_s16_plane",
     }
     assert min(counts.values()) >= 50
 
@@ -101,13 +101,14 @@ def test_kernels_of_cores_that_multiply_words() -> None:
     rng = np.random.default_rng(8)
     made = [wide_layer(rng, shapes, extreme) for shapes in SHAPES for extreme in (False, True)]
     found = [one for layer in made for one in checks_of(layer, get_cpu("cortex-m3"))]
-    checks = [one for one in found if one.kernel.startswith("hil_narrow")]
+    suffixes = "_s16_4_columns", "depthwise_conv2d_s16_sums32"
+    checks = [one for one in found if one.kernel.endswith(suffixes)]
     check(checks)
     counts = count(checks)
     assert counts.keys() == {
-        "hil_narrow_matmul_s16",
-        "hil_narrow_conv2d_s16",
-        "hil_narrow_depthwise_s16",
+        "hil_generic_matmul_s16_4_columns",
+        "hil_generic_conv2d_s16_4_columns",
+        "hil_generic_depthwise_conv2d_s16_sums32",
     }
     assert min(counts.values()) >= 10
 
@@ -134,12 +135,14 @@ def test_layers_that_round_once() -> None:
     check([one for one in checks if not one.case.call.kernel.requires & {"mve"}])
     counts = count(checks)
     served = (
-        *(f"hil_narrow_{kind}_s16" for kind in ("matmul", "conv2d", "depthwise")),
-        *(f"hil_dsp_{kind}_s16" for kind in ("matmul", "conv2d", "matvec", "depthwise_plane")),
+        *(f"hil_generic_{kind}_s16_4_columns" for kind in ("matmul", "conv2d")),
+        "hil_generic_depthwise_conv2d_s16_sums32",
+        *(f"hil_dsp_{kind}_s16" for kind in ("matmul", "conv2d", "matvec")),
+        "hil_dsp_depthwise_conv2d_s16_plane",
     )
     assert min(counts[name] for name in served) >= 8
     for name in ("matmul_s16_sums32", "conv2d_s16_sums32", "matmul_s16_even", "conv2d_s16_even"):
-        assert counts[f"hil_{name}"] >= 10
+        assert counts[f"hil_generic_{name}"] >= 10
 
 
 def test_layers_that_round_once_are_exact() -> None:

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 from answers import entry as read_entry
+from campaigns import cases
 from small_models import convolutions
 
 from hil.cli.actions import compile_cache as answers
@@ -54,7 +55,8 @@ def said(text: str, output: Path) -> list[str]:
     return re.sub(r"[0-9.]+ s$", "", text, flags=re.MULTILINE).splitlines()[1:]
 
 
-@pytest.mark.parametrize("suffix", [".tar", ""])
+@pytest.mark.full
+@cases("suffix", [".tar", ""], first=1)
 def test_the_second_time_nothing_is_loaded_and_all_is_the_same(
     suffix: str, model: Path, tmp_path: Path
 ) -> None:
@@ -77,6 +79,7 @@ def files(path: Path) -> dict[str, bytes]:
     return {str(p.relative_to(path)): p.read_bytes() for p in path.rglob("*") if p.is_file()}
 
 
+@pytest.mark.full
 def test_the_second_time_takes_a_part_of_the_first(model: Path, tmp_path: Path) -> None:
     """In processor time: about a tenth."""
     words = ["-m", "hil", "compile", str(model), "--cpu", "cortex-m4", "-o", str(tmp_path / "a/")]
@@ -89,6 +92,7 @@ def test_the_second_time_takes_a_part_of_the_first(model: Path, tmp_path: Path) 
     assert min(spent[1:]) < spent[0] / 2, spent
 
 
+@pytest.mark.full
 def test_whatever_goes_in_is_in_the_key(
     model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -171,7 +175,8 @@ def test_a_damaged_answer_counts_as_missing(damage: str, model: Path) -> None:
     assert kept_answer("k" * 32) is None
 
 
-@pytest.mark.parametrize("word", ["pipe.tflite", "net=pipe.tflite"])
+@pytest.mark.full
+@cases("word", ["pipe.tflite", "net=pipe.tflite"], first=1)
 def test_a_pipe_is_not_waited_for(word: str, model: Path, tmp_path: Path) -> None:
     """Nobody may ever write to it."""
     os.mkfifo(tmp_path / "pipe.tflite")

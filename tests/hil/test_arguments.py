@@ -46,9 +46,9 @@ CALLS: dict[str, tuple[Callable[..., Any], tuple[Any, ...]]] = {
     "hil.open": (hil.open, ("native",)),
     "hil.compile": (hil.compile, ("x.tflite",)),
     "hil.quantize": (hil.quantize, ("x.onnx", [np.zeros(3)])),
-    "hil.build.build": (hil.build.build, ([LIBRARY], hil.board.load_board("native"))),
-    "hil.build.create_project": (
-        hil.build.create_project,
+    "hil.build": (hil.build, ([LIBRARY], hil.board.load_board("native"))),
+    "hil.create_project": (
+        hil.create_project,
         ([LIBRARY], hil.board.load_board("native"), Path("x")),
     ),
     "hil.board.load_board": (hil.board.load_board, ("native",)),

@@ -52,6 +52,7 @@ def test_a_figure_is_todays(board: str, model: str) -> None:
     assert boards.outcome(load_board(board), model) == written, "run python tools/measure.py boards"
 
 
+@pytest.mark.full
 def test_a_refusal_has_figures(monkeypatch: pytest.MonkeyPatch) -> None:
     board = load_board("stm32vldiscovery")
     path = ROOT / "examples" / "digits" / "digits.tflite"

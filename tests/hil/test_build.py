@@ -15,7 +15,7 @@ from typing import Any
 
 import models
 import pytest
-from campaigns import sampled
+from campaigns import cases, sampled
 from processes import file_size_limit
 from small_models import convolutions, moves
 from tflite_builder import ModelBuilder
@@ -63,7 +63,8 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "cache"
 
 
-@pytest.mark.parametrize("codegen", ["c", "llvm"])
+@pytest.mark.full
+@cases("codegen", ["c", "llvm"], first=1)
 def test_a_registry_of_no_functions_is_built(cache: Path, codegen: str) -> None:
     # As tvmc's --runtime-crt-system-lib asks for it, whatever the interface.
     library = hilc.compile(moves(), cpu="cortex-m4", name="net", system_lib=True, codegen=codegen)
@@ -185,6 +186,7 @@ def test_second_build_compiles_nothing(cache: Path, monkeypatch: pytest.MonkeyPa
     assert first.folder.is_relative_to(cache)
 
 
+@pytest.mark.full
 def test_builds_that_nobody_used_for_a_month_are_removed(cache: Path) -> None:
     board = load_board(BOARD)
     month_ago_s = time.time() - 31 * 24 * 3600
@@ -231,6 +233,7 @@ def test_image_does_not_depend_on_its_place(cache: Path, tmp_path: Path) -> None
     assert load_board(BOARD).name.encode() in images[0]
 
 
+@pytest.mark.full
 def test_builds_at_the_same_time_agree(cache: Path) -> None:
     board, library = load_board(BOARD), tiny_library(ADD_ONE)
     command = (
@@ -263,7 +266,7 @@ def test_interrupted_build_is_done_again(cache: Path) -> None:
     assert firmware.elf.read_bytes().startswith(b"\x7fELF")
 
 
-@pytest.mark.parametrize("name", ["mps2-an386", "native"])
+@cases("name", ["mps2-an386", "native"], first=1)
 def test_project_builds_without_python(name: str, tmp_path: Path) -> None:
     """Copied elsewhere, with nothing in PATH but CMake, Ninja and the compilers."""
     board = load_board(name)
@@ -475,6 +478,7 @@ def test_models_together_are_too_large() -> None:
         build(half, board)
 
 
+@pytest.mark.full
 def test_models_that_are_too_large_together_can_share(cache: Path) -> None:
     board = load_board("microbit")
     halves = [
@@ -513,7 +517,8 @@ def test_every_calling_convention_builds_without_warning(name: str) -> None:
         assert not symbols(firmware.elf) & allocators
 
 
-@pytest.mark.parametrize(("resource", "excess"), [("flash", 1), ("RAM", 8)])
+@pytest.mark.full
+@cases(("resource", "excess"), [("flash", 1), ("RAM", 8)], first=1)
 def test_linker_has_the_last_word(resource: str, excess: int, cache: Path) -> None:
     """A board that is a few bytes too small, which the estimate cannot know."""
     board = load_board("stm32vldiscovery")
@@ -545,6 +550,7 @@ def test_pools_move_to_the_region_with_room() -> None:
     assert used["ram"] < 1 << 20
 
 
+@pytest.mark.full
 def test_second_region_is_tried_when_the_first_is_too_tight(cache: Path) -> None:
     board = load_board("mps2-an386")
     link = board.base.link_ram_bytes(board.frame_max, board.rx_max)
@@ -705,10 +711,12 @@ def test_a_full_disk_is_told_where_cmake_does_not(tmp_path: Path) -> None:
     assert not [*(tmp_path / "build").iterdir()]
 
 
-@pytest.mark.parametrize(
-    "error", ["CMake Error: Unable to open check cache file for write.", "ninja: error: no file"]
+@cases(
+    "error",
+    ["CMake Error: Unable to open check cache file for write.", "ninja: error: no file"],
+    first=1,
 )
-@pytest.mark.parametrize("failures", [1, 2])
+@cases("failures", [1, 2], first=1)
 def test_what_cmake_itself_fails_at_is_built_once_more(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,

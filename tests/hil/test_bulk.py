@@ -148,6 +148,7 @@ def test_a_board_that_has_restarted_has_no_results() -> None:
                 transfer()
 
 
+@pytest.mark.full
 def test_a_board_that_stopped_at_a_fault_takes_no_tensor() -> None:
     board = load_board(CORTEX_M)
     with hil.open(board, *spoiled_libraries(board, "fault"), recover=False) as device:
@@ -242,6 +243,7 @@ def test_what_has_no_way_to_memory_says_so(board: str, options: dict[str, Any], 
 # -- the command line ---------------------------------------------------------------------------
 
 
+@pytest.mark.full
 def test_every_way_verifies_and_counts_the_same(capsys: pytest.CaptureFixture[str]) -> None:
     model = str(DIGITS / "digits.tflite")
 

@@ -17,6 +17,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
+from campaigns import cases
 from small_models import moves
 from tiny_library import tiny_library
 
@@ -123,7 +124,7 @@ def test_a_damaged_build_counts_as_missing(damage: str, kept: Firmware) -> None:
     assert build_module._look_up(kept.folder, kept.build_id) is None
 
 
-@pytest.mark.parametrize("damage", ["result changed", "ELF a folder", "entry a file"])
+@cases("damage", ["result changed", "ELF a folder", "entry a file"], first=1)
 def test_a_damaged_build_is_built_again(damage: str, kept: Firmware) -> None:
     image = kept.elf.read_bytes()
     spoil(kept, damage)
@@ -256,7 +257,8 @@ def test_a_cache_that_anybody_can_write_is_not_used(
         assert cache_folder() == tmp_path
 
 
-@pytest.mark.parametrize("exists", [False, True])
+@pytest.mark.full
+@cases("exists", [False, True], first=1)
 def test_a_cache_is_not_of_all_accounts_whatever_the_umask(
     exists: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

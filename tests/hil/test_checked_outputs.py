@@ -70,6 +70,7 @@ def test_a_check_changes_no_count(archives: Archives, capsys: pytest.CaptureFixt
         assert checked[key] == plain[key]
 
 
+@pytest.mark.full
 def test_gate_fails_for_a_flipped_bit(
     archives: Archives, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -173,6 +174,7 @@ def test_bench_in_python() -> None:
         assert hil.bench(device, module, check=zeros).checked is not None
 
 
+@pytest.mark.full
 def test_a_library_without_its_model(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Nothing can be compared: the remedies are the model's file, or no check."""
     library = hilc.compile(DIGITS, name="digits", cpu="cortex-m4", pools="external")
@@ -191,6 +193,7 @@ def test_a_library_without_its_model(tmp_path: Path, capsys: pytest.CaptureFixtu
     assert main([*words, "--no-check", "--source", str(DIGITS)]) == 2
 
 
+@pytest.mark.full
 def test_tune_records_no_wrong_kernel(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 import serial
 import serial.rfc2217
-from campaigns import sampled
+from campaigns import cases, sampled
 from lossy_proxy import Weather, proxy
 from rpc_board import BoardProcess, board_program, compile_program, running_board
 from waiting import PATIENCE_S, is_under_way, until
@@ -91,7 +91,8 @@ def add(client: Client, first: int, second: int) -> list[int]:
 # -- what works --------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("frame_max", [128, 256, 4096])
+@pytest.mark.full
+@cases("frame_max", [128, 256, 4096], first=1)
 def test_everything_with_frames_of_each_size(frame_max: int) -> None:
     with running_board(frame_max, 2 * frame_max) as board, connected(board.url) as client:
         hello = client.hello

@@ -256,6 +256,7 @@ def test_c_takes_the_payload_that_the_protocol_promises(frame_max: int, c_codec:
         assert c_codec.decode(wire, frame_max) == [frame]
 
 
+@pytest.mark.full
 @settings(max_examples=300, deadline=None)
 @given(frame=frames, noise=st.lists(st.one_of(frames.map(encode), st.binary(max_size=30))))
 def test_c_finds_what_python_finds(frame: Frame, noise: list[bytes], c_codec: CCodec) -> None:

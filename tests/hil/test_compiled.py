@@ -17,6 +17,7 @@ from typing import Any, cast
 
 import answers
 import pytest
+from campaigns import cases
 from small_models import convolutions
 
 import hil.firmware.compiled as compiled_module
@@ -72,7 +73,7 @@ OPTIONS: tuple[dict[str, Any], ...] = (
 )
 
 
-@pytest.mark.parametrize("options", OPTIONS, ids=lambda options: " ".join(options) or "none")
+@cases("options", OPTIONS, ids=lambda options: " ".join(options) or "none", first=1)
 def test_the_second_time_gives_the_same_library(
     options: dict[str, Any], model: Path, compiles: list[Path]
 ) -> None:
@@ -90,6 +91,7 @@ def test_the_second_time_gives_the_same_library(
     assert first.reports
 
 
+@pytest.mark.full
 def test_whatever_goes_in_is_in_the_key(
     model: Path, compiles: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -135,7 +137,7 @@ def test_the_compiler_itself_is_in_the_key(
     identity.compiler_identity.cache_clear()
 
 
-@pytest.mark.parametrize("damage", ["archive cut", "archive gone", "about changed", "a folder"])
+@cases("damage", ["archive cut", "archive gone", "about changed", "a folder"], first=1)
 def test_a_damaged_entry_is_compiled_again(damage: str, model: Path, compiles: list[Path]) -> None:
     first = compile_model(model, CompileOptions(cpu=CPU))
     archive = entry()
@@ -163,6 +165,7 @@ def test_no_cache_is_needed(place: str, model: Path, monkeypatch: pytest.MonkeyP
     assert compile_model(model, CompileOptions(cpu=CPU)) == hilc.compile(model, cpu=CPU)
 
 
+@pytest.mark.full
 def test_a_cache_that_anybody_can_write_is_neither_read_nor_written(
     model: Path, compiles: list[Path]
 ) -> None:
@@ -227,6 +230,7 @@ def test_commands_compile_a_model_once(
     capsys.readouterr()
 
 
+@pytest.mark.full
 def test_processes_that_compile_the_same_at_once_agree(model: Path, tmp_path: Path) -> None:
     command = [sys.executable, "-m", "hil", "compile", str(model), "--cpu", CPU, "-o"]
     outputs = [tmp_path / f"{index}.tar" for index in range(3)]
@@ -239,6 +243,7 @@ def test_processes_that_compile_the_same_at_once_agree(model: Path, tmp_path: Pa
     assert not list((cache_folder() / "libraries").glob(".hil-*"))
 
 
+@pytest.mark.full
 def test_long_compiles_show_on_a_terminal_that_they_go_on(model: Path, tmp_path: Path) -> None:
     command = [sys.executable, "-m", "hil", "compile", str(model), "--cpu", CPU, "--json", "-o"]
     shown = {}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 import logging
 import re
 import subprocess
@@ -12,6 +13,7 @@ from typing import Any
 
 import answers
 import pytest
+from campaigns import cases
 
 from hil.cli.console import Console, coloured, shown_name, table
 from hil.cli.render import quantized_lines
@@ -39,13 +41,14 @@ def test_result(capsys: pytest.CaptureFixture[str]) -> None:
     console = Console(True)
     console.command = "boards"
     console.result({"a": 1}, "text", 3)
-    found = answers.answer(capsys.readouterr().out)
+    found = json.loads(capsys.readouterr().out)
     assert found == {"schema": 1, "command": "boards", "exit_code": 3, "results": [{"a": 1}]}
 
 
 def test_json_has_null_for_nan(capsys: pytest.CaptureFixture[str]) -> None:
     Console(True).result({"a": float("nan"), "b": [float("-inf")]}, "")
-    assert answers.entry(capsys.readouterr().out) == {"a": None, "b": [None]}
+    (entry,) = json.loads(capsys.readouterr().out)["results"]
+    assert entry == {"a": None, "b": [None]}
 
 
 class _Terminal(io.StringIO):
@@ -104,7 +107,7 @@ def hil(*words: str, **options: Any) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, text=True, timeout=60, check=False, **streams)
 
 
-@pytest.mark.parametrize(
+@cases(
     "words",
     [
         ("boards",),
@@ -114,6 +117,7 @@ def hil(*words: str, **options: Any) -> subprocess.CompletedProcess[str]:
         ("build", "-h"),
         ("boards", "x"),
     ],
+    first=2,
 )
 def test_a_full_disk_behind_stdout_is_one_error(words: tuple[str, ...]) -> None:
     with open("/dev/full", "w") as full:
@@ -135,6 +139,7 @@ def test_an_error_is_one_json_object_where_stdout_works() -> None:
     assert error["message"].startswith("cannot write /proc/none/x.toml: ")
 
 
+@pytest.mark.full
 def test_a_reader_that_goes_away_is_told_nothing() -> None:
     command = f"{sys.executable} -m hil.cli boards | head -1; exit ${{PIPESTATUS[0]}}"
     done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, timeout=60)
@@ -144,7 +149,8 @@ def test_a_reader_that_goes_away_is_told_nothing() -> None:
     assert done.stderr == ""
 
 
-@pytest.mark.parametrize("closed", ["1", "2"])
+@pytest.mark.full
+@cases("closed", ["1", "2"], first=1)
 def test_a_stream_that_was_closed(closed: str) -> None:
     """Nothing that belongs on stderr gets onto stdout instead."""
     command = f"{sys.executable} -m hil.cli boards microbit --json {closed}>&-"
@@ -158,7 +164,8 @@ def test_a_stream_that_was_closed(closed: str) -> None:
         assert "Traceback" not in done.stderr
 
 
-@pytest.mark.parametrize("closed", ["<&-", "<&- 2>&-"])
+@pytest.mark.full
+@cases("closed", ["<&-", "<&- 2>&-"], first=1)
 def test_a_board_without_standard_streams(closed: str) -> None:
     """What the emulator inherits does not take their places."""
     model = Path(__file__).parents[2] / "examples" / "digits" / "digits.tflite"
@@ -171,7 +178,7 @@ def test_a_board_without_standard_streams(closed: str) -> None:
 def test_json_survives_a_round_trip(capsys: pytest.CaptureFixture[str]) -> None:
     data = {"a": [1, 2.5, None, True], "b": {"c": "text"}}
     Console(True).result(data, "")
-    assert answers.entry(capsys.readouterr().out) == data
+    assert json.loads(capsys.readouterr().out)["results"] == [data]
 
 
 def test_what_steers_a_terminal_is_written_out(capsys: pytest.CaptureFixture[str]) -> None:

@@ -63,6 +63,7 @@ def outputs(model: Any) -> np.ndarray:
     return (np.array(found, float) + 128) / 256
 
 
+@pytest.mark.full
 def test_metrics_of_both_sides(model: Any, oracle: Oracle) -> None:
     report = hil.evaluate(
         model, INPUTS, LABELS, metric=["accuracy", "top2", "auc", "f1"], reference=oracle
@@ -331,6 +332,7 @@ def test_the_command(
     assert output.read_text() == "mine"
 
 
+@pytest.mark.full
 def test_a_killed_command_goes_on(files: tuple[str, str], tmp_path: Path) -> None:
     model, data = files
     output = tmp_path / "out.json"

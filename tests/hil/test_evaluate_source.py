@@ -8,6 +8,7 @@ from typing import Any
 import answers
 import numpy as np
 import pytest
+from campaigns import cases
 from fake_bench import Bench
 from small_models import convolutions
 
@@ -44,7 +45,8 @@ def evaluated(model: Path, journal: Path, **options: Any) -> Any:
     return hil.evaluate(model, INPUTS, LABELS, **how)
 
 
-@pytest.mark.parametrize("first", ["qemu", "native", "probe", "another image"])
+@pytest.mark.full
+@cases("first", ["qemu", "native", "probe", "another image"], first=1)
 def test_another_source(model: Path, rig: Bench, tmp_path: Path, first: str) -> None:
     """Its outputs are refused, and stay; the same source goes on."""
     one, other = rig.add(), rig.add()
@@ -72,6 +74,7 @@ def test_another_source(model: Path, rig: Bench, tmp_path: Path, first: str) -> 
         assert evaluated(model, journal, restart=True, **second).resumed == 0
 
 
+@pytest.mark.full
 def test_the_journals_of_two_sources(
     model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

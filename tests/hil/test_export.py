@@ -147,6 +147,7 @@ def test_samples_are_those_of_the_reference(digits: ModelLibrary, libraries: Pat
 # -- builds ---------------------------------------------------------------------------------------
 
 
+@pytest.mark.full
 def test_the_cmake_example_runs_on_an_emulated_board(libraries: Path, tmp_path: Path) -> None:
     library = libraries / "cmake"
     toolchain = library / "example" / "toolchain-cortex-m4.cmake"
@@ -155,6 +156,7 @@ def test_the_cmake_example_runs_on_an_emulated_board(libraries: Path, tmp_path: 
     assert said == "digits: Identity: 0 of 10 values are wrong\ndigits: passed\n"
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("prefix", ["arm-none-eabi-", pytest.param("", marks=_FULL)])
 def test_the_sketch_and_its_library_compile(libraries: Path, tmp_path: Path, prefix: str) -> None:
     library = libraries / "arduino"
@@ -206,6 +208,7 @@ def test_an_installed_library_is_found(libraries: Path, tmp_path: Path) -> None:
     assert "version: 1.0.0" in said
 
 
+@pytest.mark.full
 def test_a_project_that_joins_its_sources(tmp_path: Path) -> None:
     models = [hilc.compile(DIGITS, name=name) for name in ("one", "other")]
     hil.export(models, "cmake", tmp_path / "library")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from campaigns import cases
 from fault_campaign import Case, Fault, code_faults, model_faults, outcome
 
 from hil.verify import Kind
@@ -22,7 +23,7 @@ def small() -> Case:
     return Case("small", "host")
 
 
-@pytest.mark.parametrize(
+@cases(
     ("what", "layer"),
     [
         ("a bit of a weight", 1),
@@ -30,6 +31,7 @@ def small() -> Case:
         ("the zero point", 0),
         ("one row early", 1),
     ],
+    first=1,
 )
 def test_a_fault_is_named(small: Case, what: str, layer: int) -> None:
     made = fault(small, what, layer)
@@ -39,6 +41,7 @@ def test_a_fault_is_named(small: Case, what: str, layer: int) -> None:
     assert said.found.kind in made.kinds, said.found.sentence
 
 
+@pytest.mark.full
 def test_painting_over_the_serial_protocol() -> None:
     """The board's memory shows that nobody writes the row; without paint it would be one row."""
     case = Case("digits", "mps2-an386")

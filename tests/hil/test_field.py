@@ -34,6 +34,7 @@ def test_a_restart_while_a_device_is_opened_is_recovered_from(at: int) -> None:
         assert (wrong, is_done) == ("", True)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("at", [34])
 def test_a_probe_is_free_after_connecting_has_failed(
     at: int, monkeypatch: pytest.MonkeyPatch

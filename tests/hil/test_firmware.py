@@ -10,7 +10,7 @@ from contextlib import contextmanager
 
 import numpy as np
 import pytest
-from campaigns import sampled
+from campaigns import cases, sampled
 from tiny_library import tiny_library
 from waiting import PATIENCE_S
 
@@ -133,7 +133,7 @@ def test_starts_computes_and_starts_again(name: str) -> None:
         assert run(device, "tiny", 5, 6, 7, 8) == [6, 7, 8, 9]
 
 
-@pytest.mark.parametrize("name", EMULATED)
+@cases("name", EMULATED, first=2)
 def test_stack_is_measured(name: str) -> None:
     board = load_board(name)
     with opened(board) as device:
@@ -147,7 +147,7 @@ def test_stack_is_measured(name: str) -> None:
     assert abs(after.stack_peak_bytes - before.stack_peak_bytes - 4 * DEEP_WORDS) <= 128
 
 
-@pytest.mark.parametrize("name", BOARDS)
+@cases("name", BOARDS, first=3)
 def test_time_is_right_across_wraps(name: str) -> None:
     board = load_board(name)
     instruction_ns = 1 if board.qemu is None else 1 << board.qemu.icount_shift
@@ -169,7 +169,7 @@ def test_time_is_right_across_wraps(name: str) -> None:
     assert abs(free[0] - masked[0]) <= overhead
 
 
-@pytest.mark.parametrize("name", EMULATED)
+@cases("name", EMULATED, first=2)
 def test_counts_are_exact_and_repeat(name: str) -> None:
     with opened(load_board(name)) as device:
 

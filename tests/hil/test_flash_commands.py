@@ -16,6 +16,7 @@ from typing import Any
 
 import answers
 import pytest
+from campaigns import cases
 from descriptions import description_text
 
 from hil import virtual_probe
@@ -93,12 +94,14 @@ def test_images_say_themselves_which_line_they_have(line: str, run: Run) -> None
     assert report["build_id"] == built["build_id"]
 
 
-@pytest.mark.parametrize("command", ["bench", "verify --samples 2"])
+@pytest.mark.full
+@cases("command", ["bench", "verify --samples 2"], first=1)
 def test_models_run_over_rtt(command: str, run: Run) -> None:
     report = run(f"{command} {DIGITS} --board mps2-an386 --probe virtual --transport rtt")
     assert report["board"] == "mps2-an386"
 
 
+@pytest.mark.full
 def test_a_console_over_rtt(run: Run) -> None:
     heard = run("monitor --board mps2-an386 --probe virtual --transport rtt --seconds 0.5")
     assert [line["kind"] for line in heard["lines"]] == ["boot"]
@@ -161,7 +164,8 @@ def test_what_cannot_be_is_refused(
 # -- debug -------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("probe", ["", "--probe virtual"])
+@pytest.mark.full
+@cases("probe", ["", "--probe virtual"], first=1)
 def test_gdb_debugs_what_the_command_says(probe: str) -> None:
     words = shlex.split(f"debug {DIGITS} --board microbit {probe} --json")
     with subprocess.Popen([*HIL, *words], stdout=subprocess.PIPE, text=True) as process:
@@ -266,6 +270,7 @@ def test_a_missing_pack_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[s
 # -- doctor and boards -------------------------------------------------------------------------
 
 
+@pytest.mark.full
 def test_doctor_says_what_a_board_needs(run: Run, capsys: pytest.CaptureFixture[str]) -> None:
     with virtual("microbit") as uid:
         report = run("doctor --board microbit")
@@ -330,13 +335,15 @@ def test_boards_say_where_they_ran(run: Run, capsys: pytest.CaptureFixture[str])
 MPS2 = "--flasher pyocd:target=cortex_m --cpu cortex-m4 --flash 0:4M --ram 0x20000000:4M"
 
 
-@pytest.mark.parametrize(
+@pytest.mark.full
+@cases(
     "options",
     [
         f"{MPS2} --clock-hz 25_000_000 --qemu mps2-an386",
         "--flasher pyocd:target=nrf51 --clock-hz 16000000 --qemu microbit",
         "--from mps2-an385 --uart rtt --description mine",
     ],
+    first=1,
 )
 def test_a_new_board_runs_without_a_driver(options: str, run: Run) -> None:
     made = run(f"board new mine {options}")

@@ -25,7 +25,7 @@ BOARD = load_board("mps2-an386")
 
 
 def options(**values: Any) -> ModelOptions:
-    return ModelOptions(BOARD.cpu.name, board=BOARD, **values)
+    return ModelOptions(BOARD.cpu.name, values, board=BOARD)
 
 
 def flash_bytes(library: hilc.ModelLibrary) -> int:
@@ -35,7 +35,7 @@ def flash_bytes(library: hilc.ModelLibrary) -> int:
 def test_a_limit_that_only_the_estimate_keeps_is_kept_when_measured() -> None:
     word = [f"kws={model_path('kws')}"]
     for limit in range(36_000, 66_000, 1_500):
-        (by_estimate,) = load_libraries(word, ModelOptions(BOARD.cpu.name, flash=limit))
+        (by_estimate,) = load_libraries(word, ModelOptions(BOARD.cpu.name, {"flash": limit}))
         assert by_estimate.reports["kws"].chosen.flash_bytes <= limit
         if flash_bytes(by_estimate) > limit:
             break

@@ -53,7 +53,7 @@ def test_no_other_module_names_a_flasher() -> None:
 
 def test_the_former_module_is_refused_by_name() -> None:
     with pytest.raises(ImportError, match=r"hil\.runners is hil\.access since 0\.2"):
-        import hil.runners  # noqa: F401
+        import hil.access  # noqa: F401
 
 
 # -- settings ----------------------------------------------------------------------------------
@@ -141,9 +141,21 @@ def test_hints_of_boards_without_a_flasher(
     assert "is emulated" not in said
 
 
+def test_the_former_option_of_a_chip_is_refused_by_name(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert main(["board", "new", "x", "--pyocd-target", "nrf52840"]) == 2
+    said = capsys.readouterr().err
+    assert "--pyocd-target is the form of a release before 0.2" in said
+    assert "write --flasher pyocd:target=VALUE" in said
+
+
 class _Plain(Flasher):
     name = "plain"
     title = "plain"
+
+    def open(self, *given: object, **more: object) -> Any:
+        raise NotImplementedError
 
 
 def test_a_lacking_capability_is_named() -> None:
@@ -158,7 +170,9 @@ def test_a_lacking_capability_is_named() -> None:
 @pytest.fixture
 def site(tmp_path: Path) -> Site:
     made = Site(tmp_path / "site")
-    made.install("acme-stub", "stub = stub_flasher", TESTS / "support" / "harness" / "stub_flasher.py")
+    made.install(
+        "acme-stub", "stub = stub_flasher", TESTS / "support" / "harness" / "stub_flasher.py"
+    )
     return made
 
 

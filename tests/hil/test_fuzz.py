@@ -130,6 +130,7 @@ def fuzz_for(server: Server, seconds: int, corpus: Path, place: Path) -> None:
     assert done.executions > 1000 * seconds
 
 
+@pytest.mark.full
 @needs_libfuzzer
 def test_libfuzzer_goes_on_from_the_corpus(corpus: Path, tmp_path: Path) -> None:
     fuzz_for(WHOLE, 4, corpus, tmp_path)

@@ -11,6 +11,7 @@ from typing import Any
 
 import answers
 import pytest
+from campaigns import cases
 
 from hil.cli import main
 from hil.errors import InputError
@@ -197,6 +198,14 @@ def test_what_is_no_baseline(case: str, folder: Folder) -> None:
     error = folder.gate(BENCH, "--max-slower", "2%", "--max-ram", "0", baseline=baseline, code=2)
     assert message in error
     assert "hint: " in error
+
+
+def test_a_stored_difference_stays_a_failure(folder: Folder) -> None:
+    wrong = changed(checked={**BENCH["checked"], "match": False})
+    text = folder.gate(wrong, "--max-slower", "2%", "--no-check", code=1)
+    assert "outputs DIFFER from tflm" in text
+    unchecked = changed(checked=None)
+    folder.gate(unchecked, "--max-slower", "2%", "--no-check")
 
 
 def test_another_model_may_be_allowed(folder: Folder) -> None:
@@ -436,7 +445,7 @@ def test_each_goal_has_its_baseline(folder: Folder) -> None:
     assert [one["per_inference"]["difference"] for one in found] == [3500, 0]
 
 
-@pytest.mark.parametrize(
+@cases(
     ("before", "now", "code"),
     [
         ("speed", "speed", 0),
@@ -445,6 +454,7 @@ def test_each_goal_has_its_baseline(folder: Folder) -> None:
         # The default goal.
         ("balanced", None, 0),
     ],
+    first=1,
 )
 def test_a_baseline_has_the_same_goal(
     before: str, now: str | None, code: int, folder: Folder

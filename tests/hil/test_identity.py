@@ -15,6 +15,7 @@ import answers
 import numpy as np
 import pyocd.probe.aggregator
 import pytest
+from campaigns import cases
 from fake_bench import Bench, FakeBoard
 from small_models import convolutions
 
@@ -73,7 +74,7 @@ def pair(rig: Bench) -> tuple[FakeBoard, FakeBoard]:
     return rig.add(serial="0240AAAA0001"), rig.add(serial="0240BBBB0002")
 
 
-@pytest.mark.parametrize("command", ["verify", "flash", "bench"])
+@cases("command", ["verify", "flash", "bench"], first=1)
 def test_another_boards_port_is_refused(
     command: str, pair: tuple[FakeBoard, FakeBoard], hil_json: Hil
 ) -> None:
@@ -121,7 +122,7 @@ def test_two_boards_of_one_type_are_a_choice(
     assert b.serial in error
 
 
-@pytest.mark.parametrize("line", [(), ("--transport", "rtt")])
+@cases("line", [(), ("--transport", "rtt")], first=1)
 def test_two_boards_behind_generic_probes_are_a_choice(
     line: tuple[str, ...], rig: Bench, hil_json: Hil
 ) -> None:
@@ -145,7 +146,7 @@ def test_a_choice_that_cannot_be_stored_is_no_failure(
     assert "not remembered: cannot write /proc/no/config.toml" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("line", [0, 2, 4])
+@cases("line", [0, 2, 4], first=1)
 def test_a_kit_with_three_ports_needs_no_choice(line: int, rig: Bench, hil_json: Hil) -> None:
     kit = rig.add(serial="000683123456", interfaces=(0, 2, 4), line=line)
     assert hil_json(*on("verify", "--probe", kit.serial))["match"]
@@ -168,6 +169,7 @@ def test_a_board_without_its_line_cannot_be_proven(rig: Bench, hil_json: Hil) ->
     assert "no answer" in error
 
 
+@pytest.mark.full
 def test_a_line_that_two_boards_share_is_refused(
     rig: Bench, pair: tuple[FakeBoard, FakeBoard], hil_json: Hil
 ) -> None:
@@ -209,7 +211,8 @@ def another_program(board: FakeBoard, request: Callable[[], bytes]) -> Iterator[
         other.join()
 
 
-@pytest.mark.parametrize("name", [BOARD, "mps2-an500", "mps3-an547"])
+@pytest.mark.full
+@cases("name", [BOARD, "mps2-an500", "mps3-an547"], first=1)
 def test_a_request_of_another_program_proves_nothing(name: str, rig: Bench, hil_json: Hil) -> None:
     """It stops b, and a answers when b runs on. Two of the cores have a data cache."""
     a, b = rig.add(name, serial="0240AAAA0001"), rig.add(name, serial="0240BBBB0002")
@@ -239,7 +242,7 @@ def test_ports_are_named_by_serial_number_and_interface(rig: Bench) -> None:
         assert resolve(word) == paths[0]
 
 
-@pytest.mark.parametrize(
+@cases(
     ("word", "facts"),
     [
         ("usb:none", ["no serial port usb:none", "  usb:KIT0KIT0:2 ("]),
@@ -247,6 +250,7 @@ def test_ports_are_named_by_serial_number_and_interface(rig: Bench) -> None:
         ("usb:KIT0KIT0", ["names 2 serial ports", "usb:KIT0KIT0:0 (", "SERIAL:INTERFACE"]),
         ("usb:TWIN0TWIN0", ["names 2 serial ports", "/dev/serial/by-path"]),
     ],
+    first=1,
 )
 def test_names_of_no_or_of_several_ports(
     word: str, facts: list[str], rig: Bench, hil_json: Hil
@@ -259,6 +263,7 @@ def test_names_of_no_or_of_several_ports(
         assert [fact for fact in facts if fact not in error] == []
 
 
+@pytest.mark.full
 def test_a_port_alone_is_named_in_the_result(
     pair: tuple[FakeBoard, FakeBoard], hil_json: Hil, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -354,7 +359,8 @@ def refused(rig: Bench, names: list[tuple[str, ...]]) -> list[bool]:
     return found
 
 
-@pytest.mark.parametrize("number", [0, 2, 5])
+@pytest.mark.full
+@cases("number", [0, 2, 5], first=1)
 def test_a_board_is_locked_by_all_its_names(
     number: int, pair: tuple[FakeBoard, FakeBoard], rig: Bench, hil_json: Hil
 ) -> None:
@@ -367,7 +373,8 @@ def test_a_board_is_locked_by_all_its_names(
         assert refused(rig, names_of(b)[:1]) == [False]
 
 
-@pytest.mark.parametrize("way", ["probe", "port"])
+@pytest.mark.full
+@cases("way", ["probe", "port"], first=1)
 def test_a_port_that_returns_is_locked(
     way: str, pair: tuple[FakeBoard, FakeBoard], rig: Bench, hil_json: Hil
 ) -> None:
@@ -398,7 +405,7 @@ def renumbered(a: FakeBoard, b: FakeBoard) -> None:
     a.plug()
 
 
-@pytest.mark.parametrize("way", ["probe", "port"])
+@cases("way", ["probe", "port"], first=1)
 def test_a_board_that_returns_under_another_name_is_found(
     way: str, pair: tuple[FakeBoard, FakeBoard], hil_json: Hil
 ) -> None:
@@ -416,7 +423,8 @@ def test_a_board_that_returns_under_another_name_is_found(
     assert len(b.ports[0].written) == sent, "nothing was sent to the other board"
 
 
-@pytest.mark.parametrize("way", ["probe", "port"])
+@pytest.mark.full
+@cases("way", ["probe", "port"], first=1)
 def test_a_board_that_returns_late_is_awaited(
     way: str, pair: tuple[FakeBoard, FakeBoard], rig: Bench, hil_json: Hil
 ) -> None:
@@ -440,6 +448,7 @@ def test_a_board_that_returns_late_is_awaited(
     assert not b.ports[0].written
 
 
+@pytest.mark.full
 def test_a_board_that_does_not_return_is_an_error(
     pair: tuple[FakeBoard, FakeBoard], rig: Bench, hil_json: Hil
 ) -> None:
@@ -455,6 +464,7 @@ def test_a_board_that_does_not_return_is_an_error(
     a.plug()
 
 
+@pytest.mark.full
 def test_recovery_takes_no_other_board(rig: Bench, hil_json: Hil) -> None:
     """Another one is there while the board is away, and the only one that a choice could find."""
     a, b = rig.add(serial="0240AAAA0001"), rig.add(serial="0240BBBB0002", reports=False)
@@ -481,6 +491,7 @@ def test_a_longer_id_is_not_the_chosen_probe(rig: Bench, hil_json: Hil) -> None:
     a.plug()
 
 
+@pytest.mark.full
 def test_programming_again_takes_no_other_board(rig: Bench, hil_json: Hil) -> None:
     a, b = rig.add(serial="0240AAAA0001"), rig.add(serial="0240BBBB0002", reports=False)
     command = rig.power_command(a, after_s=300.0)
@@ -546,6 +557,7 @@ def test_a_board_server_refuses_another_boards_port(
     assert b.ports[0].written
 
 
+@pytest.mark.full
 def test_a_firmware_of_mlperf_is_proven(pair: tuple[FakeBoard, FakeBoard], tmp_path: Path) -> None:
     a, b = pair
     library = hilc.compile(convolutions(), cpu="cortex-m4", name="net", pools="external")
@@ -567,6 +579,7 @@ def test_a_firmware_of_mlperf_is_proven(pair: tuple[FakeBoard, FakeBoard], tmp_p
         pass
 
 
+@pytest.mark.full
 def test_pytest_refuses_crossed_pairs(
     pytester: pytest.Pytester, rig: Bench, pair: tuple[FakeBoard, FakeBoard], hil_json: Hil
 ) -> None:
@@ -599,6 +612,7 @@ def test_a_console_shows_the_probed_board(pair: tuple[FakeBoard, FakeBoard], hil
     assert "another board" in error_of(hil_json(*crossed, code=4))
 
 
+@pytest.mark.full
 def test_a_debugger_does_not_claim_the_line(pair: tuple[FakeBoard, FakeBoard], rig: Bench) -> None:
     a, _ = pair
     command = [*rig.hil, "debug", str(DIGITS), "--board", BOARD, "--probe", a.serial, "--json"]

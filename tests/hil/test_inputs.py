@@ -13,7 +13,7 @@ import hilc
 import hilc.host
 from hil.device import Device, Model
 from hil.errors import DeviceError, InputError
-from hilc.executor import AotModule
+from hilc.compat.tvm.executor import AotModule
 from hilc.ir import Array, Graph, Node, Tensor
 from hilc.ops.attributes import ActivationAttributes
 

@@ -13,10 +13,11 @@ from typing import Any
 import answers
 import numpy as np
 import pytest
+from campaigns import cases
 from fake_bench import Bench
 from wrong_outputs import DIGITS, with_flipped_weight
 
-from hil import runners
+from hil import access
 from hil.cli import main
 from hil.device import session
 from hil.errors import LinkError
@@ -54,7 +55,7 @@ def words(command: str, wrong: str, *more: str) -> list[str]:
     return [command, wrong, f"right={DIGITS}", "--board", BOARD, *more]
 
 
-@pytest.mark.parametrize("command", ["verify", "bench"])
+@cases("command", ["verify", "bench"], first=1)
 @pytest.mark.parametrize("retries", ["0", "1"])
 def test_a_difference_before_a_failure(
     command: str,
@@ -114,7 +115,7 @@ def test_good_reports_before_a_failure(
     assert capsys.readouterr().out.count("one on mps2-an386: match") == 1
 
 
-@pytest.mark.parametrize("jobs", ["1", "2"])
+@cases("jobs", ["1", "2"], first=1)
 def test_a_dead_board_is_tried_once(
     rig: Bench,
     tmp_path: Path,
@@ -129,7 +130,7 @@ def test_a_dead_board_is_tried_once(
     dead = rig.add()
     dead.die()
     starts: list[str | None] = []
-    start = runners.start
+    start = access.start
 
     def counted(board: Any, firmware: Any, runner: Any, choice: Any) -> Any:
         starts.append(choice.probe)

@@ -14,7 +14,7 @@ from pathlib import Path
 import answers
 import psutil
 import pytest
-from campaigns import sampled
+from campaigns import cases, sampled
 from processes import file_size_limit
 from torture import limits as campaign
 from waiting import PATIENCE_S
@@ -228,7 +228,8 @@ def ran(body: str, *words: str, limit: str = "RLIMIT_AS, 8 << 30") -> tuple[int,
     return done.returncode, done.stdout, done.stderr
 
 
-@pytest.mark.parametrize(
+@pytest.mark.full
+@cases(
     ("body", "how"),
     [
         ("ctypes.CDLL(None).exit(1)", "exit status 1"),
@@ -237,6 +238,7 @@ def ran(body: str, *words: str, limit: str = "RLIMIT_AS, 8 << 30") -> tuple[int,
         ("os.abort()", "signal 6 (SIGABRT)"),
         ("ctypes.string_at(0)", "signal 11 (SIGSEGV)"),
     ],
+    first=1,
 )
 def test_a_library_does_not_choose_the_exit_code(body: str, how: str) -> None:
     code, output, errors = ran(body, "--json")
@@ -246,13 +248,15 @@ def test_a_library_does_not_choose_the_exit_code(body: str, how: str) -> None:
     assert "hint: raise that limit" in errors
 
 
+@pytest.mark.full
 def test_the_kernel_ends_it_for_its_time() -> None:
     code, _, errors = ran("while True: pass", limit="RLIMIT_CPU, 1")
     assert code == 2
     assert "under ulimit -t 1" in errors
 
 
-@pytest.mark.parametrize(
+@pytest.mark.full
+@cases(
     ("body", "code"),
     [
         ("return 0", 0),
@@ -260,13 +264,16 @@ def test_the_kernel_ends_it_for_its_time() -> None:
         ("raise ZeroDivisionError", 70),
         ("os.kill(os.getpid(), signal.SIGTERM); time.sleep(60)", 143),
     ],
+    first=1,
 )
 def test_an_exit_code_of_its_own_passes(body: str, code: int) -> None:
     assert ran(body)[0] == code
 
 
+@pytest.mark.full
 def test_signals_reach_the_command_under_a_limit() -> None:
-    body = "print('begun', flush=True)\ntry:\n    time.sleep(60)\nfinally:\n    print('closed')"
+    # The signal may arrive as soon as the line is printed, so it is printed within the block.
+    body = "try:\n    print('begun', flush=True)\n    time.sleep(60)\nfinally:\n    print('closed')"
     process = subprocess.Popen(command(body), stdout=subprocess.PIPE, text=True)
     assert process.stdout is not None
     assert process.stdout.readline() == "begun\n"
@@ -289,6 +296,7 @@ def test_the_command_under_a_limit_ends_with_its_parent() -> None:
     assert not psutil.wait_procs(children, timeout=PATIENCE_S)[1]
 
 
+@pytest.mark.full
 def test_without_a_limit_there_is_one_process() -> None:
     body = "import psutil; print(psutil.Process().ppid() == int(os.environ['PARENT']))"
     environment = {**os.environ, "PARENT": str(os.getpid())}

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from campaigns import cases
 from locked_chip import LockedChip, locked_board
 
 from hil import virtual_probe
@@ -57,9 +58,10 @@ def bench(
         yield Bench(board.path, virtual.uid, Path(virtual.sockets), chip)
 
 
-@pytest.mark.parametrize(
+@cases(
     "line",
     ["reset", "erase", f"flash {DIGITS}", f"verify {DIGITS}", f"run {DIGITS}", f"debug {DIGITS}"],
+    first=2,
 )
 def test_a_locked_chip_is_named_and_kept(
     line: str, bench: Bench, capsys: pytest.CaptureFixture[str]
@@ -73,7 +75,7 @@ def test_a_locked_chip_is_named_and_kept(
     assert bench.content() == _CONTENT
 
 
-@pytest.mark.parametrize("line", ["erase", f"flash {DIGITS}"])
+@cases("line", ["erase", f"flash {DIGITS}"], first=1)
 def test_a_chip_is_unlocked_on_request(
     line: str, bench: Bench, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -132,6 +132,7 @@ def test_processes_give_what_one_process_gives(
     assert properties["hil_instructions"] == str(found["results"][0]["cost"]["per_inference"])
 
 
+@pytest.mark.full
 def test_what_fails_and_what_is_skipped(
     models: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -247,6 +248,7 @@ def test_a_combination_has_a_command_of_its_own(models: Path) -> None:
     )
 
 
+@pytest.mark.full
 def test_a_report_of_several_goals(
     models: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

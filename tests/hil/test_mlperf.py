@@ -483,6 +483,7 @@ def test_results_that_are_half_written_are_none(
     assert (place / "results.txt").exists()
 
 
+@pytest.mark.full
 def test_a_rate_that_the_uart_cannot_have() -> None:
     library = hilc.compile(convolutions(), cpu="cortex-m4", name="net", pools="external")
     with pytest.raises(BuildError, match=r"lower uart\.baud"):

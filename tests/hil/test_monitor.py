@@ -6,6 +6,7 @@ import tracemalloc
 from contextlib import closing
 
 import pytest
+from campaigns import cases
 from rpc_board import running_board
 
 from hil.cli.monitor import Line, Splitter, listen, open_line
@@ -116,7 +117,8 @@ def test_a_frame_that_is_still_arriving_stays() -> None:
     assert splitter.feed(BOOT[5:]) == [Line("boot", "the firmware started (protocol 1)")]
 
 
-@pytest.mark.parametrize(
+@pytest.mark.full
+@cases(
     ("flood", "kind"),
     [
         (b"\1\2\3\4" * 2000, "noise"),
@@ -124,6 +126,7 @@ def test_a_frame_that_is_still_arriving_stays() -> None:
         (event(Event.LOG, more=1, text=b"x" * 7000), None),
         (bytes(8000), None),
     ],
+    first=1,
 )
 def test_a_flood_does_not_fill_the_memory(flood: bytes, kind: str | None) -> None:
     splitter = Splitter()

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from campaigns import cases
 from small_models import SMALL_MODELS
 
 import hil
@@ -742,7 +743,7 @@ def test_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main([*words, "--force"]) == 1
 
 
-@pytest.mark.parametrize(
+@cases(
     ("words", "told"),
     [
         ([], "there is nothing to report"),
@@ -752,6 +753,7 @@ def test_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
         (["m.tflite", "--board", "microbit", "--board", "microbit"], "names 'microbit' twice"),
         (["--from", "x.json", "--results", "y.json"], "--results is given without a model"),
     ],
+    first=2,
 )
 def test_usage(
     words: Sequence[str],
@@ -767,10 +769,10 @@ def test_usage(
 
 
 def test_the_extra_is_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(page_module, "_PACKAGES", ("jinja2", "no_such_package"))
-    with pytest.raises(InputError, match="needs no_such_package") as raised:
+    monkeypatch.setattr("hilc.support.optional.find_spec", lambda name: None)
+    with pytest.raises(InputError, match="an HTML page needs the package jinja2") as raised:
         page_of(result())
-    assert raised.value.hint == "pip install 'hil-harness[report]'"
+    assert raised.value.hint == "install it: pip install 'hil-harness[report]'"
 
 
 # -- style -------------------------------------------------------------------------------------

@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from campaigns import sampled
+from campaigns import cases, sampled
 from small_models import convolutions, moves
 from tiny_library import tiny_library
 
@@ -36,7 +36,8 @@ def image(elf: Path, target: Path) -> bytes:
     return target.read_bytes()
 
 
-@pytest.mark.parametrize("codegen", ["c", "llvm"])
+@pytest.mark.full
+@cases("codegen", ["c", "llvm"], first=1)
 def test_a_firmware_is_built_anywhere(
     codegen: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -113,6 +114,7 @@ def test_a_checkout_lies_anywhere(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
 
 
+@pytest.mark.full
 def test_a_name_that_is_no_text_can_be_told(tmp_path: Path) -> None:
     """File names are bytes; stdout may have an encoding that has no words for them."""
     path = os.fsdecode(os.fsencode(tmp_path) + b"/\xff\xb5.toml")
@@ -131,6 +133,7 @@ def test_a_name_that_is_no_text_can_be_told(tmp_path: Path) -> None:
         assert re.fullmatch(rb"(\\u03bc|\xce\xbc) \\udcff\n", done.stdout), done.stderr
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("environment", sampled([{}, IN_ASCII], keep=[IN_ASCII]))
 def test_names_that_are_no_text_are_names(tmp_path: Path, environment: dict[str, str]) -> None:
     """Of inputs and of outputs; what is read as JSON or HTML holds them with their bytes named."""

@@ -24,9 +24,6 @@ from hil.errors import InputError
 from hil.plugins import plugins
 from hilc.frontends import Reader, register_reader
 
-#: It changes rarely, and takes long.
-pytestmark = pytest.mark.full
-
 TESTS = Path(__file__).resolve().parents[1]
 PARTS = TESTS / "support" / "harness"
 DIGITS = TESTS.parent / "examples" / "digits" / "digits.tflite"
@@ -66,6 +63,7 @@ def test_an_own_runner_and_report_serve_the_commands(site: Site) -> None:
     assert site.started == 2
 
 
+@pytest.mark.full
 def test_a_report_gets_all_boards_and_their_failures(site: Site) -> None:
     # The second board has the own runner by nobody's word.
     words = ("--board", BOARD, "--board", "native", "--runner", "terminal", "--samples", 1)
@@ -86,6 +84,7 @@ def own_board(folder: Path) -> Path:
     return path
 
 
+@pytest.mark.full
 def test_a_description_may_name_an_own_runner(site: Site, tmp_path: Path) -> None:
     board = own_board(tmp_path)
     site.hil("verify", DIGITS, "--board", board, "--samples", 1)
@@ -251,6 +250,7 @@ def test_a_fault_of_a_runner_names_its_plugin(site: Site, source: str, problem: 
     assert "Traceback" not in told
 
 
+@pytest.mark.full
 def test_a_bug_while_a_runner_runs_is_not_the_runners(site: Site) -> None:
     """Its context is left with the exception, which so passes through its frames."""
     (site.folder / "odd.py").write_text(
@@ -275,6 +275,7 @@ def test_an_entry_point_may_name_a_function(tmp_path: Path) -> None:
     assert told.stdout == "nothing\n"
 
 
+@pytest.mark.full
 def test_formats_are_told_apart(site: Site) -> None:
     words = ("bench", DIGITS, "--board", "microbit")
     told = site.hil(*words, "--format", "figure", code=2).stderr

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from campaigns import cases
 from port_on_host import PortOnHost, Registers
 
 from hil.board import Board, board_names, load_board
@@ -273,7 +274,7 @@ def start(name: str, folder: Path) -> tuple[PortOnHost, Registers]:
     return port, registers
 
 
-@pytest.mark.parametrize("name", CHIPS)
+@cases("name", CHIPS, first=3)
 def test_clocks_line_and_interrupt(name: str, tmp_path: Path) -> None:
     board = load_board(name)
     _, registers = start(name, tmp_path)
@@ -307,7 +308,7 @@ UARTS = {
 }
 
 
-@pytest.mark.parametrize("name", UARTS)
+@cases("name", UARTS, first=1)
 def test_uart_sends_and_receives(name: str, tmp_path: Path) -> None:
     port, registers = start(name, tmp_path)
     uart, base = UARTS[name], load_board(name).macros["HIL_UART_BASE"]
@@ -448,7 +449,7 @@ DEAD = {
 }
 
 
-@pytest.mark.parametrize("name", DEAD)
+@cases("name", DEAD, first=2)
 def test_a_dead_crystal_leaves_a_board_that_answers(name: str, tmp_path: Path) -> None:
     """It never takes a PLL that does not run, and the line has its rate from what does."""
     dead, board = DEAD[name], load_board(name)
@@ -511,7 +512,7 @@ def test_every_uart_is_checked() -> None:
     assert uarts - {"native", "rtt"} == set(STUCK)
 
 
-@pytest.mark.parametrize("uart", STUCK)
+@cases("uart", STUCK, first=3)
 def test_a_stuck_uart_does_not_hold_the_core(uart: str, tmp_path: Path) -> None:
     """Without its clock, say. Each loop ends by itself, long before this ends it."""
     stuck = STUCK[uart]

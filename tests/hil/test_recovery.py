@@ -23,7 +23,7 @@ from typing import Literal
 import numpy as np
 import psutil
 import pytest
-from campaigns import sampled
+from campaigns import cases, sampled
 from descriptions import description_text
 from lossy_proxy import proxy
 from rpc_board import running_board
@@ -367,7 +367,8 @@ def test_failure_amid_a_job(
             assert device.repeated(job) == observed(), "the board works on"
 
 
-@pytest.mark.parametrize("model", PORTABLE)
+@pytest.mark.full
+@cases("model", PORTABLE, first=1)
 def test_what_happens_again_after_a_restart_is_raised(model: str, table: list[str]) -> None:
     start = time.monotonic()
     with spoiled(CORTEX_M, model, tuple(SPOILS)) as (device, _):
@@ -543,7 +544,7 @@ int32_t dive(int32_t depth) {
 """
 
 
-@pytest.mark.parametrize("name", [CORTEX_M, "microbit", "mps3-an547"])
+@cases("name", [CORTEX_M, "microbit", "mps3-an547"], first=1)
 def test_a_fault_names_function_line_callers_and_stack(name: str) -> None:
     board = load_board(name)
     touch = tiny_library(FAULT_BODY, name="touch", cpu=board.cpu.name, globals_=FAULT_GLOBALS)

@@ -12,6 +12,7 @@ from pathlib import Path
 import answers
 import numpy as np
 import pytest
+from campaigns import cases
 from qdq_models import network
 from tflm import needs_tflm
 
@@ -45,6 +46,7 @@ def user_environment() -> dict[str, str]:
     return {k: v for k, v in os.environ.items() if k not in ("CI", "PYTEST_CURRENT_TEST")}
 
 
+@pytest.mark.full
 @needs_tflm
 def test_a_limit_of_memory_that_suffices() -> None:
     """Lower than the reference's own limit: it starts below it, and nothing replaces it."""
@@ -106,6 +108,7 @@ def test_an_installed_reference_that_does_not_start(monkeypatch: pytest.MonkeyPa
     assert "does not start" in fallback.missing
 
 
+@pytest.mark.full
 @needs_tflm
 def test_a_reference_that_ends_halfway() -> None:
     library = hilc.compile(DIGITS, name="digits")
@@ -164,7 +167,7 @@ COMMANDS = (
 )
 
 
-@pytest.mark.parametrize("words", COMMANDS, ids=lambda words: words[0])
+@cases("words", COMMANDS, ids=lambda words: words[0], first=1)
 def test_ci_refuses_a_fallback(
     words: tuple[str, ...],
     tmp_path: Path,
@@ -242,6 +245,7 @@ def test_what_this_compiler_computes_itself() -> None:
     assert [name for name, is_other in names.items() if not is_other] == ["qdq", "hilc"]
 
 
+@pytest.mark.full
 def test_the_default_of_quantized_onnx_models() -> None:
     library = hilc.compile(network(np.random.default_rng(0)).SerializeToString(), name="net")
     oracle = reference_of(library, library.modules[0])

@@ -11,6 +11,7 @@ from pathlib import Path
 import answers
 import numpy as np
 import pytest
+from campaigns import cases
 from fake_bench import Bench, FakeBoard
 
 from hil.cli import main
@@ -52,7 +53,7 @@ def words(command: str, board: FakeBoard, *more: str) -> list[str]:
     return [command, str(DIGITS), *where, *more]
 
 
-@pytest.mark.parametrize("command", COMMANDS)
+@cases("command", COMMANDS, first=1)
 def test_json(
     command: str,
     board: FakeBoard,
@@ -74,7 +75,7 @@ def test_json(
     assert answers.entry(capsys.readouterr().out)["recoveries"] == []
 
 
-@pytest.mark.parametrize("command", ["verify", "bench", "run", "flash"])
+@cases("command", ["verify", "bench", "run", "flash"], first=1)
 def test_text(command: str, board: FakeBoard, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(words(command, board, *COMMANDS[command])) == 0
     start = f"recovery: mps2-an386 ({board.serial}): usb:{board.serial} ("

@@ -49,6 +49,7 @@ def verified(library: ModelLibrary, samples: int = 3) -> Report:
         return verify(model, inputs, oracle, per_layer=True)
 
 
+@pytest.mark.full
 def test_no_layer_of_a_right_model_depends_on_paint() -> None:
     for name, build in SMALL_MODELS.items():
         compiled = hilc.compile(build(), name="net", cpu="host")
@@ -85,7 +86,7 @@ def test_rows_that_nothing_writes(library: ModelLibrary) -> None:
 
 
 def test_scratch_that_nothing_writes(library: ModelLibrary) -> None:
-    call = r"hil_depthwise_conv2d_s8\(&layer_1, input0, output0, scratch\);"
+    call = r"hil_generic_depthwise_conv2d_s8\(&layer_1, input0, output0, scratch\);"
     old = "const int8_t old = ((int8_t *)scratch)[5]; "
     text = old + r"\g<0> ((int8_t *)output0)[9] = (int8_t)(old / 2);"
     found = verified(edited(library, call, text)).diagnosis
@@ -95,7 +96,7 @@ def test_scratch_that_nothing_writes(library: ModelLibrary) -> None:
 
 
 def test_results_that_vary(library: ModelLibrary) -> None:
-    call = r"hil_max_pool_s8\(&layer_2, input0, output0\);"
+    call = r"hil_generic_max_pool_s8\(&layer_2, input0, output0\);"
     text = r"static int8_t runs; \g<0> ((int8_t *)output0)[3] = runs++;"
     found = verified(edited(library, call, text)).diagnosis
     assert found is not None

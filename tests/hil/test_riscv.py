@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 import numpy as np
 import pytest
+from campaigns import cases
 from tiny_library import tiny_library
 
 import hil
@@ -57,7 +58,7 @@ void inner_{name}(const int32_t *x) {{
         yield opened
 
 
-@pytest.mark.parametrize("name", TRAPS)
+@cases("name", TRAPS, first=2)
 def test_a_trap_is_named_with_its_place(device: Device, name: str) -> None:
     model = device[name]
     model.set_input(0, np.array([7, 0, 0, 0], np.int32))

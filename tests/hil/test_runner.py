@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 import psutil
 import pytest
+from campaigns import cases
 from processes import children
 from waiting import PATIENCE_S
 
@@ -77,7 +78,7 @@ def test_nothing_is_left_behind(board: str) -> None:
     assert not psutil.pid_exists(pid)
 
 
-@pytest.mark.parametrize("board", RUNNERS.values(), ids=RUNNERS)
+@cases("board", RUNNERS.values(), ids=RUNNERS, first=1)
 def test_a_killed_process_is_noticed_amid_a_run(board: str) -> None:
     with client_of(firmware_of(board)) as (client, pid):
         first_input(client)
@@ -87,7 +88,8 @@ def test_a_killed_process_is_noticed_amid_a_run(board: str) -> None:
     assert not psutil.pid_exists(pid)
 
 
-@pytest.mark.parametrize("board", RUNNERS.values(), ids=RUNNERS)
+@pytest.mark.full
+@cases("board", RUNNERS.values(), ids=RUNNERS, first=1)
 def test_the_process_ends_with_a_killed_parent(board: str) -> None:
     firmware_of(board)  # built before, so that the child only starts it
     script = (
@@ -124,6 +126,7 @@ def test_the_process_survives_the_thread_that_started_it() -> None:
             assert client.echo(b"still here") == b"still here"
 
 
+@pytest.mark.full
 def test_ten_boards_side_by_side(capsys: pytest.CaptureFixture[str]) -> None:
     firmware = firmware_of("mps2-an386")
     outputs: dict[int, bytes] = {}

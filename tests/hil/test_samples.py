@@ -215,6 +215,7 @@ def test_a_member_that_is_no_array_is_named(tmp_path: Path) -> None:
             load_samples(path, [X], role)
 
 
+@pytest.mark.full
 def test_what_is_too_large_is_not_unpacked(tmp_path: Path) -> None:
     """A deflated file may hold a thousand times its size."""
     path = tmp_path / "bomb.npz"

@@ -15,6 +15,7 @@ from pathlib import Path
 import answers
 import numpy as np
 import pytest
+from campaigns import cases
 from random_graphs import GraphBuilder
 from small_models import SMALL_MODELS
 from tap_points import TAP, Points, build_runtime, started
@@ -273,6 +274,7 @@ def test_tensorflow_lite_micro_itself(tmp_path: Path) -> None:
     assert graph.nodes[found.layer] is node
 
 
+@pytest.mark.full
 def test_packed_functions_of_microtvm(tmp_path: Path) -> None:
     """Between calls of the operators with TVM's packed convention."""
     graph = network()
@@ -364,7 +366,7 @@ _Y, _LAYER = Tensors.OUTPUT, Tensors.LAYER_OUTPUT
 _TAPS = {(_Y, 0, 0): "y", (_LAYER, 0, 0): "first"}
 
 
-@pytest.mark.parametrize(
+@cases(
     ("first", "later", "message"),
     [
         (_TAPS, {(_LAYER, 0, 0): "first"}, "inference 1 .* lacks output 0 .'y'."),
@@ -377,7 +379,7 @@ _TAPS = {(_Y, 0, 0): "y", (_LAYER, 0, 0): "first"}
         ({(_Y, 0, 1): "y?"}, {}, "taps output 1 .*, and .* has 1: 'y'"),
         ({(_Y, 0, 0): "float"}, {}, "the firmware's output 0 is float32 in"),
     ],
-)  # fmt: skip
+first=2)  # fmt: skip
 def test_every_inference_taps_the_same(
     first: dict[tuple[Tensors, int, int], str],
     later: dict[tuple[Tensors, int, int], str],

@@ -223,6 +223,7 @@ CTRL_C = """
 """
 
 
+@pytest.mark.full
 def test_ctrl_c_leaves_no_process(tmp_path: Path) -> None:
     script = tmp_path / "script.py"
     script.write_text(textwrap.dedent(CTRL_C))

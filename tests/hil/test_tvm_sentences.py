@@ -163,6 +163,7 @@ def test_a_command_line_is_refused(row: Line, capsys: pytest.CaptureFixture[str]
     assert "\nhint: " in err
 
 
+@pytest.mark.full
 def test_a_project_around_something_else_is_refused(
     folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -15,7 +15,7 @@ from typing import Any
 
 import generated_c
 import pytest
-from campaigns import sampled
+from campaigns import cases, sampled
 from random_graphs import GraphBuilder, small_net
 
 import hilc
@@ -518,7 +518,7 @@ _RUNS = {
 
 
 @pytest.mark.parametrize("io_in_pool", [False, True])
-@pytest.mark.parametrize(
+@cases(
     ("pools", "constants", "fields"),
     [
         ("internal", "internal", []),
@@ -526,6 +526,7 @@ _RUNS = {
         ("internal", "external", ["global_const_workspace"]),
         ("external", "external", ["global_const_workspace", "global_workspace"]),
     ],
+    first=1,
 )
 def test_structs(
     pools: str, constants: str, fields: list[str], io_in_pool: bool, tmp_path: Path
@@ -545,8 +546,8 @@ def test_structs(
         generated_c.run([*compiler, *flags], tmp_path)
 
 
-@pytest.mark.parametrize("constants", ["internal", "external"])
-@pytest.mark.parametrize("pools", ["internal", "external", "calls"])
+@cases("constants", ["internal", "external"], first=1)
+@cases("pools", ["internal", "external", "calls"], first=1)
 def test_what_a_user_includes_is_cxx_too(pools: str, constants: str, tmp_path: Path) -> None:
     for interface in ("c", "packed"):
         library = hilc.compile(small_net(), interface=interface, pools=pools, constants=constants)
@@ -632,7 +633,7 @@ int main(int argc, char **argv) {
 """
 
 
-@pytest.mark.parametrize("count", [0, 1, 300])
+@cases("count", [0, 1, 300], first=1)
 def test_the_table_is_found_name_by_name(count: int, tmp_path: Path) -> None:
     """Names that begin like others, digits behind the count's escape, names that are not there."""
     names = [f"{'x' * (i % 3)}_{i}" for i in range(count)]
@@ -691,7 +692,7 @@ def _two_layers() -> Graph:
 _ALSO_DECLARED = {"TVMBackendPackedCFunc", "TVMFunctionHandle"}
 
 
-@pytest.mark.parametrize("variant", SYMBOLS)
+@cases("variant", SYMBOLS, first=2)
 def test_generated_code_needs_of_tvm_what_its_headers_declare(variant: str, tmp_path: Path) -> None:
     """A user's firmware may have TVM's headers instead of ours; ours have more than those."""
     library = hilc.compile(small_net(), **SYMBOLS[variant][0])

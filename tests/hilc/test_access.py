@@ -439,6 +439,7 @@ def _singles(cpu: str) -> list[_Single]:
     ]
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("cpu", sampled(["host", "cortex-m3", "cortex-m4"], keep=["cortex-m4"]))
 def test_kernels_compute_right_where_buffers_overlap_as_far_as_they_may(cpu: str) -> None:
     cases, expected = [], []

@@ -11,6 +11,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from campaigns import cases
 from waiting import PATIENCE_S
 
 from hilc.lowering.access import ForbiddenInterval, apart
@@ -109,6 +110,7 @@ def test_only_the_top_block_may_end_unaligned() -> None:
     assert lower_bound(blocks) == pool_bytes(blocks, allocate(blocks)) == 32 + 1 == 33
 
 
+@pytest.mark.full
 def test_layers_side_by_side_are_placed() -> None:
     """All inputs are there at first and all outputs in the end, so that nearly all blocks meet."""
     rng = np.random.default_rng(5)
@@ -271,7 +273,7 @@ def test_blocks_are_divided_whenever_that_is_possible(seed: int) -> None:
         assert got >= 0.55 * max(worth)
 
 
-@pytest.mark.parametrize("seed", range(10))
+@cases("seed", range(10), first=2)
 def test_many_blocks_go_to_three_pools(seed: int) -> None:
     blocks = _random_blocks(seed, 40)
     bound = lower_bound(blocks)

@@ -10,6 +10,7 @@ from types import FrameType
 from typing import Any
 
 import pytest
+from campaigns import cases
 from chains import (
     CHAINS,
     functions_that_call_each_other,
@@ -28,7 +29,7 @@ from hilc.frontends.onnx.builder import Builder
 LOOP = "the model has more nodes than the budget of 20,000: unrolled, it has "
 
 
-@pytest.mark.parametrize(
+@cases(
     ("build", "message"),
     [
         (
@@ -68,7 +69,7 @@ LOOP = "the model has more nodes than the budget of 20,000: unrolled, it has "
         *("nested", "product of turns", "long", "empty", "scan", "functions", "onnx", "tflite"),
         *("subgraphs", "deep", "constants"),
     ],
-)  # fmt: skip
+first=3)  # fmt: skip
 def test_refused_within_the_budget(
     build: Callable[[], bytes], message: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -106,14 +107,15 @@ def _compile(data: bytes) -> None:
     hilc.compile(data, name="net", cpu="cortex-m4", allow_float=True)
 
 
-@pytest.mark.parametrize("kind", CHAINS)
+@cases("kind", CHAINS, first=2)
 def test_calls_grow_with_the_nodes(kind: str) -> None:
     small, large = (CHAINS[kind](count) for count in (100, 200))
     _compile(small)  # What is worked out once for all models.
     assert _events(lambda: _compile(large)) < 2.1 * _events(lambda: _compile(small))
 
 
-@pytest.mark.parametrize("kind", ["add", "qdq", "tflite"])
+@pytest.mark.full
+@cases("kind", ["add", "qdq", "tflite"], first=1)
 def test_time_grows_with_the_nodes(kind: str) -> None:
     """Loops without calls as well: four times as many nodes take 16 times as long where they are
     compared with each other."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from campaigns import cases
 from carried_states import FILES, exchanged_handles_file
 from stateful import samples
 from tflm import needs_tflm
@@ -46,8 +47,8 @@ def test_steps_equal_tflite_micro(name: str) -> None:
     assert len(seen) > RUNS // 2
 
 
-@pytest.mark.parametrize("api", ["unpacked", "packed"])
-@pytest.mark.parametrize("name", FILES)
+@cases("api", ["unpacked", "packed"], first=1)
+@cases("name", FILES, first=2)
 def test_code_equals_the_interpreter(name: str, api: str) -> None:
     graph = load_model(FILES[name])
     interpreter = Interpreter(graph)

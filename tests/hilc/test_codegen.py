@@ -18,7 +18,8 @@ import generated_c
 import models
 import numpy as np
 import pytest
-from campaigns import sampled
+from c_parameters import c_parameters
+from campaigns import cases, sampled
 from random_graphs import GraphBuilder, small_net
 
 import hilc
@@ -27,7 +28,6 @@ from hilc.codegen.cwriter import (
     c_array,
     c_comment,
     c_number,
-    c_parameters,
     c_wrapped,
 )
 from hilc.errors import InputError
@@ -108,7 +108,7 @@ def test_sources_are_those_that_were_reviewed(name: str, file: str) -> None:
 _PACKED = {"api": "packed", "interface": "packed"}
 
 
-@pytest.mark.parametrize(
+@cases(
     ("compiler", "options"),
     [
         *((compiler, {}) for compiler in generated_c.COMPILERS),
@@ -119,6 +119,7 @@ _PACKED = {"api": "packed", "interface": "packed"}
         ("clang", {"interface": "packed", "pools": "external"}),
         ("cortex-m4", {"pools": "calls", "constants": "external"}),
     ],
+    first=4,
 )
 def test_sources_compile_without_a_warning(
     compiler: str, options: dict[str, str], tmp_path: Path
@@ -144,7 +145,7 @@ def test_the_header_is_cxx_too(pools: str, io_in_pool: bool, tmp_path: Path) -> 
     generated_c.run(["g++", "-std=c++11", *flags, include, "user.cpp"], tmp_path)
 
 
-@pytest.mark.parametrize(("compiler", "absent"), [("gcc", "mve"), ("cortex-m55", "")])
+@cases(("compiler", "absent"), [("gcc", "mve"), ("cortex-m55", "")], first=1)
 def test_all_kernels_can_be_in_one_file(compiler: str, absent: str, tmp_path: Path) -> None:
     fitting = [kernel for kernel in kernels().values() if absent not in kernel.requires]
     headers = sorted({kernel.header for kernel in fitting})
@@ -197,8 +198,8 @@ def test_layers_that_differ_in_arrays_share_a_body() -> None:
     assert "/* One body for the layers 0 and 1: what each has for itself. */" in balanced
     # The numbers are the body's, and what differs is each layer's.
     body = balanced[balanced.index("static int32_t shared_0(") :]
-    assert ".in_h = 6," in body[: body.index("hil_conv2d_s8(&p")]
-    assert ".weights = own->weights," in body[: body.index("hil_conv2d_s8(&p")]
+    assert ".in_h = 6," in body[: body.index("hil_generic_conv2d_s8(&p")]
+    assert ".weights = own->weights," in body[: body.index("hil_generic_conv2d_s8(&p")]
     assert balanced.count("static const struct shared_0 layer_") == 2
     assert "shared_" not in source("speed")
     # In size, where the numbers may differ too.
@@ -209,7 +210,7 @@ def test_layers_that_differ_in_arrays_share_a_body() -> None:
 def test_size_shares_a_body_only_where_it_pays() -> None:
     source = hilc.compile(_tiny(), optimize="size").files["codegen/host/src/tiny_lib1.c"].decode()
     assert "static int32_t shared_" in source
-    assert "hil_split(&layer_" in source
+    assert "hil_generic_split(&layer_" in source
 
 
 # A caller in C ----------------------------------------------------------------------------------
@@ -261,7 +262,7 @@ _CALLERS = {
 }
 
 
-@pytest.mark.parametrize(("pools", "io_in_pool"), VARIANTS)
+@cases(("pools", "io_in_pool"), VARIANTS, first=1)
 def test_a_c_program_calls_the_model(pools: str, io_in_pool: bool, tmp_path: Path) -> None:
     graph = _tiny()
     rng = np.random.default_rng(5)
@@ -348,6 +349,7 @@ def test_names_are_made_valid(tmp_path: Path) -> None:
     generated_c.compile_objects(library, generated_c.COMPILERS["gcc"], tmp_path)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("compiler", sampled(USERS, keep=USERS[:1]))
 def test_names_are_no_macros_of_headers(compiler: list[str], tmp_path: Path) -> None:
     """Of those that the header includes, and of those that a project includes before it."""
@@ -428,6 +430,7 @@ def test_names_of_pools_that_cannot_be(pools: tuple[PoolSpec, ...], message: str
         hilc.compile(_tiny(), memory=pools)
 
 
+@pytest.mark.full
 def test_pools_with_names_that_c_does_not_allow(tmp_path: Path) -> None:
     memory = [PoolSpec("int", 64), PoolSpec("main"), PoolSpec("1st")]
     for number, options in enumerate([{}, {"interface": "packed"}, {"pools": "external"}]):

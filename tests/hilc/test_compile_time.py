@@ -18,7 +18,7 @@ import large_models
 import models
 import numpy as np
 import pytest
-from campaigns import sampled
+from campaigns import cases, sampled
 
 import hilc
 from hilc.frontends import load_model
@@ -210,7 +210,7 @@ def test_what_a_pass_left_alone_is_verified_once(monkeypatch) -> None:
     assert max(checked.values()) <= 2
 
 
-@pytest.mark.parametrize("seed", range(8))
+@cases("seed", range(8), first=2)
 def test_lines_are_those_that_trying_every_multiplier_finds(seed: int) -> None:
     """The nearest of them, or none where there is none."""
     rng = np.random.default_rng(seed)
@@ -255,6 +255,7 @@ def test_lines_are_those_that_trying_every_multiplier_finds(seed: int) -> None:
     assert (found is None) == (None in expected)
 
 
+@pytest.mark.full
 def test_fractions_place_lines_where_a_sum_is_less_than_a_unit_of_the_addend() -> None:
     rng = np.random.default_rng(0)
     channels, shift = 40, 11

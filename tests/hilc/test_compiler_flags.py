@@ -90,6 +90,7 @@ def test_models_for_other_families_compile_with_flags_of_users(
         generated_c.compile_objects(library, compiler, tmp_path, flags.split())
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("core", sampled(CORES, keep=CORES[:1]))
 def test_kernels_of_single_rows_compile_with_flags_of_users(core: str, tmp_path: Path) -> None:
     """Of so few columns that gcc unrolls what is around their loops."""

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 import litert_ref
 import numpy as np
 import pytest
+from campaigns import cases
 from tflite_builder import ModelBuilder
 
 import hilc
@@ -57,8 +58,8 @@ def close(ours: Array, theirs: Array) -> None:
 
 
 @litert_ref.needs_litert_ref
-@pytest.mark.parametrize("reshaped", [False, True])
-@pytest.mark.parametrize(
+@cases("reshaped", [False, True], first=1)
+@cases(
     ("shape", "lengths"),
     [
         ((1, 64), (1, 64)),
@@ -69,6 +70,7 @@ def close(ours: Array, theirs: Array) -> None:
         ((3, 7, 9), (4, 2)),
         ((16, 2), (32, 2)),
     ],
+    first=2,
 )
 def test_spectra(shape: Sequence[int], lengths: Sequence[int], reshaped: bool) -> None:
     model = spectrum(shape, lengths, reshaped=reshaped)

@@ -215,6 +215,7 @@ def expectations(cases: Sequence[Case]) -> Iterator[bytes | None]:
             yield None
 
 
+@pytest.mark.full
 def test_what_damage_the_decoder_survives_is_known(program: Path) -> None:
     dice = Random(8)
     originals = [

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from campaigns import cases
 from control_flow import FILES, convolving_file, recursive_file
 from stateful import samples
 from tflm import needs_tflm
@@ -68,9 +69,10 @@ OPTIONS: dict[str, dict[str, Any]] = {
 }
 
 
-@pytest.mark.parametrize(
+@cases(
     ("name", "options"),
     [*((name, "c") for name in FILES), *(("nested_int8", options) for options in OPTIONS)],
+    first=4,
 )
 def test_code_equals_the_interpreter(name: str, options: str) -> None:
     graph = load_model(FILES[name])
@@ -144,6 +146,7 @@ def _called_module(optimize: str) -> ExternalModule:
     return module
 
 
+@pytest.mark.full
 def test_called_graphs_take_the_kernels_of_the_goal() -> None:
     """By estimate 164,000 instructions in 22 KB of flash, or 1,043,000 in 6 KB."""
     modules = {goal: _called_module(goal) for goal in ("speed", "balanced", "ram", "size")}
@@ -154,6 +157,7 @@ def test_called_graphs_take_the_kernels_of_the_goal() -> None:
     assert ram.scratch_bytes < 0.6 * speed.scratch_bytes
 
 
+@pytest.mark.full
 def test_limits_reach_into_called_graphs() -> None:
     """The goal's kernels do not fit; those with less scratch, or less flash, do."""
     free = hilc.compile(convolving_file(), cpu="cortex-m4").modules[0]
@@ -166,6 +170,7 @@ def test_limits_reach_into_called_graphs() -> None:
         hilc.compile(convolving_file(), cpu="cortex-m4", ram=1_000)
 
 
+@pytest.mark.full
 def test_fast_kernels_of_called_graphs_compute_the_same() -> None:
     graph = load_model(convolving_file())
     values = {**samples(graph, 1)[0], "start": np.array(0, np.int32)}

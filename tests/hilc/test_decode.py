@@ -45,7 +45,7 @@ def file_of(
 
 def check(model: bytes, expected: Sequence[Array]) -> None:
     """The reader and TFLM give the arrays that were encoded."""
-    graph, _ = import_graph(model, "constants")
+    graph = import_graph(model, "constants").graph
     theirs = tflm.run(model, {"x": np.zeros(1, np.float32)})
     for number, array in enumerate(expected):
         np.testing.assert_array_equal(graph.tensors[f"d{number}"].data, array, strict=True)
@@ -207,6 +207,7 @@ def test_damaged_encodings_are_refused(model: bytes, error: type[HilError], fact
         load_model(model)
 
 
+@pytest.mark.full
 def test_no_damage_ends_without_an_answer(tmp_path: Path) -> None:
     """Streams and tables changed and cut off: decoded to an array of the stated shape, or refused;
     never an endless loop, another exception, or memory that the file does not account for.
@@ -266,7 +267,7 @@ def test_codewords_of_no_bits_are_refused() -> None:
     ids=["look-up", "pruned", "huffman"],
 )
 def test_nothing_is_decoded_for_no_elements(encoded: Encoded) -> None:
-    graph, _ = import_graph(decoding((0,), encoded), "none")
+    graph = import_graph(decoding((0,), encoded), "none").graph
     data = graph.tensors["d"].data
     assert data is not None
     assert data.shape == (0,)

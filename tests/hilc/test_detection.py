@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 import tflm
+from campaigns import cases
 from flatbuffers import flexbuffers
 from tflite_builder import ModelBuilder
 
@@ -61,7 +62,7 @@ FEW, MANY = np.zeros((ANCHORS, CLASSES)), np.linspace(0.6, 0.9, ANCHORS * CLASSE
 FEW[3] = 0.25, 0.75
 
 
-@pytest.mark.parametrize("regular", [False, True])
+@cases("regular", [False, True], first=1)
 @pytest.mark.parametrize("known", [False, True])
 def test_what_a_run_does_not_find_is_zero(known: bool, regular: bool) -> None:
     """Also where the run before has found more, which the reference leaves in place."""

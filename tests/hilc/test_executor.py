@@ -13,8 +13,9 @@ import hil
 import hilc
 import hilc.host
 from hil.board import load_board
+from hilc.compat.tvm.executor import AotModule
 from hilc.errors import HilError, InputError
-from hilc.executor import AotModule, BindableModel
+from hilc.executor import BindableModel
 from hilc.host.build import build_shared_object
 from hilc.ir import Array, Graph, Node, Tensor
 from hilc.ops.attributes import ActivationAttributes
@@ -437,3 +438,8 @@ def test_a_refused_array_changes_nothing(executor: AotModule) -> None:
         executor.set_input_zero_copy("a", np.asfortranarray(B))
     executor.run()
     _require_answers(executor, A, B)
+
+
+def test_the_old_name_is_refused_with_the_new_one() -> None:
+    with pytest.raises(AttributeError, match=r"hilc\.compat\.tvm\.executor\.AotModule"):
+        _ = hilc.executor.AotModule

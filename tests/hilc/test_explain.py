@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from campaigns import cases
 from noise_campaign import DIGITS
 from small_models import SMALL_MODELS
 
@@ -96,7 +97,8 @@ def test_the_next_saving_is_a_program_that_can_be_had() -> None:
     assert f"--ram {smaller}" in plan_text(told)
 
 
-@pytest.mark.parametrize("options", [{"optimize": "size"}, {"flash": 12_000}, {"flash": 16_000}])
+@pytest.mark.full
+@cases("options", [{"optimize": "size"}, {"flash": 12_000}, {"flash": 16_000}], first=1)
 def test_the_next_saving_keeps_the_goal_and_the_limit_of_flash(options: dict[str, Any]) -> None:
     graph = load_model(DIGITS / "digits.tflite")
     given: dict[str, Any] = {"cpu": "cortex-m4", "pools": "external", "io_in_pool": True, **options}

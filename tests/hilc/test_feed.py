@@ -384,6 +384,7 @@ def test_a_choice_without_a_group_for_the_rows():
         hilc.compile(graph, feed="rows", choice=Choice())
 
 
+@pytest.mark.full
 def test_rows_out_of_turn():
     builder = GraphBuilder()
     graph = builder.graph(builder.conv(builder.conv(builder.input(1, 12, 7, 3), 4), 5))

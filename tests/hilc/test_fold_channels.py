@@ -12,7 +12,7 @@ from typing import Any
 import models
 import numpy as np
 import pytest
-from campaigns import sampled
+from campaigns import cases, sampled
 from random_graphs import GraphBuilder, random_graph
 from tflite_builder import ModelBuilder
 
@@ -29,7 +29,7 @@ from hilc.ir import Array, Graph, Quant, Tensor
 from hilc.lowering.choice import DEFAULT_CHOICE
 from hilc.ops.verify import verify as verify_graph
 from hilc.transforms import run_passes
-from hilc.transforms.fold_channels import fold_channels, folded_away
+from hilc.transforms.fold_channels import FoldedGraph, fold_channels, folded_away
 from hilc.transforms.intervals import intervals
 
 #: The zero point of every tensor of these networks, and what RELU makes the least value.
@@ -125,14 +125,15 @@ def inputs_of(graph: Graph, seed: int) -> Iterator[dict[str, Array]]:
     yield filled(lambda shape: np.arange(np.prod(shape)).reshape(shape) % 256 - 128)
 
 
-def held(values: Mapping[str, Array], graph: Graph, name: str) -> Array:
+def held(values: Mapping[str, Array], folding: FoldedGraph, name: str) -> Array:
     """What the tensor of a folded graph holds of the whole one."""
-    channels = graph.tensors[name].channels
+    channels = folding.channels.get(name)
     return values[name] if channels is None else values[name][..., list(channels)]
 
 
-def assert_the_same(graph: Graph, folded: Graph, seed: int = 0) -> None:
+def assert_the_same(graph: Graph, folding: FoldedGraph, seed: int = 0) -> None:
     """All that is left of every tensor is what it was, and the border is untouched."""
+    folded = folding.graph
     verify_graph(folded)
     for name in (*graph.inputs, *graph.outputs):
         assert folded.tensors[name] == graph.tensors[name]
@@ -140,7 +141,7 @@ def assert_the_same(graph: Graph, folded: Graph, seed: int = 0) -> None:
         expected, got = run_all(graph, values), run_all(folded, values)
         for node in folded.nodes:
             for name in node.outputs:
-                np.testing.assert_array_equal(got[name], held(expected, folded, name), name)
+                np.testing.assert_array_equal(got[name], held(expected, folding, name), name)
 
 
 # Intervals --------------------------------------------------------------------------------------
@@ -298,9 +299,9 @@ def planted_graph(seed: int) -> Graph:
 @pytest.mark.parametrize("seed", sampled(range(100), keep=range(20)))
 def test_nothing_changes_but_what_is_left_out(seed: int) -> None:
     graph = run_passes(planted_graph(seed))
-    folded = run_passes(graph, [fold_channels])
+    folded = fold_channels(graph)
     assert_the_same(graph, folded, seed)
-    assert fold_channels(folded) == folded
+    assert fold_channels(folded.graph).graph == folded.graph
 
 
 def test_random_networks_lose_channels_of_every_operator() -> None:
@@ -308,8 +309,8 @@ def test_random_networks_lose_channels_of_every_operator() -> None:
     lost: dict[str, int] = {}
     for seed in range(100):
         folded = fold_channels(run_passes(planted_graph(seed)))
-        for node in folded.nodes:
-            lost[node.op] = lost.get(node.op, 0) + (folded.tensors[node.name].channels is not None)
+        for node in folded.graph.nodes:
+            lost[node.op] = lost.get(node.op, 0) + (node.name in folded.channels)
     assert all(count >= 2 for count in lost.values()), lost
     assert lost["CONV_2D"] > 70
 
@@ -321,7 +322,7 @@ def channels_of(graph: Graph) -> dict[str, int]:
     """The last side of each computed tensor of the folded graph, which is checked."""
     folded = fold_channels(graph)
     assert_the_same(graph, folded)
-    return {node.name: folded.tensors[node.name].shape[-1] for node in folded.nodes}
+    return {node.name: folded.graph.tensors[node.name].shape[-1] for node in folded.graph.nodes}
 
 
 #: Where a channel is always the zero point, or always something else, a reader that
@@ -377,7 +378,7 @@ def test_pairs_stay_whole() -> None:
     x = b.conv_of(b.input(1, 4, 4, 3), 6, planted={1: "low", 3: 400, 4: -500})
     graph = b.graph(b.conv_of(x, 2))
     assert channels_of(graph)[x] == 4
-    assert fold_channels(graph).tensors[x].channels == (0, 2, 3, 5)
+    assert fold_channels(graph).channels[x] == (0, 2, 3, 5)
 
 
 @pytest.mark.parametrize("other", ["low", "varies"])
@@ -418,8 +419,8 @@ def test_channels_whose_weights_are_zero_go() -> None:
     graph = b.graph(z)
     folded = fold_channels(graph)
     assert_the_same(graph, folded)
-    assert folded.tensors[y].channels == (1, 2, 4, 5)
-    assert folded.tensors[x].channels == (0, 1, 3, 4)
+    assert folded.channels[y] == (1, 2, 4, 5)
+    assert folded.channels[x] == (0, 1, 3, 4)
 
 
 def test_outputs_and_inputs_keep_their_channels() -> None:
@@ -437,7 +438,7 @@ def test_rows_of_pixels_lose_a_channel_in_each_pixel() -> None:
     graph = b.graph(z)
     assert channels_of(graph) == {x: 4, y: 24, z: 4}
     kept = [c for c in range(30) if c % 5 != 1]
-    assert fold_channels(graph).tensors[y].channels == tuple(kept)
+    assert fold_channels(graph).channels[y] == tuple(kept)
 
 
 def test_a_border_that_differs_keeps_a_channel_of_all_pixels() -> None:
@@ -547,14 +548,15 @@ def verified(graph: Graph, library: ModelLibrary) -> Any:
         return verify(model, samples, oracle, board="host", per_layer=True)
 
 
-@pytest.mark.parametrize("optimize", ["balanced", "size"])
+@pytest.mark.full
+@cases("optimize", ["balanced", "size"], first=1)
 def test_each_layer_is_compared_with_what_it_holds(optimize: str) -> None:
     graph = net()
     library = hilc.compile(graph, optimize=optimize, choice=DEFAULT_CHOICE)
     (module,) = library.modules
     assert [layer.outputs[0].channels for layer in module.layers] == [(0, 2, 3, 5)] * 2 + [None]
     # At each of 16 places 27 weights for each of two channels, then 9, then 2 of the last layer.
-    assert module.folded == folded_away(graph, fold_channels(graph))
+    assert module.folded == folded_away(graph, fold_channels(graph).graph)
     assert (module.folded.channels, module.folded.macs) == (4, 16 * (2 * 27 + 2 * 9 + 2 * 2))
     report = verified(graph, library)
     assert report.match
@@ -656,13 +658,13 @@ def test_the_choice_on_the_command_line(tmp_path: Path, capsys: pytest.CaptureFi
 def test_half_of_the_visual_wake_words_is_constant() -> None:
     """On real images and on noise: every tensor that is left is what it was."""
     graph = run_passes(load_model(models.model_path("vww")))
-    folded = run_passes(graph, [fold_channels])
-    assert folded_away(graph, folded) == Folded(channels=1714, macs=3751794)
+    folded = fold_channels(graph)
+    assert folded_away(graph, folded.graph) == Folded(channels=1714, macs=3751794)
     assert_the_same(graph, folded)
     (name,) = graph.inputs
     for image in models.samples("vww", 3):
-        expected, got = run_all(graph, {name: image}), run_all(folded, {name: image})
-        for node in folded.nodes:
+        expected, got = run_all(graph, {name: image}), run_all(folded.graph, {name: image})
+        for node in folded.graph.nodes:
             np.testing.assert_array_equal(got[node.name], held(expected, folded, node.name))
 
 
@@ -675,7 +677,7 @@ def test_a_graph_of_a_million_channels_stays_as_it_is() -> None:
     graph = run_passes(load_model(b.build()))
     tracemalloc.start()
     try:
-        assert fold_channels(graph) is graph
+        assert fold_channels(graph).graph is graph
         assert tracemalloc.get_traced_memory()[1] < 1 << 20
     finally:
         tracemalloc.stop()
@@ -684,4 +686,4 @@ def test_a_graph_of_a_million_channels_stays_as_it_is() -> None:
 @pytest.mark.parametrize("model", ["ad", "kws", "ic"])
 def test_models_without_constant_channels_stay_as_they_are(model: str) -> None:
     graph = run_passes(load_model(models.model_path(model)))
-    assert fold_channels(graph) is graph
+    assert fold_channels(graph).graph is graph

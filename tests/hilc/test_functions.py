@@ -12,6 +12,7 @@ import zlib
 import numpy as np
 import pytest
 import tflm
+from campaigns import cases
 from nodes import make_node
 from single_op import SingleOp
 from tflite_builder import ModelBuilder
@@ -75,8 +76,10 @@ def test_gelu_of_16_bits(
 
 
 @tflm.needs_tflm
-@pytest.mark.parametrize(
-    ("in_scale", "out_scale"), [(5.8e-5, 8.75e-5), (1.143e-5, 7.35e-5), (1e-7, 1e-4), (1e-8, 1e-5)]
+@cases(
+    ("in_scale", "out_scale"),
+    [(5.8e-5, 8.75e-5), (1.143e-5, 7.35e-5), (1e-7, 1e-4), (1e-8, 1e-5)],
+    first=1,
 )
 def test_inverse_roots_of_fine_scales(in_scale: float, out_scale: float) -> None:
     """Of variances: raised by more than the 20 bits by which they are brought back otherwise."""

@@ -8,7 +8,7 @@ from typing import Any
 import models
 import numpy as np
 import pytest
-from campaigns import sampled
+from campaigns import cases, sampled
 from random_graphs import GraphBuilder
 from row_chains import Chains, random_chains
 
@@ -18,7 +18,7 @@ from hilc.frontends import load_model
 from hilc.fusion import schedule
 from hilc.fusion.bands import NotFusible
 from hilc.fusion.call import FusedCall, Location, Move, Part, Piece, numbers
-from hilc.fusion.fused import GroupCalls, fuse
+from hilc.fusion.fused import GroupCalls
 from hilc.interpreter import run, run_all
 from hilc.ir import Quant
 from hilc.lowering.choice import Choice, Group
@@ -72,7 +72,7 @@ def test_groups_compute_what_their_layers_do(dtype):
 # Their memory -----------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("cpu", CORES)
+@cases("cpu", CORES, first=1)
 def test_plans_with_groups_keep_what_is_needed(cpu):
     """Executed on one byte buffer, in the order that the groups declare."""
     chains = _fusible(random_chains(CORES.index(cpu) + 3, 8, largest=8), cpu)
@@ -107,7 +107,7 @@ def test_no_byte_of_a_group_can_be_spared(cpu, dtype):
     assert spoiled > 50
 
 
-@pytest.mark.parametrize("seed", range(3))
+@cases("seed", range(3), first=1)
 def test_scratch_lies_over_rows_that_have_been_read(seed):
     """As near to the input as it may, and no nearer."""
     cpu = get_cpu("cortex-m4")
@@ -134,7 +134,7 @@ def test_scratch_lies_over_rows_that_have_been_read(seed):
     assert spoiled > 10
 
 
-@pytest.mark.parametrize("seed", range(3))
+@cases("seed", range(3), first=1)
 def test_output_lies_over_scratch_that_is_not_used_any_more(seed):
     """As near to the scratch as it may, and nowhere else but in an entry whose kernel reads what
     the output is written over.
@@ -245,7 +245,7 @@ def test_a_plan_uses_what_its_input_leaves():
                 check_plan(moved)
 
 
-@pytest.mark.parametrize("seed", [1, 7])
+@cases("seed", [1, 7], first=1)
 def test_rows_between_windows_are_not_kept(seed):
     """Of chains in which a later window leaves out rows of a tensor that others were kept of."""
     chains = random_chains(seed, 24)
@@ -263,7 +263,7 @@ def test_a_skip_connection_computes_rows_as_soon_as_that_frees_more() -> None:
     total = b.add(skip, inner)
     graph = b.graph(total)
     names = tuple(node.name for node in graph.nodes)
-    call = fuse(graph, Group(names, 1), get_cpu("host"))
+    call = GroupCalls(graph, get_cpu("host")).call(Group(names, 1))
     check_group(call)
     last = {e.stage: 0 for e in call.entries}
     ahead = 0
@@ -286,7 +286,9 @@ def test_rows_of_a_skip_connection_grow_over_those_that_it_reads() -> None:
     x = b.conv(b.input(1, 32, 32, 4), 16)
     inner = b.conv(b.conv(x, 32, stride=2), 32)
     graph = b.graph(b.conv(b.add(inner, b.conv(x, 32, size=1, stride=2)), 32))
-    call = fuse(graph, Group(tuple(node.name for node in graph.nodes), 1), get_cpu("host"))
+    call = GroupCalls(graph, get_cpu("host")).call(
+        Group(tuple(node.name for node in graph.nodes), 1)
+    )
     check_group(call)
     assert call.scratch_bytes == 4896
 
@@ -327,7 +329,8 @@ def test_rounds_that_repeat_are_what_each_would_be(
     assert repeated > 50
 
 
-@pytest.mark.parametrize("seed", [20, 22])
+@pytest.mark.full
+@cases("seed", [20, 22], first=1)
 def test_a_group_tells_all_that_its_entries_do_with_what_is_not_its_own(seed: int) -> None:
     """Also those of a stage whose rows lie where the last one writes the output."""
     chains, cpu = random_chains(seed, 30, largest=20, channels=3), get_cpu("cortex-m4")
@@ -382,7 +385,7 @@ def test_sums_that_something_is_written_over_are_noticed():
         "AVERAGE_POOL_2D", x, filter_h=9, filter_w=7, stride_h=1, stride_w=1, padding="VALID",
         activation="NONE",
     )  # fmt: skip
-    call = fuse(b.graph(pooled), Group((x, pooled), 2), get_cpu("host"))
+    call = GroupCalls(b.graph(pooled), get_cpu("host")).call(Group((x, pooled), 2))
     sums = call.stages[1]
     assert sums.accumulates
     entries = [
@@ -447,7 +450,7 @@ def _refused() -> dict[str, tuple[hilc.Graph, Group]]:
 def test_what_cannot_stream_is_refused(message):
     graph, group = _refused()[message]
     with pytest.raises(NotFusible, match=message):
-        fuse(graph, group, get_cpu("host"))
+        GroupCalls(graph, get_cpu("host")).call(group)
     with pytest.raises(hilc.InputError, match=message):
         plan(graph, get_cpu("host"), choice=Choice(groups=(group,)))
 
@@ -495,8 +498,10 @@ def test_the_description_names_all_layers_of_a_group():
     assert first.macs == 2 * 6 * 6 * 4 * 36
 
 
-@pytest.mark.parametrize(
-    ("op", "scale", "zero_point"), [("L2_NORMALIZATION", 1 / 128, 0), ("LOG_SOFTMAX", 1 / 16, 127)]
+@cases(
+    ("op", "scale", "zero_point"),
+    [("L2_NORMALIZATION", 1 / 128, 0), ("LOG_SOFTMAX", 1 / 16, 127)],
+    first=1,
 )
 def test_normalizations_of_pixels_run_row_by_row(op: str, scale: float, zero_point: int) -> None:
     """Between two convolutions, in one group with them, and not in memory as a whole."""

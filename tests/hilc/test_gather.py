@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 import numpy as np
 import pytest
-from campaigns import sampled
+from campaigns import cases, sampled
 from nodes import make_node
 
 import hilc
@@ -47,7 +47,7 @@ def inputs(*indices: int) -> dict[str, Array]:
 
 @pytest.mark.parametrize("op", _MODELS)
 # Where flash matters, layers share a body, which hands the status on.
-@pytest.mark.parametrize(("optimize", "count"), [("speed", 1), ("size", 2)])
+@cases(("optimize", "count"), [("speed", 1), ("size", 2)], first=1)
 @pytest.mark.parametrize("interface", sampled(["c", "packed"], keep=["c"]))
 def test_an_index_outside_fails_the_run(op, optimize, count, interface):
     graph = model(op, count)

@@ -16,7 +16,7 @@ import models
 import numpy as np
 import pytest
 import tvm_archive
-from campaigns import sampled
+from campaigns import cases, sampled
 from random_graphs import GraphBuilder, random_graph, small_net
 
 import hilc
@@ -318,6 +318,7 @@ def _require_metadata(model: HostModel) -> None:
     assert f"{module.symbol}_run" in model.functions()
 
 
+@pytest.mark.full
 def test_several_pools() -> None:
     graph = small_net()
     inputs = _inputs(graph)
@@ -394,7 +395,7 @@ def test_modules_of_tvm_and_ours_in_one_library(tmp_path: Path) -> None:
         assert not (executor.get_output(0) - 3).any()
 
 
-@pytest.mark.parametrize("system_lib", [False, True])
+@cases("system_lib", [False, True], first=1)
 @pytest.mark.parametrize("options", [{}, PACKED], ids=["c", "packed"])
 def test_with_and_without_a_registry(system_lib: bool, options: dict[str, Any]) -> None:
     with hilc.host.load(_relu_library(**options, system_lib=system_lib)) as model:
@@ -528,7 +529,7 @@ FAULTS = {
 }
 
 
-@pytest.mark.parametrize("fault", FAULTS)
+@cases("fault", FAULTS, first=1)
 def test_a_fault_ends_the_call_and_not_the_process(fault: str) -> None:
     code, message = FAULTS[fault]
     library = _with_operator(_SIGNATURE % code)

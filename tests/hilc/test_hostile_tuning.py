@@ -9,6 +9,7 @@ from random import Random
 from typing import Any
 
 import pytest
+from campaigns import cases
 from small_models import convolutions
 
 import hilc
@@ -26,7 +27,7 @@ CPU = "cortex-m4"
 def log() -> dict[str, Any]:
     """A log of a model, as JSON has it."""
     source = prepare(convolutions(), "net", get_cpu(CPU))
-    layer = TunedLayer("c", "CONV_2D", (Measured("hil_conv2d_s8", 100), Measured("b", 90)))
+    layer = TunedLayer("c", "CONV_2D", (Measured("hil_generic_conv2d_s8", 100), Measured("b", 90)))
     group = TunedGroup(Group(("padded", "c"), 1), 150)
     programs = [
         TunedProgram(goal, {"d": "generic.matmul.s8"}, (group,), 512, 180)
@@ -56,7 +57,7 @@ def _set(*keys: Any, to: Any) -> Callable[[Any], None]:
 _GROUP = ("programs", 0, "groups", 0)
 
 
-@pytest.mark.parametrize(
+@cases(
     ("change", "told"),
     [
         (_set("layers", 0, "kernels", 0, "count", to=-1), "a count is -1, which nothing measures"),
@@ -76,6 +77,7 @@ _GROUP = ("programs", 0, "groups", 0)
         (_set("compiler", to="9.9"), "another version of the compiler: 9.9"),
         (_set("format", to=1), "is not a tuning log of format"),
     ],
+    first=3,
 )
 def test_a_log_that_nobody_measured_is_refused(
     change: Callable[[Any], None], told: str, log: dict[str, Any], tmp_path: Path

@@ -118,7 +118,7 @@ ATTRIBUTES: list[tuple[str, int, dict[str, Any], dict[str, Any]]] = [
 def test_attributes(
     code: str, operands: int, written: dict[str, Any], read: dict[str, Any]
 ) -> None:
-    (node,) = import_graph(_chain(code, operands, **written), "m")[0].nodes
+    (node,) = import_graph(_chain(code, operands, **written), "m").graph.nodes
     assert (node.op, node.attrs, node.outputs) == (code, OPS[code].attributes(**read), ("y",))
     assert [name for name in node.inputs if name] == [f"x{i}" for i in range(operands)]
 
@@ -163,7 +163,7 @@ def test_constant_types(dtype: str) -> None:
     b.const("c", values, 0.5)
     b.output("y", (2, 2), dtype, 0.5)
     b.op("ADD", ("x", "c"), ("y",))
-    constant = import_graph(b.build(), "m")[0].tensors["c"]
+    constant = import_graph(b.build(), "m").graph.tensors["c"]
     assert constant.data is not None
     assert constant.data.dtype == np.dtype(dtype)
     np.testing.assert_array_equal(constant.data, values)

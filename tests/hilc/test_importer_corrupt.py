@@ -193,6 +193,7 @@ def test_every_truncation_is_refused(name: str) -> None:
             load_model(data[:length])
 
 
+@pytest.mark.full
 @pytest.mark.usefixtures("limited_memory")
 def test_every_word_of_a_small_model_set_to_a_large_number() -> None:
     data = _model("floats")

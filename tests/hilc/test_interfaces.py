@@ -17,7 +17,7 @@ from typing import Any
 import generated_c
 import numpy as np
 import pytest
-from campaigns import sampled
+from campaigns import cases, sampled
 from random_graphs import GraphBuilder, small_net
 
 import hilc
@@ -532,8 +532,8 @@ def registered(code: ctypes.CDLL) -> dict[str, int]:
 # Several memories, several models -------------------------------------------------------------
 
 
-@pytest.mark.parametrize("pools", ["internal", "external"])
-@pytest.mark.parametrize(("api", "interface"), CONVENTIONS)
+@cases("pools", ["internal", "external"], first=1)
+@cases(("api", "interface"), CONVENTIONS, first=1)
 def test_several_memory_pools(api: str, interface: str, pools: str, tmp_path: Path) -> None:
     graph = small_net()
     memory = (PoolSpec("Fast", 48, "dtcm"), PoolSpec("slow", region="SRAM_1"))
@@ -560,6 +560,7 @@ def test_inputs_and_outputs_in_several_pools(tmp_path: Path) -> None:
         require_right(Caller(build([library], folder), module), graph, 6)
 
 
+@pytest.mark.full
 def test_models_of_every_kind_share_an_image(tmp_path: Path) -> None:
     """Five libraries, one shared object, called in turns; one registry has the functions of all."""
     cells: list[dict[str, Any]] = [
@@ -581,6 +582,7 @@ def test_models_of_every_kind_share_an_image(tmp_path: Path) -> None:
     assert list(registered(code)) == functions
 
 
+@pytest.mark.full
 def test_a_model_without_a_workspace(tmp_path: Path) -> None:
     """Pools of no bytes: nothing has to be handed over for them."""
     b = GraphBuilder()
@@ -644,8 +646,8 @@ class _Relu:
         return ExternalModule(symbol, f"{head} {{\n{local}{work}}}\n", device=device)
 
 
-@pytest.mark.parametrize("pools", ["internal", "external"])
-@pytest.mark.parametrize(("api", "interface"), CONVENTIONS)
+@cases("pools", ["internal", "external"], first=1)
+@cases(("api", "interface"), CONVENTIONS, first=1)
 def test_devices_reach_the_functions_that_run_on_them(
     api: str, interface: str, pools: str, tmp_path: Path
 ) -> None:

@@ -18,6 +18,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from campaigns import cases
 from random_graphs import GraphBuilder
 from small_models import convolutions
 
@@ -79,7 +80,7 @@ _VARIANTS: list[dict[str, Any]] = [
 ]
 
 
-@pytest.mark.parametrize("options", _VARIANTS, ids=lambda o: "-".join(o) or "default")
+@cases("options", _VARIANTS, ids=lambda o: "-".join(o) or "default", first=2)
 def test_every_kind_is_saved_and_loaded(options: dict[str, Any], tmp_path: Path) -> None:
     # Not the cached one: a list of pools cannot be a key.
     library = _library.__wrapped__(**options)
@@ -730,6 +731,17 @@ def test_numbers_that_json_does_not_have_are_refused(number: str, tmp_path: Path
 def test_a_description_survives_its_json() -> None:
     module = _library().modules[0]
     assert Module.from_json(module.to_json(), "x") == module
+
+
+@pytest.mark.parametrize("goal", ["balanced", "ram"])
+def test_a_library_records_its_goal(goal: str, tmp_path: Path) -> None:
+    library = hilc.compile(convolutions(), name="net", optimize=goal)
+    (module,) = hilc.ModelLibrary.load(library.save(tmp_path / "net.tar")).modules
+    assert module.goal == goal
+    described = json.loads(module.to_json())
+    del described["goal"]
+    # A library of version 0.1.
+    assert Module.from_json(json.dumps(described).encode(), "x").goal is None
 
 
 def test_a_description_of_an_earlier_release_is_read() -> None:

@@ -11,6 +11,7 @@ import litert_ref
 import numpy as np
 import pytest
 import tflm
+from campaigns import cases
 from linear_layers import Layer, make_layer, random_layer
 from nodes import make_node
 
@@ -51,7 +52,7 @@ def by(layer: Layer, run_time: tuple[Callable[[Layer], Array], Numerics]) -> tup
 
 
 @pytest.mark.parametrize("run_time", RUN_TIMES)
-@pytest.mark.parametrize("dtype", ["int8", "float32"])
+@cases("dtype", ["int8", "float32"], first=1)
 @pytest.mark.parametrize("op", OPERATORS)
 def test_reference_equals_both_run_times(op, dtype, run_time):
     rng = np.random.default_rng([1, OPERATORS.index(op), dtype == "int8"])

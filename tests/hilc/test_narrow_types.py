@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import onnx
 import pytest
+from campaigns import cases
 from onnx import TensorProto, helper
 
 import hilc
@@ -56,7 +57,7 @@ def test_every_pattern_stands_for_what_the_extension_of_numpy_says(code: int) ->
     assert np.array_equal(np.signbit(kind.values[real]), np.signbit(expected[real]))
 
 
-@pytest.mark.parametrize("device", ["CPU", "CPU:C"])
+@cases("device", ["CPU", "CPU:C"], first=1)
 @pytest.mark.parametrize("code", FLOATS, ids=lambda code: FLOATS[code].name)
 def test_floats_are_rounded_as_numpy_rounds_them(code: int, device: str) -> None:
     x, kind = floats(), FLOATS[code]
@@ -95,7 +96,7 @@ def test_without_saturation_what_is_beyond_becomes_infinity_or_no_number(code: i
 
 
 @pytest.mark.parametrize("device", ["CPU", "CPU:C"])
-@pytest.mark.parametrize("name", ["INT4", "UINT4", "INT2", "UINT2"])
+@cases("name", ["INT4", "UINT4", "INT2", "UINT2"], first=1)
 def test_narrow_integers_keep_the_lowest_bits(name: str, device: str) -> None:
     code = getattr(TensorProto, name)
     x = np.arange(-40, 41, dtype=np.int32)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 
-import pytest
 import tflm
+from campaigns import cases
 from whole_networks import FOLDER, NETWORKS, inputs
 
 import hilc
@@ -25,7 +25,7 @@ def test_all_are_named() -> None:
 
 
 @tflm.needs_tflm
-@pytest.mark.parametrize("name", HERE)
+@cases("name", HERE, first=2)
 def test_on_the_host(name: str) -> None:
     library = hilc.compile(NETWORKS[name].path, name=name, reference="tflm")
     (module,) = library.modules

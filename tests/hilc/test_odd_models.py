@@ -12,7 +12,7 @@ import litert_ref
 import numpy as np
 import pytest
 import tflm
-from campaigns import sampled
+from campaigns import cases, sampled
 from odd_models import ODD_MODELS, Q, open_batch, outputs, reference_name
 from tflite_builder import ModelBuilder
 
@@ -62,7 +62,7 @@ def test_on_the_host(form: str, tmp_path: Path) -> None:
 
 
 @tflm.needs_tflm
-@pytest.mark.parametrize("model", ["clamps_of_two_scales", "negative_slopes", "wide_shares"])
+@cases("model", ["clamps_of_two_scales", "negative_slopes", "wide_shares"], first=1)
 @pytest.mark.parametrize("seed", range(3))
 def test_every_number_of_8_bits_and_the_ends_of_16(model: str, seed: int) -> None:
     """Through the interpreter and C on the host, against TensorFlow Lite Micro."""

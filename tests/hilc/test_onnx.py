@@ -86,7 +86,8 @@ def test_an_open_size_is_refused_with_its_remedy_and_fixed_by_a_shape() -> None:
     with pytest.raises(UnsupportedError, match=r"open shape \[N, 3, 8, 8\]") as caught:
         load_model(data)
     assert "--shape x=1,3,8,8" in caught.value.hint
-    graph, file = read_model(data, specialization=Specialization({"x": (2, 3, 8, 8)}))
+    read = read_model(data, specialization=Specialization({"x": (2, 3, 8, 8)}))
+    graph, file = read.graph, read.data
     assert graph.tensors["y"].shape == (2, 5)
     # What a library keeps is the model as it was compiled.
     assert load_model(file).tensors["x"].shape == (2, 3, 8, 8)
@@ -156,7 +157,8 @@ def test_data_beside_the_model_are_read_into_it(tmp_path: Path) -> None:
     (tmp_path / "w.bin").write_bytes(np.arange(4, dtype="<f4").tobytes())
     path = tmp_path / "m.onnx"
     path.write_bytes(external("w.bin"))
-    graph, file = read_model(path)
+    read = read_model(path)
+    graph, file = read.graph, read.data
     np.testing.assert_array_equal(graph.tensors["w"].data, np.arange(4))
     assert load_model(file).tensors["w"].data is not None
 

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import onnx
 import pytest
+from campaigns import cases
 from onnx import helper
 from onnx.reference import ReferenceEvaluator
 
@@ -115,7 +116,7 @@ CASES: Mapping[str, tuple[str, list[Array], int, dict[str, Any]]] = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("name", CASES)
+@cases("name", CASES, first=3)
 def test_an_operator_equals_the_reference(name: str) -> None:
     op, inputs, outputs, attributes = CASES[name]
     same(op, inputs, outputs, **attributes)

@@ -106,7 +106,7 @@ def test_corners_of_attributes_and_operands(
 
 
 def test_what_is_declared_holds() -> None:
-    assert import_graph(model(one("Relu"), declared=IMAGE), "m").outputs == ("y",)
+    assert import_graph(model(one("Relu"), declared=IMAGE), "m").graph.outputs == ("y",)
     said = refusal(model(one("Relu"), declared=(1, 2, 6, 7)))
     assert "'y' is declared float[1, 2, 6, 7], and the nodes compute float32[1, 2, 6, 6]" in said
     said = refusal(model(one("Cast", to=INT64), declared=IMAGE))

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import onnx
 import pytest
+from campaigns import cases
 from onnx import helper, numpy_helper
 
 import hilc
@@ -26,7 +27,7 @@ def node(op: str, count: int, domain: str = "", **attributes: Any) -> onnx.NodeP
     return helper.make_node(op, names, ["y"], domain=domain, **attributes)
 
 
-@pytest.mark.parametrize(
+@cases(
     ("equation", "shapes"),
     [
         ("ij,jk->ik", [(3, 4), (4, 2)]),
@@ -45,6 +46,7 @@ def node(op: str, count: int, domain: str = "", **attributes: Any) -> onnx.NodeP
         ("a,ab,bc,cd->d", [(2,), (2, 3), (3, 4), (4, 5)]),
         (" i j , j -> i ", [(3, 4), (4,)]),
     ],
+    first=4,
 )
 def test_einsum_equals_numpys(equation: str, shapes: list[tuple[int, ...]]) -> None:
     values = [RNG.normal(size=shape).astype(np.float32) for shape in shapes]
@@ -150,7 +152,7 @@ CASES: Mapping[str, tuple[list[Any], dict[str, Any], Array]] = {
 }
 
 
-@pytest.mark.parametrize("op", CASES)
+@cases("op", CASES, first=2)
 def test_onnxruntimes_operators_on_integers_are_computed_on_integers(op: str) -> None:
     operands, attributes, real = CASES[op]
     arrays = [np.asarray(value) for value in operands]

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import onnx
 import pytest
+from campaigns import cases
 from onnx import helper, numpy_helper
 from onnx.reference import ReferenceEvaluator
 
@@ -108,7 +109,7 @@ class Forest:
 FLOAT, INT64 = onnx.TensorProto.FLOAT, onnx.TensorProto.INT64
 
 
-@pytest.mark.parametrize("mode", MODES)
+@cases("mode", MODES, first=2)
 def test_each_comparison(mode: str) -> None:
     forest = Forest(MODES.index(mode), 3, [mode], 2)
     x = forest.rows()
@@ -118,7 +119,7 @@ def test_each_comparison(mode: str) -> None:
                    aggregate_function=aggregate, base_values=base, **attributes), x)  # fmt: skip
 
 
-@pytest.mark.parametrize("transform", ["NONE", "LOGISTIC", "SOFTMAX"])
+@cases("transform", ["NONE", "LOGISTIC", "SOFTMAX"], first=1)
 def test_classifiers(transform: str) -> None:
     forest = Forest(7, 4, MODES, 3)
     x = forest.rows()
@@ -192,7 +193,7 @@ def test_what_is_no_tree_is_refused() -> None:
 # Support vectors ----------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("kernel", ["LINEAR", "POLY", "RBF", "SIGMOID"])
+@cases("kernel", ["LINEAR", "POLY", "RBF", "SIGMOID"], first=1)
 @pytest.mark.parametrize("one_class", [0, 1])
 def test_support_vector_regression(kernel: str, one_class: int) -> None:
     rng = np.random.default_rng(5)
@@ -203,7 +204,7 @@ def test_support_vector_regression(kernel: str, one_class: int) -> None:
                kernel_params=[0.25, 0.5, 3.0], rho=[-0.125], one_class=one_class), x)  # fmt: skip
 
 
-@pytest.mark.parametrize("counts", [[3, 4], [2, 3, 1, 4]])
+@cases("counts", [[3, 4], [2, 3, 1, 4]], first=1)
 def test_support_vector_classification(counts: list[int]) -> None:
     rng = np.random.default_rng(6)
     classes, total = len(counts), sum(counts)

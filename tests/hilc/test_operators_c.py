@@ -17,6 +17,7 @@ import generated_c
 import models
 import numpy as np
 import pytest
+from campaigns import cases
 from random_graphs import GraphBuilder, random_graph
 
 from hilc import interpreter
@@ -81,7 +82,7 @@ def _tiny() -> Graph:
 _CORES = ("cortex-m0", "cortex-m4", "cortex-m55")
 
 
-@pytest.mark.parametrize("variant", VARIANTS, ids="-".join)
+@cases("variant", VARIANTS, ids="-".join, first=3)
 def test_every_variant_compiles_without_a_warning(variant: Sequence[str], tmp_path: Path) -> None:
     for index, core in enumerate(_CORES, VARIANTS.index(tuple(variant))):
         source = _generate(_tiny(), _options(variant, ("balanced", "size")[index % 2]))[2]
@@ -264,7 +265,7 @@ def _require_right(built: _Built, graph: Graph) -> None:
         assert built.left() == 0
 
 
-@pytest.mark.parametrize("variant", VARIANTS, ids="-".join)
+@cases("variant", VARIANTS, ids="-".join, first=3)
 def test_every_variant_computes_what_the_interpreter_does(
     variant: Sequence[str], tmp_path: Path
 ) -> None:
@@ -290,8 +291,8 @@ def test_external_constants_lie_wherever_the_caller_has_them(api: str, tmp_path:
 _WORKSPACES = [("tiny", 0), *(("random", seed) for seed in (21, 62, 179)), ("kws", 0)]
 
 
-@pytest.mark.parametrize("api", ["unpacked", "packed"])
-@pytest.mark.parametrize(("model", "seed"), _WORKSPACES)
+@cases("api", ["unpacked", "packed"], first=1)
+@cases(("model", "seed"), _WORKSPACES, first=1)
 def test_the_workspace_is_what_an_allocator_needs(
     model: str, seed: int, api: str, tmp_path: Path
 ) -> None:

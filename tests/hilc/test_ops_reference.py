@@ -12,7 +12,7 @@ import litert_ref
 import numpy as np
 import pytest
 import tflm
-from campaigns import PARTS
+from campaigns import PARTS, cases
 from nodes import make_node
 from single_op import (
     KINDS,
@@ -409,7 +409,7 @@ def test_positions_in_64_bits(op):
 
 
 @tflm.needs_tflm
-@pytest.mark.parametrize("op", ["REDUCE_MAX", "REDUCE_MIN", "ARG_MAX", "ARG_MIN"])
+@cases("op", ["REDUCE_MAX", "REDUCE_MIN", "ARG_MAX", "ARG_MIN"], first=1)
 def test_the_largest_of_what_is_no_number(op):
     rng = generator("nan", op)
     x = Tensor("x", (40, 4), "float32")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 from dataclasses import FrozenInstanceError, fields, replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -41,8 +42,8 @@ def test_a_signature_shows_the_fields_once(function: Any) -> None:
     assert (model.name, options.name) == ("model", "options")
     assert [parameter.name for parameter in keywords] == [f.name for f in fields(CompileOptions)]
     assert {p.kind for p in (options, *keywords)} == {inspect.Parameter.KEYWORD_ONLY}
-    with pytest.raises(TypeError, match="unexpected keyword argument 'goal'"):
-        function(convolutions(), goal="speed")
+    with pytest.raises(InputError, match=r"unknown option 'optimise' \(did you mean optimize\?\)"):
+        function(convolutions(), optimise="speed")
     with pytest.raises(TypeError, match="got options and 'cpu'"):
         function(convolutions(), options=CompileOptions(), cpu="host")
     with pytest.raises(TypeError, match="positional"):
@@ -85,3 +86,12 @@ def test_options_of_another_type_are_named(option: str) -> None:
     with pytest.raises(InputError, match=f"{option}=5 is of type int") as caught:
         CompileOptions(**values)
     assert caught.value.hint.startswith(f"give {option} as a ")
+
+
+def test_a_text_names_a_code_generator() -> None:
+    """As ``--external`` does; :func:`hilc.external.load_generator` reads it."""
+    path = Path(__file__).parents[2] / "examples/byoc/matrix_unit.py"
+    options = CompileOptions(externals=[f"{path},units=2"])
+    (generator,) = options.generators
+    assert type(generator).__module__ != "builtins"
+    assert options.externals == (generator,)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -14,13 +15,13 @@ import hilc.host
 from hil.cli import main
 from hilc import interpreter
 from hilc.errors import InputError, ModelError
-from hilc.frontends import Reader, load_model, reader_of, readers, register_reader
+from hilc.frontends import Reader, Reading, load_model, reader_of, readers, register_reader
 from hilc.ir import Graph, Node, Tensor
 
 MAGIC = b"#layers\n"
 
 
-def read(data: bytes, name: str) -> tuple[Graph, set[str]]:
+def read(data: bytes, name: str) -> Reading:
     """A chain of elementwise operators over one float tensor."""
     text = json.loads(data.removeprefix(MAGIC))
     shape = tuple(text["shape"])
@@ -29,7 +30,7 @@ def read(data: bytes, name: str) -> tuple[Graph, set[str]]:
     nodes = tuple(
         Node(op, (names[i],), (names[i + 1],), index=i) for i, op in enumerate(text["operators"])
     )
-    return Graph(name, tensors, nodes, ("x",), (names[-1],)), set()
+    return Reading(Graph(name, tensors, nodes, ("x",), (names[-1],)))
 
 
 @pytest.fixture(autouse=True)
@@ -82,3 +83,15 @@ def test_names_are_taken_once_and_kinds_told_apart() -> None:
         register_reader(Reader("layers", ".x", lambda data: False, read))
     assert reader_of(b"") is None
     assert reader_of(b"\x00\x00\x00\x00TFL3") == readers._READERS["TensorFlow Lite"]
+
+
+def test_a_tuple_of_version_01_is_refused_by_name(tmp_path: Path) -> None:
+    def old(data: bytes, name: str) -> object:
+        return read(data, name).graph, set[str]()
+
+    del readers._READERS["layers"]
+    found: Any = old
+    register_reader(Reader("layers", ".layers", lambda data: data.startswith(MAGIC), found))
+    with pytest.raises(InputError, match="'layers'.*tuple") as caught:
+        load_model(model(tmp_path))
+    assert "Reading(graph, open_shapes)" in str(caught.value.hint)

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from campaigns import cases
 from tflite_builder import ModelBuilder
 
 import hil
@@ -24,7 +25,6 @@ from hilc.ir import Attributes, Graph, Node, Quant, Rounding, Tensor
 from hilc.lowering import registry
 from hilc.ops import _OPS, register
 from hilc.ops.attributes import ActivationAttributes
-from hilc.ops.opdef import OpDef
 from hilc.ops.quantize import QuantizeAttributes
 from hilc.ops.traits import IntegerOperands
 from hilc.transforms import run_passes
@@ -88,12 +88,12 @@ def test_it_is_imported_folded_and_fused() -> None:
     (own,) = (node for node in simplified.nodes if node.op == "NEGATE")
     assert own.attrs == ActivationAttributes(activation="RELU")
     assert [node.op for node in simplified.nodes] == ["CONV_2D", "NEGATE", "CONV_2D", "ADD"]
-    folded = run_passes(simplified, [fold_channels])
+    folded = fold_channels(simplified).graph
     (own,) = (node for node in folded.nodes if node.op == "NEGATE")
     assert folded.tensors[own.outputs[0]].shape == (1, SIDE, SIDE, CHANNELS - 2)
 
 
-@pytest.mark.parametrize("goal", ["speed", "ram"])
+@cases("goal", ["speed", "ram"], first=1)
 def test_it_runs_in_this_process_and_on_a_board(goal: str) -> None:
     data = _model()
     rng = np.random.default_rng(1)
@@ -134,8 +134,9 @@ def test_it_is_in_the_table_of_the_documents() -> None:
 )
 def test_old_fields_are_refused_by_name(old: str, new: str) -> None:
     own = _OPS["NEGATE"]
+    given: Any = {old: None}
     with pytest.raises(InputError, match=old) as caught:
-        OpDef(own.infer, own.reference, **{old: None})
+        replace(own, **given)
     assert new in str(caught.value.hint)
     assert getattr(own, new, "") != ""
 
@@ -167,7 +168,7 @@ def test_its_integer_form_is_fused() -> None:
         # Not elementwise for the passes: no table of its values is made.
         _OPS["OWN_FLOAT"] = replace(own, rows=None, channel_groups=None, integer_form=form)
         try:
-            fused = fuse_quantized(graph)
+            fused = fuse_quantized(graph).graph
         finally:
             del _OPS["OWN_FLOAT"]
         computed[form] = [node.op for node in fused.nodes]

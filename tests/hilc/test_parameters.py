@@ -61,7 +61,7 @@ def mine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "mine.h").write_text(HEADER)
     (tmp_path / "costs").mkdir()
-    costs = "mine = {element = 2}\nhil_copy = {element = 1}\n"
+    costs = "mine = {element = 2}\nhil_generic_copy = {element = 1}\n"
     (tmp_path / "costs" / "cortex-m3.toml").write_text(costs)
     yield tmp_path
     monkeypatch.undo()
@@ -114,12 +114,12 @@ def test_written_types_equal_the_classes(checkout: Path, monkeypatch: pytest.Mon
 def test_a_renamed_struct_is_written_anew(checkout: Path):
     header = checkout / "runtime/include/hil/kernels/generic/softmax.h"
     text = header.read_text(encoding="utf-8")
-    renamed = re.sub(r"\bhil_softmax_f32\b", "hil_renamed_f32", text)
+    renamed = re.sub(r"\bhil_generic_softmax_f32\b", "hil_renamed_f32", text)
     header.write_text(renamed, encoding="utf-8")
     assert python(checkout, "build_hook.py").returncode == 0
     types = (checkout / "hilc/lowering/parameters.pyi").read_text(encoding="utf-8")
     assert "class HilRenamedF32(Parameters):" in types
-    assert "class HilSoftmaxF32(Parameters):" not in types
+    assert "class HilGenericSoftmaxF32(Parameters):" not in types
 
 
 def test_every_field_of_a_kernel_has_a_meaning():
@@ -164,7 +164,7 @@ def test_every_kernel_has_a_dataclass_with_the_fields_of_its_struct():
 def test_a_wrong_field_is_refused_where_it_is_written():
     # mypy refuses it too: it would call the comment unused otherwise.
     with pytest.raises(TypeError, match="colums"):
-        parameters.HilSoftmaxF32(rows=1, colums=2, beta=1.0)  # type: ignore[call-arg]
+        parameters.HilGenericSoftmaxF32(rows=1, colums=2, beta=1.0)  # type: ignore[call-arg]
 
 
 def test_structs_are_read_with_their_comments(mine: Path):
@@ -233,7 +233,11 @@ def test_a_dataclass_that_is_not_the_struct_is_refused(mine: Path):
     [
         ("mine/mine.h", "", "no header has a block"),
         ("hil/mine.h", HEADER, "which is a path of the run time"),
-        ("mine/mine.h", HEADER.replace('"mine"', '"hil_copy"'), "hil_copy is described twice"),
+        (
+            "mine/mine.h",
+            HEADER.replace('"mine"', '"hil_generic_copy"'),
+            "hil_generic_copy is described twice",
+        ),
         ("mine/mine.h", HEADER.replace("scratch", "scratches"), "lacks the key 'scratch'"),
         ("mine/mine.h", HEADER.replace('"mine"', "mine"), "cannot be used"),
     ],

@@ -5,17 +5,19 @@ from __future__ import annotations
 import itertools
 import json
 import lzma
+from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
 
 import numpy as np
 import onnx
 import pytest
-from campaigns import sampled
+from campaigns import cases, sampled
 from models import model_path
 from onnx import helper
 from onnx.reference import ReferenceEvaluator
 from qdq_models import QdqBuilder, network
+from quantized_files import fused_file
 from quantized_twins import qdq_twin
 
 import hilc
@@ -29,13 +31,14 @@ from hilc.lowering.kernels import KernelCall
 from hilc.ops import OPS
 from hilc.target import Cpu, get_cpu
 from hilc.transforms import run_passes
-from hilc.transforms.fuse_quantized import fuse_quantized, require_integers
+from hilc.transforms.fuse_quantized import FusedGraph, require_integers
 
 TESTS = Path(__file__).resolve().parents[1]
 
 
-def fused(model: onnx.ModelProto) -> Graph:
-    return run_passes(fuse_quantized(load_model(model.SerializeToString(), "net")))
+def fused(model: onnx.ModelProto) -> FusedGraph:
+    found = fused_file(model.SerializeToString(), "net")
+    return replace(found, graph=run_passes(found.graph))
 
 
 def random_input(rng: np.random.Generator, model: onnx.ModelProto) -> dict[str, Array]:
@@ -58,13 +61,14 @@ def differing(model: onnx.ModelProto, graph: Graph, inputs: dict[str, Array]) ->
     )
 
 
-@pytest.mark.parametrize("dtype", ["int8", "uint8"])
+@cases("dtype", ["int8", "uint8"], first=1)
 def test_a_network_on_integers_is_the_reference_on_floats(dtype):
     for seed in range(8):
         rng = np.random.default_rng(seed)
         model = network(rng, dtype)
-        graph = fused(model)
-        assert not graph.float_layers
+        fusion = fused(model)
+        graph = fusion.graph
+        assert not fusion.float_layers
         assert not any(t.dtype == "float32" for t in graph.tensors.values())
         # Two parts of a concatenation, and uint8 at both borders.
         borders = 2 * (dtype == "uint8")
@@ -74,6 +78,7 @@ def test_a_network_on_integers_is_the_reference_on_floats(dtype):
         assert differing(model, graph, random_input(rng, model)) == 0
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("dtype", sampled(["int16", "uint16"], keep=["uint16"]))
 def test_a_network_of_16_bits_is_within_a_step_of_the_reference(dtype):
     """Float sums have 24 bits: beside a tie of 16 bits the reference is not exact."""
@@ -81,8 +86,9 @@ def test_a_network_of_16_bits_is_within_a_step_of_the_reference(dtype):
     for seed in range(6):
         rng = np.random.default_rng(seed)
         model = network(rng, dtype)
-        graph = fused(model)
-        assert not graph.float_layers
+        fusion = fused(model)
+        graph = fusion.graph
+        assert not fusion.float_layers
         assert not any(t.dtype == "float32" for t in graph.tensors.values())
         # What the model takes and gives stays unsigned.
         assert sum(t.dtype == "uint16" for t in graph.tensors.values()) == 3 * (dtype == "uint16")
@@ -116,8 +122,9 @@ def test_types_of_activations_may_differ(before, behind):
         b.dtype, b.finer = behind, 256 // finer
         outs = [b.quantize(y, 0.0371, -5), b.quantize(z, 1 / 256, -128), b.quantize(s, 0.047)]
         model = b.model(*outs)
-        graph = fused(model)
-        assert not graph.float_layers
+        fusion = fused(model)
+        graph = fusion.graph
+        assert not fusion.float_layers
         inputs = random_input(rng, model)
         got = interpreter.run(graph, inputs)
         for name, want in zip(
@@ -144,7 +151,7 @@ def test_weights_of_other_types(weights):
         operands = ("w", b.constant(scales))
         y = b.node("MatMul", x, b.node("DequantizeLinear", *operands, axis=1))
         model = b.model(b.quantize(y, 0.031, 2))
-        graph = fused(model)
+        graph = fused(model).graph
         assert [node.op for node in graph.nodes] == ["FULLY_CONNECTED"]
         inputs = random_input(rng, model)
         (got,) = interpreter.run(graph, inputs).values()
@@ -158,20 +165,20 @@ def test_weights_of_other_types(weights):
 
 
 def test_biases_of_the_sums_scale_lose_nothing():
-    graph = fused(network(np.random.default_rng(1)))
-    assert len(graph.rounded_biases) == 4
-    assert max(bias.largest_effect for bias in graph.rounded_biases) < 1e-5
+    biases = fused(network(np.random.default_rng(1))).rounded_biases
+    assert len(biases) == 4
+    assert max(bias.largest_effect for bias in biases) < 1e-5
 
 
 def test_what_has_no_form_on_integers_is_refused_by_name_or_allowed():
     b = QdqBuilder(np.random.default_rng(2))
     x = b.input((1, 4, 4, 4), 0.0213)
     y = b.node("LpNormalization", x, axis=1)
-    graph = fused(b.model(b.quantize(b.node("Relu", y), 0.01)))
-    assert graph.float_layers
+    layers = fused(b.model(b.quantize(b.node("Relu", y), 0.01))).float_layers
+    assert layers
     with pytest.raises(UnsupportedError, match=r"layers of the quantized model compute in floats"):
-        require_integers(graph, allow_float=False)
-    require_integers(graph, allow_float=True)
+        require_integers(layers, allow_float=False)
+    require_integers(layers, allow_float=True)
 
 
 @pytest.mark.parametrize("taps", [2, 3])
@@ -193,8 +200,9 @@ def test_transposed_convolutions_are_on_integers(taps: int) -> None:
     operands = (weights, b.node("DequantizeLinear", bias, units, axis=0))
     y = b.node("ConvTranspose", x, *operands, strides=[2, 2], pads=[0, 1, 0, 0])
     model = b.model(b.quantize(b.node("Relu", y), 0.0271, -128))
-    graph = fused(model)
-    assert not graph.float_layers
+    fusion = fused(model)
+    graph = fusion.graph
+    assert not fusion.float_layers
     assert "TRANSPOSE_CONV" in [node.op for node in graph.nodes]
     for _ in range(4):
         assert differing(model, graph, random_input(rng, model)) == 0
@@ -207,8 +215,9 @@ def test_moved_integers_take_another_scale():
     y = b.node("Reshape", x, b.constant(np.array((1, 12))))
     z = b.qdq(y, 0.0171, -5)
     model = b.model(b.quantize(b.node("Add", y, z), 0.031))
-    graph = fused(model)
-    assert not graph.float_layers
+    fusion = fused(model)
+    graph = fusion.graph
+    assert not fusion.float_layers
     assert differing(model, graph, random_input(np.random.default_rng(6), model)) == 0
 
 
@@ -261,11 +270,11 @@ def test_verify_compares_with_the_named_arithmetic(tmp_path, capsys):
 @pytest.mark.parametrize("cpu", ["cortex-m4", "cortex-m55"])
 def test_one_network_through_three_front_ends_takes_the_same_kernels(cpu):
     first = run_passes(load_model(model_path("kws")))
-    second = fused(qdq_twin(load_model(model_path("kws"))))
+    second = fused(qdq_twin(load_model(model_path("kws")))).graph
     # Made by tools/pt2_twins.py; its biases are floats.
-    program = load_model(lzma.decompress((TESTS / "kws.pt2.xz").read_bytes()), "kws")
-    third = run_passes(fuse_quantized(program))
-    assert max(bias.largest_effect for bias in third.rounded_biases) < 1e-5
+    fusion = fused_file(lzma.decompress((TESTS / "kws.pt2.xz").read_bytes()), "kws")
+    third = run_passes(fusion.graph)
+    assert max(bias.largest_effect for bias in fusion.rounded_biases) < 1e-5
     for given, wanted in zip(constants(third), constants(second), strict=True):
         np.testing.assert_array_equal(given, wanted)
     calls = [fastest(graph, get_cpu(cpu)) for graph in (first, second, third)]
@@ -300,8 +309,9 @@ def test_padding_moves_integers(value):
     if value == 0:
         y = b.linear("Conv", y, 0.0213, (4, 3, 3, 3), strides=[2, 2])
     model = b.model(b.quantize(y, 0.0371, -5))
-    graph = fused(model)
-    assert not graph.float_layers
+    fusion = fused(model)
+    graph = fusion.graph
+    assert not fusion.float_layers
     # A convolution takes zeros around its image as its own padding.
     assert [n.op for n in graph.nodes if "PAD" in n.op] == ([] if value == 0 else ["PADV2"])
     assert differing(model, graph, random_input(np.random.default_rng(4), model)) == 0
@@ -315,8 +325,9 @@ def test_integers_resized_between_operators_on_floats_keep_their_scale():
     x = b.node("Resize", x, "", "", sizes, mode="nearest")
     y = b.node("Sigmoid", b.dequantize(x, 0.0371, -20))
     model = b.model(b.quantize(y, 1 / 256, -128))
-    graph = fused(model)
-    assert not graph.float_layers
+    fusion = fused(model)
+    graph = fusion.graph
+    assert not fusion.float_layers
     assert differing(model, graph, random_input(np.random.default_rng(9), model)) == 0
 
 
@@ -342,8 +353,9 @@ def test_resized_images_are_exact(mode: str, size: tuple[int, int]) -> None:
     sizes = b.constant(np.array([1, 2, *size], np.int64))
     y = b.node("Resize", x, "", "", sizes, mode="linear", coordinate_transformation_mode=mode)
     model = b.model(b.quantize(y, float(out_scale), -20))
-    graph = fused(model)
-    assert not graph.float_layers
+    fusion = fused(model)
+    graph = fusion.graph
+    assert not fusion.float_layers
     assert "RESIZE_BILINEAR" in {node.op for node in graph.nodes}
     ((name, pixels),) = random_input(np.random.default_rng(9), model).items()
     got = interpreter.run(graph, {name: pixels})[graph.outputs[0]]
@@ -372,7 +384,7 @@ def test_resized_images_are_exact(mode: str, size: tuple[int, int]) -> None:
             np.testing.assert_array_equal(library.get_output(0), got)
 
 
-@pytest.mark.parametrize(("dtype", "zero"), [("int16", 0), ("uint16", 32768), ("uint16", 7)])
+@cases(("dtype", "zero"), [("int16", 0), ("uint16", 32768), ("uint16", 7)], first=1)
 def test_images_of_16_bits_are_resized_in_floats(dtype: str, zero: int) -> None:
     """No kernel adds up pixels of 16 bits with one rounding; that of int8 took them for bytes."""
     scale = np.float32(4.4e-5)

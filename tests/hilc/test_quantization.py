@@ -10,15 +10,17 @@ from typing import Any
 import numpy as np
 import onnx
 import pytest
+from campaigns import cases
 from onnx import helper, numpy_helper
 from onnx.reference import ReferenceEvaluator
+from quantized_files import fused_file
 
 import hil
 import hilc
 from hil.cli import main
 from hilc import host
 from hilc.errors import HilError, InputError, ModelError
-from hilc.frontends import load_model, read_model
+from hilc.frontends import LoadedModel, load_model, read_model
 from hilc.frontends.onnx.fold_batch_norm import convolve_batch_norm
 from hilc.interpreter import Interpreter
 from hilc.quantization import ACTIVATIONS, QuantizedModel, Samples, Settings, quantize
@@ -27,7 +29,7 @@ from hilc.quantization.report import compare, summary_lines
 from hilc.quantization.samples import check_labels, named_arrays
 from hilc.references import get_reference
 from hilc.transforms import run_passes
-from hilc.transforms.fuse_quantized import fuse_quantized
+from hilc.transforms.fuse_quantized import FusedGraph
 
 CLASSES = 5
 
@@ -93,8 +95,9 @@ def made() -> QuantizedModel:
 
 
 def test_every_layer_computes_on_integers(made: QuantizedModel) -> None:
-    graph = fuse_quantized(load_model(made.data, "net"))
-    assert not graph.float_layers
+    fusion = fused_file(made.data, "net")
+    graph = fusion.graph
+    assert not fusion.float_layers
     assert made.report.float_layers == ()
     ops = {node.op for node in graph.nodes}
     assert {"CONV_2D", "DEPTHWISE_CONV_2D", "ADD", "LOOKUP", "FULLY_CONNECTED", "SOFTMAX"} <= ops
@@ -126,7 +129,8 @@ def test_the_noise_is_that_of_the_reference(made: QuantizedModel) -> None:
 
 
 def test_the_library_computes_what_the_reference_does(made: QuantizedModel) -> None:
-    graph, data = read_model(made.data, "net")
+    read = read_model(made.data, "net")
+    graph, data = read.graph, read.data
     reference = get_reference("qdq", graph, data)
     with host.load(hilc.compile(made)) as model:
         assert model.name == "modelproto"
@@ -137,11 +141,12 @@ def test_the_library_computes_what_the_reference_does(made: QuantizedModel) -> N
             np.testing.assert_array_equal(model.get_output(0), wanted)
 
 
-def quantized(x: np.ndarray, **choice: Any) -> tuple[QuantizedModel, hilc.Graph]:
+def quantized(x: np.ndarray, **choice: Any) -> tuple[QuantizedModel, FusedGraph]:
     result = quantize(network(), x, shapes=SHAPES, **choice)
-    return result, fuse_quantized(load_model(result.data, "net"))
+    return result, fused_file(result.data, "net")
 
 
+@pytest.mark.full
 def test_calibrators_leave_out_what_hardly_occurs(made: QuantizedModel) -> None:
     x = images()
     x[3, 1, 2, 2] = 60.0
@@ -156,24 +161,26 @@ def test_calibrators_leave_out_what_hardly_occurs(made: QuantizedModel) -> None:
 
 
 def test_activations_may_be_unsigned(made: QuantizedModel) -> None:
-    result, graph = quantized(images(), activations="uint8")
+    result, fusion = quantized(images(), activations="uint8")
     model = onnx.load_from_string(result.data)
     types = {t.data_type for t in model.graph.initializer if t.name.endswith("x_zero_point")}
     assert types == {onnx.TensorProto.UINT8}
-    assert not graph.float_layers
+    assert not fusion.float_layers
     # The same numbers, 128 higher.
     assert result.report.outputs["y"] == pytest.approx(made.report.outputs["y"], abs=1)
     assert {t.name for t in result.report.tensors} == {t.name for t in made.report.tensors}
 
 
+@pytest.mark.full
 def test_activations_may_have_16_bits(made: QuantizedModel) -> None:
     """No zero points, no clamp by itself, and less noise than with 8."""
     wide = quantize(
         network().SerializeToString(), images(), test=images(8, 2), shapes=SHAPES,
         activations="int16", name="net",
     )  # fmt: skip
-    graph = run_passes(fuse_quantized(load_model(wide.data, "net")))
-    assert not graph.float_layers
+    fusion = fused_file(wide.data, "net")
+    graph = run_passes(fusion.graph)
+    assert not fusion.float_layers
     assert "RELU" not in {node.op for node in graph.nodes}
     computed = [t for t in graph.tensors.values() if t.dtype == "int16" and t.quant is not None]
     assert len(computed) >= 8
@@ -186,20 +193,21 @@ def test_activations_may_have_16_bits(made: QuantizedModel) -> None:
         x = images(1, 5)
         model.set_input("x", x)
         model.run()
-        reference = get_reference("qdq", *read_model(wide.data, "net"))
+        read = read_model(wide.data, "net")
+        reference = get_reference("qdq", read.graph, read.data)
         (wanted,) = reference.run_all({"x": x})[graph.outputs[0]]
         np.testing.assert_array_equal(model.get_output(0)[0], wanted)
 
 
 def test_weights_may_have_one_scale(made: QuantizedModel) -> None:
-    _, graph = quantized(images(), per_channel=False)
-    assert all(len(t.quant.scale) == 1 for t in graph.tensors.values() if t.quant)
-    assert not graph.float_layers
+    _, fusion = quantized(images(), per_channel=False)
+    assert all(len(t.quant.scale) == 1 for t in fusion.graph.tensors.values() if t.quant)
+    assert not fusion.float_layers
 
 
 def test_an_excluded_layer_stays_in_floats(made: QuantizedModel) -> None:
-    result, graph = quantized(images(), exclude=["deep"])
-    assert [layer.op for layer in graph.float_layers] == ["DEPTHWISE_CONV_2D"]
+    result, fusion = quantized(images(), exclude=["deep"])
+    assert [layer.op for layer in fusion.float_layers] == ["DEPTHWISE_CONV_2D"]
     assert [layer.name for layer in result.report.float_layers] == ["deep"]
     with pytest.raises(HilError, match="in floats"):
         hilc.compile(result)
@@ -342,7 +350,7 @@ def test_masks_choose_and_have_a_finite_range(kind: str) -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("calibrator", ["minmax", "percentile", "entropy"])
+@cases("calibrator", ["minmax", "percentile", "entropy"], first=1)
 def test_attention_with_a_mask_is_on_integers(kind: str, calibrator: str) -> None:
     pytest.importorskip("onnxruntime", reason="pip install 'hil-harness[quantize]'")
     x = np.random.default_rng(1).normal(0, 1, (20, 6, 8)).astype(np.float32)
@@ -350,7 +358,7 @@ def test_attention_with_a_mask_is_on_integers(kind: str, calibrator: str) -> Non
     assert result.report.float_layers == ()
     assert result.report.outputs["y"] is not None
     assert result.report.outputs["y"] > (25 if calibrator != "entropy" else 10)
-    graph = fuse_quantized(load_model(result.data, "attention"))
+    graph = fused_file(result.data, "attention").graph
     values = Interpreter(graph).run_all({"x": x[:1]})
     (node,) = [n for n in graph.nodes if n.op == "SOFTMAX"]
     assert (values[node.outputs[0]][0][LATER] == -128).all()
@@ -459,10 +467,10 @@ def test_without_its_package_the_command_names_the_remedy(
     files: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As on a machine without it: nothing of it can be found."""
-    monkeypatch.setattr("hilc.quantization.packages.find_spec", lambda name: None)
+    monkeypatch.setattr("hilc.support.optional.find_spec", lambda name: None)
     assert main(command(files)) == 2
     told = capsys.readouterr().err
-    assert "onnxruntime is not installed" in told
+    assert "the package onnxruntime, which is not installed" in told
     assert "pip install 'hil-harness[quantize]'" in told
     assert not (files / "q.onnx").exists()
 
@@ -594,9 +602,9 @@ def qdq_files(scale: float, zero: Any = ZERO) -> tuple[bytes, bytes]:
     return file([helper.make_node("Add", ["x", "x"], ["y"])]), file(quantized)
 
 
-def qdq_of(scale: float, zero: Any = ZERO) -> tuple[hilc.Graph, hilc.Graph]:
-    plain, quantized = (load_model(data, "g") for data in qdq_files(scale, zero))
-    return plain, quantized
+def qdq_of(scale: float, zero: Any = ZERO) -> tuple[hilc.Graph, LoadedModel]:
+    plain, quantized = (read_model(data, "g") for data in qdq_files(scale, zero))
+    return plain.graph, quantized
 
 
 def test_noise_and_clipping_are_counted_by_hand() -> None:

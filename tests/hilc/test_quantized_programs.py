@@ -11,6 +11,8 @@ from typing import Any
 
 import numpy as np
 import pytest
+from campaigns import cases
+from quantized_files import fused_file
 
 import hilc
 from hilc import host
@@ -20,7 +22,6 @@ from hilc.interpreter import Interpreter
 from hilc.quantization import QuantizedModel, Samples, quantize
 from hilc.quantization.report import compare
 from hilc.references import get_reference
-from hilc.transforms.fuse_quantized import fuse_quantized
 
 #: Made by tools/quantized_programs.py.
 PROGRAMS = Path(__file__).resolve().parents[1] / "quantized_programs.tar.xz"
@@ -51,10 +52,11 @@ def arrays(name: str) -> dict[str, np.ndarray]:
         return dict(stored)
 
 
-@pytest.mark.parametrize("name", NAMES)
+@cases("name", NAMES, first=2)
 def test_integers_are_what_pytorch_computes(name: str) -> None:
     """At most one output in ten thousand is off, by one step: here, none."""
-    graph, model = read_model(files()[f"{name}.pt2"], name)
+    read = read_model(files()[f"{name}.pt2"], name)
+    graph, model = read.graph, read.data
     stored = arrays(name)
     reference = get_reference("qdq", graph, model)
     for x, wanted in zip(stored["x"], stored["quantized"], strict=True):
@@ -62,7 +64,7 @@ def test_integers_are_what_pytorch_computes(name: str) -> None:
         np.testing.assert_array_equal(found, wanted)
 
 
-@pytest.mark.parametrize("name", NAMES)
+@cases("name", NAMES, first=2)
 def test_the_library_gives_the_same_bytes(name: str) -> None:
     stored = arrays(name)
     library = hilc.compile(files()[f"{name}.pt2"], name=name, allow_float=name in IN_FLOATS)
@@ -75,15 +77,15 @@ def test_the_library_gives_the_same_bytes(name: str) -> None:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_what_is_left_in_floats_has_no_form_on_integers(name: str) -> None:
-    graph = fuse_quantized(load_model(files()[f"{name}.pt2"], name))
-    names = {layer.name.partition(":")[0] for layer in graph.float_layers}
+    fused = fused_file(files()[f"{name}.pt2"], name)
+    names = {layer.name.partition(":")[0] for layer in fused.float_layers}
     assert names == IN_FLOATS.get(name, set())
     if names:
         with pytest.raises(HilError, match=f"{len(names)} layers of the quantized model compute"):
             hilc.compile(files()[f"{name}.pt2"], name=name)
 
 
-@pytest.mark.parametrize("name", NAMES)
+@cases("name", NAMES, first=2)
 def test_the_report_is_made_again(name: str) -> None:
     plain = load_model(files()[f"{name}.float.pt2"], name)
     stored = arrays(name)
@@ -93,7 +95,7 @@ def test_the_report_is_made_again(name: str) -> None:
         np.testing.assert_allclose(found, wanted, rtol=1e-5, atol=1e-6)
     recorded = json.loads(files()[f"{name}.json"])
     samples = Samples({"x": stored["x"]}, plain)
-    quantized = load_model(files()[f"{name}.pt2"], name)
+    quantized = read_model(files()[f"{name}.pt2"], name)
     kept = name in SEQUENCES
     report = compare(plain, quantized, samples, None, lambda: None, len(samples), keep_state=kept)
     (output,) = report.outputs.values()
@@ -107,7 +109,7 @@ def test_the_report_is_made_again(name: str) -> None:
 
 
 def test_a_cache_of_a_decoder_is_integers() -> None:
-    graph = fuse_quantized(load_model(files()["decoder.pt2"], "decoder"))
+    graph = fused_file(files()["decoder.pt2"], "decoder").graph
     kinds = {state.name: graph.tensors[state.name].dtype for state in graph.states}
     assert kinds == {"b_keys": "int8", "b_values": "int8", "b_position": "int64"}
     # What stands for zeros, written in place: nothing of it is copied or converted.
@@ -119,8 +121,9 @@ def test_a_cache_of_a_decoder_is_integers() -> None:
 
 
 def test_weights_that_a_run_quantizes_are_constants() -> None:
-    graph = fuse_quantized(load_model(files()["unfolded.pt2"], "unfolded"))
-    assert not graph.float_layers
+    fused = fused_file(files()["unfolded.pt2"], "unfolded")
+    graph = fused.graph
+    assert not fused.float_layers
     interpreter, stored = Interpreter(graph), arrays("unfolded")
     (name,) = graph.inputs
     for x, wanted in zip(stored["x"], stored["quantized"], strict=True):
@@ -134,7 +137,7 @@ def test_outputs_keep_their_names(name: str) -> None:
 
 
 def test_scores_that_a_mask_hides_get_nothing() -> None:
-    graph = fuse_quantized(load_model(files()["masked.pt2"], "masked"))
+    graph = fused_file(files()["masked.pt2"], "masked").graph
     values = Interpreter(graph).run_all({"x": arrays("masked")["x"][0]})
     shares = [node for node in graph.nodes if node.op == "SOFTMAX"]
     assert len(shares) == 4
@@ -161,7 +164,8 @@ def test_a_module_is_quantized(torch: Any, tmp_path: Path) -> None:
     assert made.report.outputs == pytest.approx(recorded["outputs"], abs=0.05)
     for suffix in (".pt2", ".onnx"):
         path = made.save(tmp_path / f"net{suffix}")
-        graph, model = read_model(path)
+        read = read_model(path)
+        graph, model = read.graph, read.data
         reference = get_reference("qdq", graph, model)
         found = reference.run_all({"x": stored["x"][0]})[graph.outputs[0]]
         np.testing.assert_array_equal(found, stored["quantized"][0])

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import onnx
 import pytest
+from campaigns import cases
 from onnx import helper
 from onnx_graphs import Draft, NotDrawnError, computed, mismatches, random_model
 
@@ -18,6 +19,7 @@ from hilc.onnx_backend import run_model
 random_models: Any = importlib.import_module("random_models")
 
 
+@pytest.mark.full
 def test_the_code_and_the_interpreter_equal_the_reference() -> None:
     campaign = random_models.Campaign(random_models.of_onnx)
     campaign.run(range(5000, 5012))
@@ -96,7 +98,7 @@ FOUND: Mapping[str, tuple[int, str, list[Array], dict[str, Any]]] = {
 }
 
 
-@pytest.mark.parametrize("device", ["CPU", "CPU:C"])
+@cases("device", ["CPU", "CPU:C"], first=1)
 @pytest.mark.parametrize("name", FOUND)
 def test_what_random_models_found(name: str, device: str) -> None:
     opset, op, values, attributes = FOUND[name]

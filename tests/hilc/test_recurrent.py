@@ -8,7 +8,7 @@ from typing import NoReturn
 
 import numpy as np
 import pytest
-from campaigns import sampled
+from campaigns import cases, sampled
 from flatbuffers import flexbuffers
 from single_op import KINDS, SIGNAL_DTYPES, STATEFUL, SingleOp, random_op
 from stateful import STREAMS, check_steps, samples
@@ -33,7 +33,7 @@ def singles(op: str, dtype: str, count: int) -> Iterator[SingleOp]:
     return (random_op(rng, op, dtype) for _ in range(count))
 
 
-@pytest.mark.parametrize(("op", "dtype"), KINDS_HERE)
+@cases(("op", "dtype"), KINDS_HERE, first=3)
 def test_steps_equal_tflite_micro(op: str, dtype: str) -> None:
     for single in singles(op, dtype, 8):
         check_steps(single.tflite(), STEPS)
@@ -94,7 +94,7 @@ def test_states_are_updated_where_they_lie(op: str, dtype: str) -> None:
         assert len(set(states)) == len(single.states)
 
 
-@pytest.mark.parametrize(("op", "dtype"), KINDS_HERE)
+@cases(("op", "dtype"), KINDS_HERE, first=3)
 def test_code_equals_the_interpreter(op: str, dtype: str) -> None:
     for single in singles(op, dtype, 2):
         graph = single.graph()
@@ -207,7 +207,7 @@ def test_a_memory_larger_than_any_machine_is_refused_before_it_is_filled(
 
 
 @needs_tflm
-@pytest.mark.parametrize("variable", [False, True])
+@cases("variable", [False, True], first=1)
 @pytest.mark.parametrize(("options", "slots"), [({"cycles_max": 1}, 4), ({}, 5)])
 def test_a_circular_buffer_is_where_its_rows_are(
     options: dict[str, int], slots: int, variable: bool

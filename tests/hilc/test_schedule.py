@@ -7,7 +7,7 @@ import random
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from types import SimpleNamespace
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 import pytest
@@ -33,11 +33,13 @@ from hilc.schedule.partition import (
     Partition,
     Partitioner,
     _cheapest,
-    _cheapest_of_each_size,
+    _cost_of,
     _decoded_in_little,
+    _flash_of,
     _laid_out,
+    _least_of_each_sum,
 )
-from hilc.schedule.policy import POLICY, SearchPolicy
+from hilc.schedule.policy import GOALS, POLICY, SearchPolicy
 from hilc.schedule.search import Found, choose
 from hilc.target import get_cpu
 
@@ -51,15 +53,11 @@ def segment(
     memory: int = 100,
     *,
     flash: float = 0,
-    heavy: bool = False,
     kernel: int = 0,
     group: Group | None = None,
     in_place: bool = True,
 ) -> Segment:
-    call: Any = SimpleNamespace(
-        kernel=SimpleNamespace(flash_heavy=heavy, speed_only=False, unfolds=False),
-        scratch_bytes=0,
-    )
+    call: Any = SimpleNamespace(scratch_bytes=0)
     names = tuple(f"n{step}" for step in range(first, last + 1))
     return Segment(
         memory_bound=memory,
@@ -194,8 +192,8 @@ def test_where_no_path_leads_through_there_is_none() -> None:
 def test_the_cheapest_of_each_size_are_all_that_no_smaller_one_beats(seed: int) -> None:
     options = some_options(seed)
     flash = 40
-    policy = SearchPolicy(flash_parts=64, flash_parts_beyond=16)  # parts of one byte, to 55
-    found = list(_cheapest_of_each_size(options, flash, policy))
+    policy = SearchPolicy(sum_parts=64, sum_parts_beyond=16)  # parts of one byte, to 55
+    found = list(_least_of_each_sum(options, _cost_of, _flash_of, flash, policy))
     least: dict[int, float] = {}
     for path in all_paths(options):
         size = sum(round(one.flash) for one in path)
@@ -212,12 +210,15 @@ def test_the_cheapest_of_each_size_are_all_that_no_smaller_one_beats(seed: int) 
 
 
 def test_sizes_are_rounded_to_parts_of_the_limit() -> None:
-    policy = SearchPolicy(flash_parts=4, flash_parts_beyond=2)  # parts of ten bytes, to 59
+    policy = SearchPolicy(sum_parts=4, sum_parts_beyond=2)  # parts of ten bytes, to 59
     sizes = enumerate([(30, 14), (20, 44), (10, 54), (5, 56)])
     options = [[segment(0, 0, cost, flash=size, kernel=at) for at, (cost, size) in sizes]]
-    found = [path[0].kernel for path in _cheapest_of_each_size(options, 40, policy)]
+    found = [
+        path[0].kernel for path in _least_of_each_sum(options, _cost_of, _flash_of, 40, policy)
+    ]
     assert found == ["v2", "v1", "v0"]
-    assert list(_cheapest_of_each_size([[segment(0, 0, 1, flash=9)]], -5, policy)) == []
+    short = [[segment(0, 0, 1, flash=9)]]
+    assert list(_least_of_each_sum(short, _cost_of, _flash_of, -5, policy)) == []
 
 
 def a_partitioner(options: Options, **policy: Any) -> Partitioner:
@@ -225,6 +226,7 @@ def a_partitioner(options: Options, **policy: Any) -> Partitioner:
     made = object.__new__(Partitioner)
     made._policy = replace(POLICY, **policy)
     made.is_fed = False
+    made._groups_within = {}
     # Nothing was measured as a whole.
     made._whole, made._beyond, made.measured = {}, 1.0, []
     made.singles = [[s for s in found if s.first == s.last] for found in options]
@@ -252,7 +254,7 @@ def a_partitioner(options: Options, **policy: Any) -> Partitioner:
 @pytest.mark.parametrize("seed", range(6))
 def test_a_partition_keeps_both_limits_at_the_least_cost(seed: int) -> None:
     options = some_options(seed)
-    partitioner = a_partitioner(options, flash_parts=1 << 20)
+    partitioner = a_partitioner(options, sum_parts=1 << 20)
     paths = list(all_paths(options))
     for limit, flash in itertools.product((None, 32, 64, 96), (None, 30, 60, 90)):
         found = partitioner.cheapest(limit, replace(FASTEST, flash_limit=flash))
@@ -287,12 +289,6 @@ def test_kernels_that_cannot_work_in_place_are_left_out_where_there_are_others()
     assert partitioner.cheapest(99, FASTEST) is None
 
 
-def test_flash_heavy_kernels_are_taken_where_they_are_permitted() -> None:
-    partitioner = a_partitioner([[segment(0, 0, 1, heavy=True, kernel=0), segment(0, 0, 9)]])
-    costs = [partitioner.cheapest(None, Objective(flash_heavy=may)) for may in (True, False)]
-    assert [found and found.cost for found in costs] == [1, 9]
-
-
 def test_slices_are_tried_where_nothing_else_keeps_a_limit() -> None:
     group = Group(("n0", "n1"), sliced=8)
     layers = [[segment(0, 0, 5, 90)], [segment(1, 1, 5, 90), segment(0, 1, 9, 60, group=group)]]
@@ -302,7 +298,6 @@ def test_slices_are_tried_where_nothing_else_keeps_a_limit() -> None:
     assert below is not None
     # They would be cheaper.
     assert (above.cost, below.cost) == (10, 9)
-    assert partitioner.cheapest(89, replace(FASTEST, slices=False)) is None
     assert partitioner.cheapest(59, FASTEST) is None
 
 
@@ -329,7 +324,7 @@ def test_a_choice_names_the_variant_of_each_single_layer() -> None:
 def test_weights_are_decoded_in_memory_that_others_need_too(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(Sketch, "decodes", property(lambda self: self.calls == ()))
+    monkeypatch.setattr(Segment, "decodes", property(lambda self: self.calls == ()))
     coded = [replace(segment(0, 0, 1, bytes_), calls=()) for bytes_ in (90, 100, 101, 400, 401)]
     others = [[segment(0, 0, 9, 30), *coded], [segment(1, 1, 5, 100), segment(1, 1, 4, 300)]]
     kept = [s.memory_bound for s in _decoded_in_little(others, 50)[0]]
@@ -389,7 +384,8 @@ class Tried:
                     yield segment(first, last, cost, self.memory(first, last))
 
         made._group_segments = segments
-        found = made.within(limit, Objective(), singles)
+        made._singles = singles
+        found = made.within(limit, Objective())
         return [(s.first, s.last) for own in found for s in own.found]
 
 
@@ -424,29 +420,6 @@ def test_the_cheapest_way_to_fuse_layers_covers_them() -> None:
     one = Tried(4, cost=lambda first, last: 103 * (last - first + 1))
     one.dearer = 999
     assert one.within(300, singles(100, 400, 400, 100)) == [(1, 1), (1, 1), (2, 2), (2, 2)]
-
-
-def test_the_first_kernels_of_a_group_are_those_that_are_permitted() -> None:
-    made: Any = object.__new__(FusedGroups)
-
-    def kernels(*unfolding: int) -> list[Segment]:
-        found = [segment(0, 0, 1, kernel=kernel) for kernel in range(3)]
-        for kernel in unfolding:
-            found[kernel].calls[0].kernel.unfolds = True  # type: ignore[misc]
-        return found
-
-    made._nodes = [SimpleNamespace(op="CONV_2D")]
-    lean = Objective(unfolds=False)
-    for layers, first in (
-        ([kernels(), kernels()], ()),
-        ([kernels(0), kernels()], ("v1", "v0")),
-        ([kernels(), kernels(0, 1)], ("v0", "v2")),
-        ([kernels(1), kernels(2)], ()),
-        ([kernels(1)[1:], kernels(0)], ("v2", "v1")),
-    ):
-        made._singles = layers
-        assert made._first_kernels(0, 1, lean) == first
-        assert made._first_kernels(0, 1, Objective()) == ()
 
 
 def test_groups_that_cannot_keep_the_limit_are_not_tried() -> None:
@@ -485,8 +458,9 @@ def some_groups(
     )
     made._tried = made._segment = lambda group, limit=0: tried(group)
     made._foreseen = lambda group, limit, prices: tried(group)
-    made._segments = {}
-    made._estimator = SimpleNamespace(prices=lambda worth: None)
+    made._segments, made._priced = {}, {}
+    made._estimator = SimpleNamespace(prices=lambda worth: worth)
+    made._lowering = SimpleNamespace(kernels_within=lambda group, scratch, live, prices: None)
     return made
 
 
@@ -519,21 +493,6 @@ def test_a_layer_alone_may_go_backward() -> None:
     assert found == [(1, forward), (1, "backward"), (2, forward), (2, "backward")]
 
 
-def test_flash_heavy_kernels_are_tried_where_they_save_enough() -> None:
-    groups = some_groups(lambda group: made(group, 100), height=1)
-    layers = [
-        [segment(0, 0, 100, flash=10), segment(0, 0, 80, flash=30, heavy=True, kernel=3)],
-        [segment(1, 1, 100, flash=10), segment(1, 1, 99, flash=40, heavy=True, kernel=4)],
-    ]
-    groups._singles = layers
-    for worth, kernels in ((0.0, ("v3", "v4")), (0.5, ("v3", "v0")), (1.0, ())):
-        assert groups._flash_heavy_kernels(0, 1, Objective(worth, flash_heavy=True)) == kernels
-    found = groups._group_segments(0, 1, 100, Objective(0.5, flash_heavy=True))
-    assert [s.group.kernels for s in found] == [(), ("v3", "v0")]
-    assert [s.group.kernels for s in groups._group_segments(0, 1, 100, Objective(0.5))] == [()]
-    assert groups._flash_heavy_kernels(1, 1, Objective(0.5, flash_heavy=True)) == ()
-
-
 def test_a_group_takes_the_cheapest_kernels_that_leave_it_within_the_limit() -> None:
     """Each further kernel of a layer takes 30 bytes less; a layout loses 20 between its rows."""
     asked = []
@@ -541,7 +500,9 @@ def test_a_group_takes_the_cheapest_kernels_that_leave_it_within_the_limit() -> 
     def tried(group: Group) -> Segment:
         return made(group, 220 - 30 * sum(map(int, group.kernels)))
 
-    def kernels_within(group: Group, scratch: int, live: int) -> tuple[str, ...] | None:
+    def kernels_within(
+        group: Group, scratch: int, live: int, prices: Any
+    ) -> tuple[str, ...] | None:
         asked.append((scratch, live))
         choices = itertools.product(range(3), repeat=2)
         within = (kernels for kernels in choices if 200 - 30 * sum(kernels) <= scratch)
@@ -626,10 +587,10 @@ def test_an_outline_tells_what_a_group_takes_at_least() -> None:
     groups._segment = lambda group: "laid out"
     bound = 200 + 48
     one = Group(("a", "b"), 1)
-    assert groups._tried(one, bound - 1) == Sketch(bound, (calls[40],))  # type: ignore[arg-type]
+    assert groups._tried(one, bound - 1) == Sketch(bound)
     assert groups._tried(one, bound) == "laid out"
     # Calls that depend on the layout are not known before.
-    assert groups._tried(replace(one, rows=2), 0) == Sketch(bound, ())
+    assert groups._tried(replace(one, rows=2), 0) == Sketch(bound)
     assert groups._tried(replace(one, rows=3), 0) is None
     groups._segments[one] = None
     assert groups._tried(one, 0) == "laid out"
@@ -645,24 +606,15 @@ class Point:
     memory_bound: int
     cost: int
     flash: int = 0
-    heavy: bool = False
     #: What its plan takes; None where the planner refuses it.
     workspace: int | None = -1
-    compression: int = 0
     measured: bool = False
     in_place: bool = True
     #: Whether its segments keep the bound together.
     fits: bool = True
 
-    #: Of its kernels, as those of a segment.
-    speed_only: bool = False
-    unfolds: bool = False
     #: Of its choice.
     groups: tuple[Group, ...] = ()
-
-    @property
-    def flash_heavy(self) -> bool:
-        return self.heavy
 
     @property
     def choice(self) -> Point:
@@ -672,15 +624,9 @@ class Point:
     def segments(self) -> tuple[Point]:
         return (self,)
 
-    @property
-    def plain_flash(self) -> int:
-        return self.flash + self.compression
-
 
 class Points:
     """A partitioner that chooses among points."""
-
-    is_fed = has_expansions = False
 
     def __init__(self, points: Sequence[Point]) -> None:
         self.points = points
@@ -688,7 +634,6 @@ class Points:
         self.limits: list[int | None] = []
         self.in_place_limits: list[int | None] = []
         self.measured: list[Point] = []
-        self.speeds = False
 
     def cheapest(
         self, limit: int | None, objective: Objective, *, in_place: bool = False
@@ -700,12 +645,17 @@ class Points:
                 for p in self.points
                 if (limit is None or p.memory_bound <= limit)
                 and (p.in_place or not in_place)
-                and objective.permits(p)  # type: ignore[arg-type]
                 and (objective.flash_limit is None or p.flash <= objective.flash_limit)
             ),
             key=lambda p: (p.cost + objective.flash_worth * p.flash, p.memory_bound),
             default=None,
         )
+
+    def least_flash(
+        self, limit: int | None, objective: Objective, most: float
+    ) -> Sequence[Point] | None:
+        found = self.cheapest(limit, objective)
+        return None if found is None else [found] if found.cost <= most else []
 
     def cheapest_together(self, point: Point, objective: Objective) -> Point | None:
         within = [p for p in self.points if p.fits and p.memory_bound <= point.memory_bound]
@@ -805,36 +755,6 @@ def test_programs_take_ever_less_and_are_planned_once(monkeypatch: pytest.Monkey
     assert planned == points
 
 
-def test_affordable_ones_end_where_those_of_two_memory_bounds_in_a_row_are_too_dear(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    costs = [1, 5, 5, 3, 5, 5, 2]
-    bounds = [9, 8, 8, 7, 6, 5, 4]
-    frontier, _ = frontier_of(monkeypatch, [])
-    frontier.partitions = lambda objective=FASTEST: (  # type: ignore[method-assign]
-        Point(bound, cost)  # type: ignore[misc]
-        for bound, cost in zip(bounds, costs, strict=True)
-    )
-    assert [p.cost for p in frontier.affordable(FASTEST, 3)] == [1, 3]
-    assert [p.cost for p in frontier.affordable(FASTEST, 5)] == costs
-
-
-def test_between_two_steps_all_that_is_affordable_is_found(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    points = [Point(1000 - 16 * at, 10 + at) for at in range(30)]
-    frontier, _ = frontier_of(monkeypatch, points, frontier_step=0.6, frontier_programs=2)
-    assert [p.memory_bound for p in frontier.partitions()] == [1000, 584]
-    found = frontier.between(FASTEST, 20, 1000)
-    bounds = [p.memory_bound for p in found]
-    assert bounds == sorted(bounds, reverse=True)
-    # The least that twenty instructions pay for, up to a step.
-    assert bounds[-1] == 1000 - 16 * 10
-    assert all(p.cost <= 20 for p in found)
-    assert frontier.between(FASTEST, 9, 1000) == []
-    assert frontier.between(FASTEST, 99, 600) == []
-
-
 # -- goals -----------------------------------------------------------------------------------------
 
 
@@ -843,82 +763,108 @@ def some_points(seed: int) -> list[Point]:
     return [
         Point(
             *(dice.randrange(20, 120) * 16, dice.randrange(1000, 2500), dice.randrange(900, 1400)),
-            heavy=dice.random() < 0.3,
             workspace=None if dice.random() < 0.1 else -1,
         )
         for _ in range(25)
     ] + [Point(2000, 2600, 900)]
 
 
-@pytest.mark.parametrize("seed", range(12))
-def test_goals_are_what_they_say(monkeypatch: pytest.MonkeyPatch, seed: int) -> None:
-    points = some_points(seed)
-    frontier, _ = frontier_of(monkeypatch, points)
-    goals = Goals(frontier)
-    good = [p for p in points if p.workspace is not None]
-
-    def listed(objective: Objective) -> list[Any]:
-        return list(frontier.partitions(objective))
-
-    fastest = goals.fastest
-    assert fastest.instructions == next(p.cost for p in listed(FASTEST) if p.workspace is not None)
-
-    def saving(objective: Objective, best: Any, most: float) -> Any:
-        over: set[int] = set()
-        affordable = []
-        for p in listed(objective):
-            over = over | {p.memory_bound} if p.cost > most * best.instructions else set()
-            if len(over) == 2:
-                break
-            affordable += [p] if not over else []
-        fit = [p for p in affordable if p.flash <= POLICY.balanced_flash * affordable[0].flash]
-        return min(
-            (p for p in fit if p.workspace is not None),
-            key=lambda p: p.cost / best.instructions + 4.25 * p.memory_bound / best.workspace_bytes,
-            default=None,
-        )
-
-    plain = Objective(POLICY.balanced_flash_worth)
-    tried = [plain, *(Objective(w, flash_heavy=True) for w in POLICY.flash_worths)]
-    wanted = next((s for o in tried if (s := saving(o, fastest, 1.28)) is not None), None)
-    balanced = goals.balanced
-    assert balanced.choice is (fastest.choice if wanted is None else wanted)
-
-    lean = saving(plain, frontier.planned(_first(listed(Objective()))), POLICY.lean_instructions)
-    assert goals.lean.choice is (lean or _first(listed(Objective())))
-    ceiling = POLICY.ram_instructions * goals.lean.instructions
-    assert goals.least_memory.instructions <= ceiling or goals.least_memory is goals.lean
-    assert goals.least_memory.workspace_bytes <= goals.lean.workspace_bytes
-
-    least = goals.least_flash()
-    assert least.flash_bytes == min(p.flash for p in good if not p.heavy)
-    for ram in (400, 800, 1600):
-        found: Any = goals.least_flash(ram)
-        if any(p.memory_bound <= ram for p in good if p in listed(FASTEST)):
-            assert found.workspace_bytes <= ram
+def goal_point(goals: Goals, name: str, ram: int | None = None) -> Any:
+    found = goals.program(name, ram)
+    return None if found is None else point_of(found)
 
 
-def test_instructions_are_paid_for_workspace_and_for_a_little_flash(
+@pytest.mark.parametrize("goal", [name for name in GOALS if name != "speed"])
+@pytest.mark.parametrize("seed", range(8))
+def test_goal_has_the_least_sum(monkeypatch: pytest.MonkeyPatch, seed: int, goal: str) -> None:
+    """Compared with all points; there is one of each amount of memory."""
+    points = list({p.memory_bound: p for p in some_points(seed)}.values())
+    frontier, _ = frontier_of(monkeypatch, points, equal_sums=0.0)
+    goals, row = Goals(frontier), GOALS[goal]
+    most = row.most / POLICY.error * goals.fastest.instructions
+    affordable = [p for p in points if p.workspace is not None and p.cost <= most]
+    fastest = point_of(goals.fastest)
+    listed = [p for p in (fastest, *frontier.affordable(row, most)) if p in affordable]
+    # The frontier has all that no other point is better than in memory, flash and instructions.
+    least = min(row.sum(p.memory_bound, p.flash) for p in listed)
+    found = goal_point(goals, goal)
+    assert found in affordable
+    assert row.sum(found.memory_bound, found.flash) == least
+
+
+def test_goal_is_bounded_by_instructions(monkeypatch: pytest.MonkeyPatch) -> None:
+    for goal, most in (("balanced", 1.3), ("ram", 1.8), ("size", 2.0)):
+        at = int(1000 * most / POLICY.error)
+        for cost, is_taken in ((at, True), (at + 1, False)):
+            points = [Point(1000, 1000, 1000), Point(100, cost, 100)]
+            goals = Goals(frontier_of(monkeypatch, points)[0])
+            assert goal_point(goals, goal) is points[is_taken], (goal, cost)
+            assert goal_point(goals, "speed") is points[0]
+
+
+def test_goal_weighs_workspace_and_flash(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A byte of workspace is worth 8 bytes of flash, or 64, or an eighth."""
+    first = Point(1000, 1000, 100_000)
+    for goal, flash in (("balanced", 100_800), ("ram", 106_400), ("size", 100_012)):
+        for more, is_taken in ((-8, True), (8, False)):
+            points = [first, Point(900, 1100, flash + more)]
+            goals = Goals(frontier_of(monkeypatch, points, equal_sums=0.0)[0])
+            assert (goal_point(goals, goal) is points[1]) == is_taken, (goal, more)
+
+
+def test_of_equal_sums_the_fastest_is_taken(monkeypatch: pytest.MonkeyPatch) -> None:
+    for equal, expected in ((0.0, 2), (0.02, 1), (0.2, 0)):
+        points = [Point(11_000, 1000), Point(10_100, 1100), Point(10_000, 1200)]
+        goals = Goals(frontier_of(monkeypatch, points, equal_sums=equal)[0])
+        assert goal_point(goals, "balanced") is points[expected], equal
+
+
+def test_goal_keeps_a_limit_of_memory_if_it_can(monkeypatch: pytest.MonkeyPatch) -> None:
+    points = [
+        Point(1000, 1000, 5000),
+        Point(800, 1700, 7000),
+        Point(700, 1800, 6000, workspace=801),
+        Point(600, 1850, 6500, workspace=None),
+    ]
+    for ram, expected in ((None, 0), (1000, 0), (999, 2), (801, 2), (800, None)):
+        goals = Goals(frontier_of(monkeypatch, points)[0])
+        found = goal_point(goals, "size", ram)
+        assert found is (None if expected is None else points[expected]), ram
+
+
+def test_affordable_partitions_take_the_highest_price_of_flash(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """A per cent of the fastest program's workspace is worth 4.25 % of its instructions."""
-    fastest = Point(1000, 1000, 100)
-    for other, is_better in (
-        (Point(980, 1084, 100), True),
-        (Point(980, 1086, 100), False),
-        (Point(500, 1280, 100), True),
-        (Point(500, 1281, 100), False),  # more than is promised
-        (Point(500, 1100, 150), True),
-        (Point(500, 1100, 151), False),
+    """Ten instructions a byte make the slow one and the fast one alike."""
+    fastest, slow, fast, small = (
+        *(Point(1000, 90, 50), Point(900, 300, 10)),
+        *(Point(850, 100, 30), Point(500, 120, 90)),
+    )
+    for most, expected in (
+        (400, [slow, fast, small]),
+        (299, [fast, small]),
+        (119, [fast]),
+        (99, [fastest]),
+        (89, []),
     ):
-        frontier, _ = frontier_of(
-            monkeypatch, [fastest, other], balanced_flash=1.5, balanced_flash_worth=0.0
-        )
-        assert point_of(Goals(frontier).balanced) is (other if is_better else fastest), other
-        # Of several with as much, the first on the frontier.
-    same = [Point(1000, 1000, 100), Point(500, 1100, 100, workspace=400), Point(400, 1110, 100)]
-    goals = Goals(frontier_of(monkeypatch, same, balanced_flash_worth=0.0)[0])
-    assert point_of(goals.least_memory) is same[2]
+        frontier, _ = frontier_of(monkeypatch, [fastest, slow, fast, small])
+        found: list[Any] = list(frontier.affordable(GOALS["balanced"], most))
+        assert found == expected, most
+
+
+def test_least_flash_within_instructions_is_exact() -> None:
+    """Not only what some price of flash gives: that takes all layers alike from a kernel on."""
+    kernels = [
+        [segment(at, at, 10, flash=100), segment(at, at, 30, flash=50, kernel=1)] for at in range(4)
+    ]
+    partitioner = a_partitioner(kernels)
+    for most, flash in ((39, None), (40, 400), (59, 400), (60, 350), (81, 300), (120, 200)):
+        found = partitioner.least_flash(None, FASTEST, most)
+        own = partitioner.estimator.flash_bytes
+        assert found is not None
+        least = min((own(p.segments) - own(()) for p in found), default=None)
+        assert least == flash, most
+    assert partitioner.least_flash(99, FASTEST, 40) is None
 
 
 def test_the_frontier_is_followed_as_far_as_it_may_become_cheaper(
@@ -968,16 +914,16 @@ def test_what_was_measured_as_a_whole_counts_where_it_is_better(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     points = [Point(1000, 100, 50), Point(500, 200, 50)]
-    slow, refused, heavy, fast, small = (
+    slow, refused, large, fast, small = (
         Point(1000, 99, 50, measured=True),
         Point(900, 80, 50, measured=True, workspace=None),
-        Point(900, 85, 50, measured=True, heavy=True),
+        Point(900, 85, 900, measured=True),
         Point(900, 90, 60, measured=True),
         Point(500, 190, 50, measured=True),
     )
 
     def goals(*measured: Point) -> Goals:
-        frontier, _ = frontier_of(monkeypatch, points, workspace_worth=0.0)
+        frontier, _ = frontier_of(monkeypatch, points)
         partitioner: Any = frontier.partitioner
         partitioner.measured = list(measured)
         return Goals(frontier)
@@ -989,11 +935,11 @@ def test_what_was_measured_as_a_whole_counts_where_it_is_better(
     assert point_of(everything.fastest) is fast
     assert everything.fastest.measured
     assert point_of(goals(Point(9, 100, measured=True), small).fastest) is points[0]
-    assert point_of(goals(heavy).fastest) is heavy
-    # Balanced among them, without flash-heavy kernels: up to 28 % above the fastest, 85.
-    for cost, is_taken in ((90, True), (99, True), (108, False)):
+    assert point_of(goals(large).fastest) is large
+    # Balanced among them: up to 28 % above the fastest, 85.
+    for cost, is_taken in ((90, True), (99, True), (109, False)):
         one = Point(900, cost, 50, measured=True)
-        assert (point_of(goals(heavy, one).balanced) is one) == is_taken
+        assert (goal_point(goals(large, one), "balanced") is one) == is_taken
     # Within limits too: of memory, and of flash.
     assert point_of(everything.within(None, None)) is fast
     assert point_of(everything.within(950, None)) is fast
@@ -1004,50 +950,6 @@ def test_what_was_measured_as_a_whole_counts_where_it_is_better(
     assert point_of(goals(Point(500, 200, 50, measured=True)).within(899, None)) is points[1]
     # A measured one alone keeps the limit.
     assert point_of(goals(Point(300, 900, 50, measured=True)).within(300, None)).cost == 900
-
-
-def test_measured_programs_are_permitted_as_a_whole(monkeypatch: pytest.MonkeyPatch) -> None:
-    frontier, _ = frontier_of(monkeypatch, [])
-    plain, heavy = segment(0, 0, 1, flash=5), segment(1, 1, 1, heavy=True)
-    both = Partition((plain, heavy), 2, 100, 40, True)
-    one = Partition((plain, replace(plain, first=1, last=1)), 3, 100, 50, True)
-    partitioner: Any = frontier.partitioner
-    partitioner.measured = [one, both]
-    assert frontier.measured(FASTEST) == [both, one]
-    assert frontier.measured(Objective()) == [one]
-    assert frontier.measured(replace(FASTEST, flash_limit=40)) == [both]
-    assert frontier.measured(replace(FASTEST, flash_limit=39)) == []
-
-
-def test_kernels_for_speed_alone_and_that_unfold_weights(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Balanced is relative to the fastest without the former, ram to that without the latter."""
-    points = [
-        Point(1000, 50, 10, speed_only=True),
-        Point(1000, 100, 10),
-        Point(900, 90, 10, unfolds=True),
-        Point(950, 120, 10),
-    ]
-    for speeds, usual in ((True, points[2]), (False, points[0])):
-        frontier, _ = frontier_of(monkeypatch, points, workspace_worth=0.0)
-        partitioner: Any = frontier.partitioner
-        partitioner.speeds = speeds
-        goals = Goals(frontier)
-        assert point_of(goals.fastest) is points[0]
-        assert point_of(goals.usual) is usual
-        # Up to 30 % more than 100, those that unfold none.
-        assert point_of(goals.lean) is points[1]
-    lean = frontier_of(monkeypatch, points, balanced_flash_worth=0.0)[0]
-    # 120 / 100 + 4.25 * 950 / 1000 is less than 5.25.
-    assert point_of(Goals(lean).lean) is points[3]
-
-
-def test_flash_heavy_kernels_are_usual(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Unlike those for speed alone, which take more flash still."""
-    points = [Point(1000, 50, speed_only=True), Point(1000, 80, heavy=True), Point(1000, 100)]
-    frontier, _ = frontier_of(monkeypatch, points)
-    partitioner: Any = frontier.partitioner
-    partitioner.speeds = True
-    assert point_of(Goals(frontier).usual) is points[1]
 
 
 def found_by(monkeypatch: pytest.MonkeyPatch, points: list[Point], **limits: int) -> Any:
@@ -1222,14 +1124,11 @@ def test_the_flash_of_a_program_has_what_segments_share_once() -> None:
     assert estimator.flash_bytes(segments) == 1000 + 4 * 100 + 7 + 20 + 30
 
 
-def test_a_segment_knows_what_its_compressed_weights_spare(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(CompressedCall, "compressed_bytes", (100, 40))
+def test_segment_that_decodes_weights_is_known() -> None:
     coded: Any = object.__new__(CompressedCall)
-    sketches = [Sketch(0, (coded,) * count) for count in range(3)]
-    assert [sketch.compression for sketch in sketches] == [0, 60, 120]
-    assert [sketch.decodes for sketch in sketches] == [False, True, True]
+    plain = segment(0, 0, 1)
+    assert not plain.decodes
+    assert replace(plain, calls=(*plain.calls, coded)).decodes
 
 
 def test_code_for_bands_is_what_the_kernel_says_or_half_more() -> None:
@@ -1261,18 +1160,19 @@ def test_the_cost_of_a_segment_has_its_flash_at_a_price() -> None:
 
 
 def test_the_policy_is_what_the_documents_promise() -> None:
-    # At most 30 % more instructions than the fastest, and 50 % for `ram`.
-    assert 1.25 < POLICY.balanced_instructions < 1.30
-    assert 1.45 < POLICY.lean_instructions * POLICY.ram_instructions <= 1.5
-    assert POLICY.lean_instructions == 1.3
-    assert POLICY.workspace_worth == 4.25
+    rows = {name: (g.workspace, g.flash, g.most) for name, g in POLICY.goals.items()}
+    assert rows == {
+        "speed": (0, 0, 1),
+        "balanced": (1, 1 / 8, 1.3),
+        "ram": (1, 1 / 64, 1.8),
+        "size": (1 / 8, 1, 2),
+    }
     assert POLICY.frontier_step**POLICY.frontier_programs == pytest.approx(0.4, abs=0.005)
     assert POLICY.small_step_bytes == ALIGNMENT
     assert POLICY.fused_rows == tuple(1 << power for power in range(4))
     worths = POLICY.flash_worths
     assert list(worths) == sorted(worths, reverse=True)
     assert worths[-1] == 0.0
-    assert POLICY.balanced_flash_worth in worths
     assert list(POLICY.shared_code) == ["speed", "balanced", "size"]
     assert sorted(POLICY.shared_code.values()) == list(POLICY.shared_code.values())
 
@@ -1281,16 +1181,10 @@ def test_a_change_of_the_policy_is_meant() -> None:
     """It changes the programs of every model, and with them the figures of the documents."""
     numbers = {
         "shared_code": {"speed": 1.0, "balanced": 1.01, "size": 1.15},
-        "balanced_instructions": 1.28,
-        "lean_instructions": 1.3,
-        "ram_instructions": 1.14,
-        "workspace_worth": 4.25,
-        "balanced_flash": 1.15,
-        "priced_instructions": 1.15,
-        "balanced_flash_worth": 20.0,
-        "least_flash_worth": 1e6,
-        "least_memory_flash": 8.0,
-        "flash_worths": (50.0, 20.0, 10.0, 5.0, 2.0, 1.0, 0.0),
+        "goals": GOALS,
+        "error": 1.015,
+        "equal_sums": 0.02,
+        "flash_worths": (1e6, 200, 50, 15, 4, 0),
         "decoding_bytes": 8192,
         "frontier_programs": 60,
         "frontier_step": 0.985,
@@ -1307,8 +1201,8 @@ def test_a_change_of_the_policy_is_meant() -> None:
         "called_layer_bytes": 40,
         "group_entry_bytes": 8,
         "band_code": 1.5,
-        "flash_parts": 4096,
-        "flash_parts_beyond": 1024,
+        "sum_parts": 4096,
+        "sum_parts_beyond": 1024,
     }
     assert {name: getattr(POLICY, name) for name in vars(POLICY)} == numbers
 
@@ -1319,36 +1213,10 @@ def test_a_change_of_the_policy_is_meant() -> None:
 def test_a_limit_of_flash_between_two_rounded_sizes_is_kept_by_the_smallest() -> None:
     """Sizes are rounded to a part of the limit, here to all of it."""
     kernels = [segment(0, 0, 10, flash=19), segment(0, 0, 30, flash=14, kernel=1)]
-    partitioner = a_partitioner([kernels], flash_parts=1, flash_parts_beyond=0)
+    partitioner = a_partitioner([kernels], sum_parts=1, sum_parts_beyond=0)
     for limit, cost in ((26, 10), (25, 30), (21, 30), (20, None)):
         found = partitioner.cheapest(None, replace(FASTEST, flash_limit=limit))
         assert (found and found.cost) == cost, limit
-
-
-def test_kernels_for_speed_alone_are_known() -> None:
-    fast = segment(1, 1, 1)
-    fast.calls[0].kernel.speed_only = True  # type: ignore[misc]
-    plain = [[segment(0, 0, 1)], [segment(1, 1, 2, kernel=1)]]
-    assert not a_partitioner(plain).speeds
-    assert a_partitioner([plain[0], [*plain[1], fast]]).speeds
-
-
-def test_flash_as_constants_are_counts_what_compression_spares(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(Sketch, "compression", property(lambda self: self.memory_bound))
-    segments = (segment(0, 0, 1, 30), segment(1, 1, 1, 12))
-    assert Partition(segments, 2, 30, 100).plain_flash == 142
-
-
-def test_flash_heavy_kernels_of_other_layers_are_no_part_of_a_group() -> None:
-    groups = some_groups(lambda group: made(group, 100), height=1)
-    heavy = segment(2, 2, 1, flash=10, heavy=True, kernel=3)
-    usual = [[segment(at, at, 100, flash=10)] for at in range(3)]
-    groups._singles = [*usual[:2], [*usual[2], heavy]]
-    objective = Objective(0.0, flash_heavy=True)
-    assert groups._flash_heavy_kernels(0, 1, objective) == ()
-    assert groups._flash_heavy_kernels(1, 2, objective) == ("v0", "v3")
 
 
 def test_why_rows_cannot_be_fed_is_what_the_shortest_group_lacks(
@@ -1381,225 +1249,12 @@ def test_why_rows_cannot_be_fed_is_what_the_shortest_group_lacks(
 # -- what a goal pays, and where a search ends -----------------------------------------------------
 
 
-def test_the_least_memory_takes_up_to_14_per_cent_more_than_lean(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    """On the frontier, and between its last step and the next."""
-    for cost, is_taken in ((1140, True), (1141, False)):
-        points = [Point(1000, 1000), Point(500, cost)]
-        frontier, _ = frontier_of(monkeypatch, points, workspace_worth=0.0)
-        least = point_of(Goals(frontier).least_memory)
-        assert least is points[is_taken], cost
-        # A frontier of large steps passes over what is between.
-        points = [Point(1000, 1000), Point(900, cost), Point(800, 1300)]
-        frontier, _ = frontier_of(monkeypatch, points, workspace_worth=0.0, frontier_step=0.85)
-        assert [p.memory_bound for p in frontier.partitions()] == [1000, 800]
-        assert point_of(Goals(frontier).least_memory) is points[is_taken]
-
-
-def test_no_price_of_flash_hides_the_least_memory(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Programs of little flash that are too slow stand before a faster one of more."""
-    for cost, flash, is_taken in (
-        (1140, 180, True),
-        (1141, 180, False),  # more than the goal may take
-        (1140, 900, True),
-        (1140, 901, False),  # more than eight bytes of flash for one of memory
-    ):
-        dear = Point(400, cost, flash)
-        slow = [Point(390, 1500, 100), Point(380, 1600, 100)]
-        points = [Point(1000, 1000, 100), Point(500, 1100, 100), *slow, dear]
-        frontier, _ = frontier_of(monkeypatch, points, workspace_worth=0.0)
-        goals = Goals(frontier)
-        assert point_of(goals.least_memory) is (dear if is_taken else points[1]), (cost, flash)
-
-
-def test_below_a_bound_flash_has_the_highest_price_that_leaves_a_program(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    """Ten instructions a byte make the slow one and the fast one alike."""
-    slow, fast, small = Point(900, 300, 10), Point(850, 100, 30), Point(500, 120, 90)
-    frontier, _ = frontier_of(monkeypatch, [Point(1000, 90, 50), slow, fast, small])
-
-    def below(ceiling: float, bound: int) -> list[Any]:
-        return list(frontier.below(Objective(20.0), ceiling, bound))
-
-    assert below(400, 1000) == [slow, fast, small]
-    assert below(299, 1000) == [fast, small]
-    assert below(119, 1000) == [fast]
-    assert below(99, 1000) == []
-    assert below(400, 500) == []
-
-
-def test_balanced_is_the_least_memory_where_it_takes_less(monkeypatch: pytest.MonkeyPatch) -> None:
-    """It may unfold weights for speed, and take more instructions."""
-    points = [
-        Point(1000, 800, unfolds=True),
-        Point(1000, 1000),
-        Point(600, 1020, unfolds=True, workspace=600),
-        Point(590, 1010, heavy=True),
-        Point(700, 1100),
-    ]
-    goals = Goals(frontier_of(monkeypatch, points)[0])
-    assert goals.balanced.workspace_bytes == 600
-    assert goals.least_memory.workspace_bytes == 600
-    # Without anything that can be planned of them, lean stays.
-    alone = [Point(1000, 1000, workspace=990), Point(500, 1100, workspace=None)]
-    goals = Goals(frontier_of(monkeypatch, alone, workspace_worth=0.0)[0])
-    assert goals.least_memory.workspace_bytes == 990
-
-
-def test_of_flash_heavy_kernels_balanced_takes_those_with_the_highest_worth(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    """Where none without them is within 28 %: the first price at which one is."""
-    fast = Point(1000, 1000, 100, heavy=True, speed_only=True)
-    dear, cheap = Point(1000, 1100, 120, heavy=True), Point(1000, 1200, 110, heavy=True)
-    slow = Point(1000, 1500, 150)
-    # A price of 10 instructions a byte makes them alike; above it the smaller one is taken.
-    for worths, expected in (((11.0, 0.0), cheap), ((9.0, 11.0), dear)):
-        frontier, _ = frontier_of(
-            monkeypatch, [fast, dear, cheap, slow], flash_worths=worths, workspace_worth=0.0
-        )
-        goals = Goals(frontier)
-        goals.__dict__["usual"] = frontier.planned(cast(Any, fast))
-        assert point_of(goals.balanced) is expected
-    frontier, _ = frontier_of(monkeypatch, [fast, slow], flash_worths=(1.0,))
-    goals = Goals(frontier)
-    goals.__dict__["usual"] = frontier.planned(cast(Any, fast))
-    # Where no price finds one, the fastest is all that there is.
-    assert point_of(goals.balanced) is fast
-
-
-def test_of_equal_memory_balanced_takes_what_is_cheaper_with_its_flash(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    """A byte costs two instructions; up to 15 % more than the fastest are given for flash."""
-    fastest = Point(1000, 1000, 500)
-    for small, is_taken in (
-        (Point(1000, 1010, 494), True),  # 10 instructions for 6 bytes at 2 each
-        (Point(1000, 1010, 495), False),  # as dear
-        (Point(1000, 1150, 400), True),
-        (Point(1000, 1151, 400), False),
-        (Point(1001, 1010, 400), False),  # more memory
-        (Point(900, 1010, 400, workspace=1001), False),
-    ):
-        # Both are affordable in this order.
-        goals = Goals(
-            frontier_of(monkeypatch, [fastest], workspace_worth=0.0, balanced_flash_worth=2.0)[0]
-        )
-        frontier: Any = goals._frontier
-        frontier.affordable = lambda *given, small=small: iter([fastest, small])
-        found = goals._saving(Objective(2.0), goals.fastest, 1.28)
-        assert found is not None
-        assert point_of(found) is (small if is_taken else fastest), small
-
-
-def test_no_saving_is_worth_more_than_all_that_may_be_paid(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    """What costs all that it may and takes as much memory as the fastest saves nothing."""
-    fastest = Point(1000, 1000)
-    for other, is_found in (
-        (Point(999, 1280), True),
-        (Point(1000, 1279), True),
-        (Point(1000, 1280), False),
-        (Point(1001, 1279), False),
-    ):
-        goals = Goals(frontier_of(monkeypatch, [fastest])[0])
-        frontier: Any = goals._frontier
-        frontier.affordable = lambda *given, other=other: iter([other])
-        found = goals._saving(Objective(), goals.fastest, 1.28)
-        assert (found is not None) == is_found, other
-    # A plan that takes more than its bound counts as it is.
-    for workspace, is_found in ((1064, True), (1066, False)):
-        goals = Goals(frontier_of(monkeypatch, [fastest])[0])
-        planned = Point(900, 1000, workspace=workspace)
-        frontier = goals._frontier
-        frontier.affordable = lambda *given, planned=planned: iter([planned])
-        assert (goals._saving(Objective(), goals.fastest, 1.28) is not None) == is_found
-
-
 def test_a_model_without_layers_has_its_goals(monkeypatch: pytest.MonkeyPatch) -> None:
     """Its program costs nothing and takes no memory."""
     nothing = Point(0, 0)
     goals = Goals(frontier_of(monkeypatch, [nothing])[0])
-    for program in (goals.fastest, goals.balanced, goals.lean, goals.least_memory):
+    for program in [goals.program(name) for name in POLICY.goals]:
         assert point_of(program) is nothing
-
-
-def test_the_least_flash_keeps_a_limit_of_memory_if_it_can(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    points = [
-        Point(1000, 100, 50),
-        Point(800, 70, 70),
-        Point(700, 80, 60, workspace=801),
-        Point(600, 85, 65, workspace=None),
-    ]
-    for ram, expected in ((1000, 0), (999, 2), (800, 1), (799, 0)):
-        goals = Goals(frontier_of(monkeypatch, points)[0])
-        assert point_of(goals.least_flash(ram)) is points[expected], ram
-    assert point_of(Goals(frontier_of(monkeypatch, points)[0]).least_flash()) is points[0]
-
-
-def test_the_smallest_is_the_fastest_of_those_that_take_as_little(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    points: list[Any] = [
-        Point(500, 30, workspace=600),
-        Point(550, 20, workspace=None),
-        Point(600, 40),
-        Point(600, 30),
-        Point(600, 20),
-        Point(600, 25),
-        Point(601, 1),
-    ]
-    frontier, planned = frontier_of(monkeypatch, [])
-    found = Goals(frontier)._smallest(points)
-    assert found is not None
-    assert point_of(found) is points[4]
-    # Neither those that are no faster, nor those that take more, are planned.
-    assert planned == [points[0], points[1], points[4]]
-    assert Goals(frontier)._smallest([points[1]]) is None
-    # Of equal ones the one with the smallest bound, which comes first.
-    same: list[Any] = [Point(550, 20, workspace=600), Point(500, 20, workspace=600)]
-    found = Goals(frontier)._smallest(same)
-    assert found is not None
-    assert point_of(found) is same[1]
-
-
-def test_partitions_between_two_bounds_are_found_by_halves(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    """Down to an alignment above the next step of the frontier, or to what is too dear."""
-    points = [Point(1000, 10), Point(200, 90)]
-    frontier, _ = frontier_of(monkeypatch, points, frontier_step=0.5)
-    limits: Any = frontier.partitioner
-    assert list(frontier.partitions()) == points  # type: ignore[comparison-overlap]
-    limits.limits.clear()
-    assert frontier.between(FASTEST, 50, 1000) == []
-    # 600 gives the 200 bytes, which are too dear.
-    assert limits.limits == [600, 800, 900, 950, 975, 987]
-    limits.limits.clear()
-    found: list[Any] = frontier.between(FASTEST, 90, 1000)
-    assert found == [points[1]]
-    assert limits.limits == [600]
-    limits.limits.clear()
-    # What is not on the frontier is no lower end.
-    assert frontier.between(FASTEST, 90, 200) == []
-    assert frontier.between(FASTEST, 90, 216) == []
-    assert limits.limits == []
-    assert frontier.between(FASTEST, 9, 217) == []
-    assert limits.limits == [208]
-    # The first step below is the lower end, not one that is further down.
-    points = [Point(1000, 10), Point(600, 50), Point(200, 90)]
-    frontier, _ = frontier_of(monkeypatch, points, frontier_step=0.7)
-    limits = frontier.partitioner
-    assert [p.memory_bound for p in frontier.partitions()] == [1000, 600, 200]
-    limits.limits.clear()
-    assert frontier.between(FASTEST, 40, 1000) == []
-    assert limits.limits[0] == 800
-    assert min(limits.limits) > 600
 
 
 def test_a_frontier_says_what_its_costs_are_and_when_it_plans(
@@ -1628,7 +1283,7 @@ def test_what_may_be_within_a_limit() -> None:
     whole = segment(0, 0, 1, 100)
     assert [may(whole, limit) for limit in (99, 100, 101)] == [False, True, True]
     assert may(LeastCost(1.0, 1.0), 0)
-    assert not may(Sketch(1, ()), 100)
+    assert not may(Sketch(1), 100)
     assert not may(None, 100)
 
 
@@ -1661,10 +1316,10 @@ def test_what_is_foreseen_takes_no_layout() -> None:
     groups._least_costs = {}
     fine, large, known = (Group(("a", "b"), rows) for rows in (1, 2, 3))
     groups._segments = {known: segment(0, 1, 5)}
-    groups._sketches = {fine: Sketch(100, ()), large: Sketch(101, ())}
+    groups._sketches = {fine: Sketch(100), large: Sketch(101)}
     prices = [SimpleNamespace(entry=entry) for entry in (0.0, 8.0)]
     assert groups._foreseen(known, 1, prices[0]) == segment(0, 1, 5)
-    assert groups._foreseen(large, 100, prices[0]) == Sketch(101, ())
+    assert groups._foreseen(large, 100, prices[0]) == Sketch(101)
     for _ in range(2):
         assert [groups._foreseen(fine, 100, p).priced for p in prices] == [0.0, 8.0]
     assert asked == [(fine, 0.0), (fine, 8.0)]
@@ -1683,56 +1338,33 @@ def steps_of(memory: Callable[[Group], Segment | Sketch | LeastCost | None]) -> 
 
 
 def test_bounds_of_steps_end_where_no_group_is_within_the_limit() -> None:
-    """Of each step the usual groups, or smaller ones, and those with flash-heavy kernels."""
-
-    def foreseen(group: Group) -> Segment | Sketch | LeastCost | None:
-        if group.kernels:
-            return LeastCost(70 - group.rows, 7)
-        return made(group, 100 * group.rows)
-
-    groups = steps_of(foreseen)
+    """Of each step its groups, or smaller ones."""
+    groups = steps_of(lambda group: made(group, 100 * group.rows))
     smaller: list[Any] = []
     groups._smaller = lambda group, limit, prices: iter(smaller)
-    steps = [
-        groups_module._Step(
-            [Group(("n0", "n1"), rows)], Group(("n0", "n1"), rows, kernels=("1", "1"))
-        )
-        for rows in (1, 2, 4)
-    ]
+    steps = [[Group(("n0", "n1"), rows)] for rows in (1, 2, 4)]
     objective = Objective(2.0)
 
-    def bounds(limit: int) -> tuple[float, float]:
-        least = groups._least_of_steps(steps, limit, objective, None)
-        return least.instructions, least.priced
+    def step(number: int, limit: int) -> list[LeastCost]:
+        found: list[LeastCost] = groups._least_of_step(steps[number], limit, objective, None)
+        return found
 
-    # The first steps' groups of one instruction, and their flash-heavy ones.
-    assert bounds(200) == (1, 1)
-    now, goes_on = groups._least_of_step(steps[0], 100, objective, None)
-    assert ([one.instructions for one in now], goes_on) == ([1, 69], True)
+    assert step(0, 100) == [LeastCost(1, 1.0)]
     # Too large, with smaller kernels or without them.
-    now, goes_on = groups._least_of_step(steps[1], 199, objective, None)
-    assert ([one.instructions for one in now], goes_on) == ([68], False)
+    assert step(1, 199) == []
     smaller.append(LeastCost(40.0, 44.0))
-    now, goes_on = groups._least_of_step(steps[1], 199, objective, None)
-    assert ([one.instructions for one in now], goes_on) == ([40, 68], True)
+    assert step(1, 199) == [LeastCost(40.0, 44.0)]
     smaller[0] = segment(0, 1, 30, flash=5)
-    now, goes_on = groups._least_of_step(steps[1], 199, objective, None)
-    assert now == [LeastCost(30, 40.0), LeastCost(68, 7)]
-    assert goes_on
-    smaller[0] = segment(0, 1, 30, heavy=True)
-    assert groups._least_of_step(steps[1], 199, objective, None)[1] is False
+    assert step(1, 199) == [LeastCost(30, 40.0)]
     smaller.clear()
     # The third step is not reached behind one without groups within the limit.
-    assert bounds(100) == (1, 1)
-    assert groups._least_of_steps(steps[1:], 100, objective, None).instructions == 68
-    alone = [groups_module._Step(step.usual, None) for step in steps]
-    assert groups._least_of_step(alone[0], 100, objective, None) == ([LeastCost(1, 1.0)], True)
+    least = groups._least_of_steps(steps, 100, objective, None)
+    assert (least.instructions, least.priced) == (1, 1)
 
 
 def test_groups_that_cannot_be_fused_are_not_made_smaller() -> None:
     groups = steps_of(lambda group: None)
-    step = groups_module._Step([Group(("n0", "n1"), 1)], None)
-    assert groups._least_of_step(step, 100, Objective(), None) == ([], False)
+    assert groups._least_of_step([Group(("n0", "n1"), 1)], 100, Objective(), None) == []
     assert list(groups._group_segments(0, 1, 100, Objective())) == []
 
 
@@ -1743,11 +1375,12 @@ def test_smaller_groups_are_tried_where_the_usual_ones_are_too_large() -> None:
     def smaller(group: Group, limit: int, prices: Any) -> Iterator[Segment | LeastCost]:
         asked.append(group.rows)
         yield LeastCost(3.0, 3.0)
-        yield segment(0, 1, 9, heavy=group.rows == 4)
+        if group.rows == 2:
+            yield segment(0, 1, 9)
 
     groups._smaller = smaller
     found = list(groups._group_segments(0, 1, 100, Objective()))
-    # One row at a time; two with other kernels; of four they are flash-heavy, which ends it.
+    # One row at a time; two with other kernels; of four there are none, which ends it.
     assert [type(one).__name__ for one in found] == ["Segment", "LeastCost", "Segment", "LeastCost"]
     assert [one.cost for one in found if isinstance(one, Segment)] == [1, 9]
     assert asked[:2] == [2, 2]
@@ -1762,19 +1395,23 @@ def test_bounds_come_before_a_group_that_is_laid_out() -> None:
     assert found[0] == LeastCost(5.0, 6.0)
     assert isinstance(found[1], Segment)
     assert len(found) == 2
-    heavy = [[segment(at, at, 9), segment(at, at, 5, heavy=True, kernel=1)] for at in range(2)]
-    groups._singles = heavy
-    found = list(groups._group_segments(0, 1, 100, Objective(flash_heavy=True)))
-    kinds = [type(one).__name__ for one in found]
-    assert kinds == ["LeastCost", "Segment", "LeastCost", "Segment"]
-    assert [one.group and one.group.kernels for one in found if isinstance(one, Segment)] == [
-        (),
-        ("v1", "v1"),
-    ]
-    large = some_groups(lambda group: made(group, 101 if group.kernels else 100), height=1)
-    large._singles = heavy
-    found = list(large._group_segments(0, 1, 100, Objective(flash_heavy=True)))
-    assert [one.group.kernels for one in found] == [()]
+
+
+def test_kernels_of_a_group_are_chosen_by_the_price_of_their_flash() -> None:
+    groups = some_groups(lambda group: made(group, 100), height=1)
+    asked: list[float] = []
+
+    def kernels_within(group: Group, scratch: int, live: int, prices: Any) -> tuple[str, ...]:
+        asked.append(prices)
+        return ("b", "a") if prices < 10 else ("b", "c")
+
+    groups._lowering = SimpleNamespace(kernels_within=kernels_within)
+    for worth, kernels in ((0.0, ()), (9.0, ()), (10.0, ("b", "c"))):
+        found = list(groups._group_segments(0, 1, 100, Objective(worth)))
+        assert [one.group.kernels for one in found] == [kernels], worth
+    count = len(asked)
+    list(groups._group_segments(0, 1, 100, Objective(10.0)))
+    assert len(asked) == count
 
 
 def test_sharing_goes_from_the_goal_to_more() -> None:
@@ -1853,7 +1490,7 @@ def test_limits_are_kept_by_the_fastest_unless_the_goal_keeps_them(
     points = [Point(1000, 100, 500), Point(900, 120, 400), Point(500, 128, 550)]
 
     def chosen(goal: str, **limits: int) -> tuple[Any, str]:
-        goals = Goals(frontier_of(monkeypatch, points, balanced_flash_worth=0.0)[0])
+        goals = Goals(frontier_of(monkeypatch, points)[0])
         program, report = choose(goals, optimize=goal, **limits)
         assert report.chosen == program.cost
         assert report.fastest == goals.fastest.cost

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from campaigns import cases
 from linear_layers import Layer, grouped_layer, random_layer
 from single_op import SingleOp, random_op
 from sixteen_by_eight import images
@@ -65,21 +66,21 @@ def check_single(single: SingleOp) -> None:
         np.testing.assert_array_equal(found, wanted.reshape(found.shape), err_msg=said)
 
 
-@pytest.mark.parametrize("op", LINEAR)
+@cases("op", LINEAR, first=1)
 def test_layers_of_sixteen_bits(op: str) -> None:
     rng = generator("layers", op)
     for _ in range(100):
         check_layer(random_layer(rng, op, "int16", explicit_padding=False))
 
 
-@pytest.mark.parametrize("dtype", ["int8", "int16", "float32"])
+@cases("dtype", ["int8", "int16", "float32"], first=1)
 def test_grouped_convolutions(dtype: str) -> None:
     rng = generator("groups", dtype)
     for _ in range(100):
         check_layer(grouped_layer(rng, dtype))
 
 
-@pytest.mark.parametrize("op", LINEAR)
+@cases("op", LINEAR, first=1)
 def test_weights_of_four_bits(op: str) -> None:
     rng = generator("four bits", op)
     checked = 0
@@ -96,7 +97,7 @@ def test_weights_of_four_bits(op: str) -> None:
         check_layer(replace(layer, ins=(x, few, *rest)), packed=True)
 
 
-@pytest.mark.parametrize("op", WIDE)
+@cases("op", WIDE, first=6)
 def test_operators_of_sixteen_bits(op: str) -> None:
     rng = generator("operators", op)
     checked = 0

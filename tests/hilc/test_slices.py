@@ -8,7 +8,7 @@ from functools import cache
 
 import numpy as np
 import pytest
-from campaigns import sampled
+from campaigns import cases, sampled
 from random_graphs import GraphBuilder
 
 import hilc
@@ -16,7 +16,8 @@ from hil.cli.render import chosen_lines
 from hilc import host
 from hilc.fusion.bands import NotFusible
 from hilc.fusion.call import FusedCall
-from hilc.fusion.fused import GroupCalls, fuse
+from hilc.fusion.frame import Prices
+from hilc.fusion.fused import GroupCalls
 from hilc.fusion.slices import expansions
 from hilc.interpreter import run
 from hilc.ir import Array, Graph
@@ -53,7 +54,7 @@ def _input(graph: Graph, seed: int = 0) -> dict[str, Array]:
 
 
 def _fused(graph: Graph, cpu: str, sliced: int) -> FusedCall:
-    return fuse(graph, _group(graph, sliced=sliced), get_cpu(cpu))
+    return GroupCalls(graph, get_cpu(cpu)).call(_group(graph, sliced=sliced))
 
 
 WAYS = [(1, "SAME", 3), (2, "SAME", 3), (1, "VALID", 3), (2, "VALID", 5), (3, "SAME", 5)]
@@ -76,8 +77,8 @@ def test_slices_compute_what_their_layers_do(stride: int, padding: str, size: in
             np.testing.assert_array_equal(model.get_output(0), expected)
 
 
-@pytest.mark.parametrize("cpu", ["cortex-m0", "cortex-m4", "cortex-m55", "rv32imac"])
-@pytest.mark.parametrize(("stride", "padding", "size"), WAYS)
+@cases("cpu", ["cortex-m0", "cortex-m4", "cortex-m55", "rv32imac"], first=1)
+@cases(("stride", "padding", "size"), WAYS, first=1)
 def test_plans_with_slices_keep_what_is_needed(
     stride: int, padding: str, size: int, cpu: str
 ) -> None:
@@ -111,7 +112,8 @@ def test_one_kernel_computes_all_slices_of_a_layer() -> None:
     graph = _blocks(1, "SAME")
     group = _group(graph, sliced=8)
     calls = GroupCalls(graph, get_cpu("cortex-m4"))
-    kernels = calls.kernels_within(group, 1 << 20, 1 << 20)
+    free = Prices(lambda name, call: 0.0, 0.0)
+    kernels = calls.kernels_within(group, 1 << 20, 1 << 20, free)
     assert kernels is not None
     assert len(kernels) == len(group.nodes)
     stages = calls.call(replace(group, kernels=kernels)).stages
@@ -119,7 +121,7 @@ def test_one_kernel_computes_all_slices_of_a_layer() -> None:
         own = [s for s in stages if s.layer == layer and s.node.op == node.op]
         assert len({stage.call.kernel.name for stage in own}) == 1
     least = calls.call(replace(group, kernels=kernels)).scratch_bytes
-    assert calls.kernels_within(group, least // 4, 1 << 20) is None
+    assert calls.kernels_within(group, least // 4, 1 << 20, free) is None
     with pytest.raises(NotFusible):
         calls.call(replace(group, kernels=("none",) * len(kernels)))
     with pytest.raises(NotFusible, match="slices of -1 channels"):

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 import small_models
+from campaigns import cases
 from stateful import GRAPHS, ring_buffer, samples
 
 import hilc
@@ -203,7 +204,7 @@ def _library(graph: Graph, **options: Any) -> ModelLibrary:
     return hilc.compile(graph, cpu="host", **options)
 
 
-@pytest.mark.parametrize("interface", INTERFACES)
+@cases("interface", INTERFACES, first=2)
 def test_code_keeps_and_resets_states(interface: str) -> None:
     graph = ring_buffer() if "external" in interface else GRAPHS["states_swap"][0]
     inputs = samples(graph, RUNS)

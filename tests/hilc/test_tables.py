@@ -118,6 +118,7 @@ def test_functions_of_what_is_no_number(name):
     np.testing.assert_array_equal(np.signbit(y[1:]), np.signbit(np.array(expected)[1:]))
 
 
+@pytest.mark.full
 @litert_ref.needs_litert_ref
 @needs_same_functions
 def test_another_c_library_is_noticed_where_it_matters(tmp_path):

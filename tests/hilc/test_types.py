@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pytest
+from campaigns import cases
 from linear_layers import random_layer
 from litert_ref import interpreter, needs_litert_ref
 from nodes import make_node
@@ -178,7 +179,7 @@ def judged(model: bytes, x: npt.NDArray[np.int16]) -> npt.NDArray[np.int16]:
 
 
 @needs_litert_ref
-@pytest.mark.parametrize("bias", BIASES)
+@cases("bias", BIASES, first=1)
 def test_the_reference_equals_tflites_own_kernels(bias: str | None) -> None:
     rng = np.random.default_rng([7, BIASES.index(bias)])
     for _ in range(80):

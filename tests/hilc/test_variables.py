@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from campaigns import cases
 from stateful import check_steps, ring_file, samples, variable
 from tflite_builder import ModelBuilder
 from tflm import needs_tflm
@@ -16,7 +17,7 @@ from hilc.transforms import run_passes
 
 
 @needs_tflm
-@pytest.mark.parametrize("dtype", ["int8", "float32"])
+@cases("dtype", ["int8", "float32"], first=1)
 @pytest.mark.parametrize("initialized", [False, True])
 def test_a_thousand_steps_of_a_ring_buffer(dtype: str, initialized: bool) -> None:
     model = ring_file(dtype, initialized=initialized)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
+from pkgutil import iter_modules
 from typing import Any
 
 import numpy as np
@@ -12,15 +13,18 @@ from linear_layers import as_single, make_layer, random_layer
 from random_graphs import GraphBuilder
 from single_op import KINDS, ONNX_KINDS, merged, random_op
 
+from hilc import lowering
 from hilc.fusion.bands import RowNodes
 from hilc.fusion.stages import StageCalls
 from hilc.ir import Array
-from hilc.lowering import armv7m, armv7m_words, candidates, channels, linear, registry
+from hilc.lowering import candidates, channels, linear, registry
 from hilc.lowering.channels import sum_ends
 from hilc.lowering.kernels import KernelCall, kernels
 from hilc.lowering.linear import LINEAR
-from hilc.lowering.parameters import HilLutS8
+from hilc.lowering.parameters import HilGenericLutS8
 from hilc.lowering.registry import Layer, LoweredLayer
+from hilc.lowering.v7m import conv2d as v7m_conv2d
+from hilc.lowering.v7m import packed as v7m_packed
 from hilc.target import get_cpu
 
 Shape = tuple[int, ...]
@@ -40,7 +44,21 @@ def convolution() -> tuple[object, ...]:
 def test_each_kernel_has_a_name_of_its_own() -> None:
     names = [kernel.variant for kernel in kernels().values()]
     assert len(set(names)) == len(names)
-    assert {"dsp.conv2d.s8.pairs", "compact.matmul.s8", "generic.quantize.f32_s8"} <= set(names)
+    assert {"dsp.conv2d.s8.column_pairs", "compact.matmul.s8", "generic.quantize.f32_s8"} <= set(
+        names
+    )
+
+
+def test_folders_of_families_have_one_name_in_python_and_c() -> None:
+    families = {kernel.header.split("/")[2] for kernel in kernels().values()}
+    assert families == {"generic", "compact", "v6m", "v7m", "dsp", "fpu", "mve"}
+    packages = {module.name for module in iter_modules(lowering.__path__) if module.ispkg}
+    assert packages == families
+
+
+def test_names_of_kernels_begin_with_their_family() -> None:
+    for name, kernel in kernels().items():
+        assert name.startswith(f"hil_{kernel.header.split('/')[2]}_")
 
 
 @pytest.mark.parametrize("core", CORES)
@@ -67,7 +85,7 @@ def test_a_builder_that_gives_a_name_twice_is_refused(monkeypatch: pytest.Monkey
     (entry,) = (
         entry
         for entry in registry._ENTRIES["CONV_2D"]
-        if entry.build.__module__ == "hilc.lowering.small"
+        if entry.build.__module__ == "hilc.lowering.compact.conv2d"
     )
 
     def twice(layer: Layer) -> Iterator[KernelCall]:
@@ -143,7 +161,7 @@ def test_sums_of_a_layer_are_bounded_once(
         bounded.append(args)
         return sum_ends(*args, **options)
 
-    for module in (armv7m, armv7m_words, channels, linear):
+    for module in (v7m_conv2d, v7m_packed, channels, linear):
         monkeypatch.setattr(module, "sum_ends", counted)
     _, band = lowered_layer(op, "int8", x, weights, core)
     once = len(bounded)
@@ -166,7 +184,7 @@ def test_a_variant_is_no_kernel_for_bands_that_differ_in_large_arrays() -> None:
 
 def lut(table: Array) -> KernelCall:
     """Return a call with a table of its own."""
-    return KernelCall(HilLutS8(size=4, table=table))
+    return KernelCall(HilGenericLutS8(size=4, table=table))
 
 
 # Of all operators -------------------------------------------------------------------------------

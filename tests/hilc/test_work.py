@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from campaigns import cases
 from linear_layers import make_layer
 from small_models import SMALL_MODELS
 from tflite_builder import ModelBuilder
@@ -198,7 +199,7 @@ def _spoiled(key: str, value: object) -> str:
     return json.dumps(described)
 
 
-@pytest.mark.parametrize(
+@cases(
     ("key", "value", "message"),
     [
         ("nbytes", -1, "work is out of range"),
@@ -209,6 +210,7 @@ def _spoiled(key: str, value: object) -> str:
         ("products", {"bytes": 4}, "products of no type"),
         ("requantized", 1.5, "expected is int"),
     ],
+    first=2,
 )
 def test_an_archive_with_impossible_work(key, value, message):
     with pytest.raises(InputError, match=message):

@@ -152,8 +152,9 @@ def test_every_input_is_used() -> None:
 def test_the_nightly_workflow_calls_the_action() -> None:
     """With inputs that it has; the results are kept whatever happened."""
     jobs = yaml.safe_load(NIGHTLY.read_text())["jobs"]
-    assert set(jobs) == {"emulated", "lab"}
-    for job in jobs.values():
+    assert set(jobs) == {"tests", "emulated", "lab"}
+    assert jobs["tests"]["steps"][-1] == {"run": "make test test-full check"}
+    for job in (jobs["emulated"], jobs["lab"]):
         (call,) = [step for step in job["steps"] if step["uses"] == "./"]
         assert set(call["with"]) <= set(ACTION["inputs"])
         keep: dict[str, Any] = job["steps"][-1]

@@ -171,7 +171,7 @@ def test_wheel_carries_every_source_and_no_build_output(tmp_path: Path) -> None:
         (copy / name).parent.mkdir(exist_ok=True)
         (copy / name).write_bytes(b"output of a build")
     files = package_files(build("wheel", copy, tmp_path / "dist"))
-    assert b"\nclass HilMatmulS8(Parameters):\n" in files.pop(TYPES.as_posix())
+    assert b"\nclass HilGenericMatmulS8(Parameters):\n" in files.pop(TYPES.as_posix())
     assert files == expected
 
 
@@ -190,6 +190,7 @@ def test_wheel_brings_its_own_data(installed: Environment) -> None:
     assert all(place.is_relative_to(installed.site) for place in installed.places())
 
 
+@pytest.mark.full
 def test_wheel_compiles_builds_and_verifies_in_an_empty_folder(installed: Environment) -> None:
     installed.run(installed.hil, "compile", DIGITS, "-o", "digits.tar")
     installed.run(installed.hil, "export", "digits.tar", "--format", "cmake", "-o", "exported")

@@ -23,7 +23,6 @@ TEXTS = [
 #: Words of identifiers that the glossary has replaced, and the word to use.
 REPLACED = {
     "tenant": "arena slot",
-    "lavish": "flash_heavy",
     "mantissa": "multiplier",
     "streamable": "fusible",
     "quantise": "quantize",

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from campaigns import cases
 from fake_bench import Bench
 from plugin_suite import FIVE, dense_model, pairs, properties, run, run_on_bench
 from waiting import until
@@ -111,6 +112,7 @@ def test_a_plugins_runner_has_a_pool(suite: pytest.Pytester, rig: Bench) -> None
         assert all(end <= begin for (_, end), (begin, _) in zip(times, times[1:], strict=False))
 
 
+@pytest.mark.full
 def test_a_board_that_exists_once_has_one_user(suite: pytest.Pytester) -> None:
     """Its runner uses no probe; two workers wait for each other."""
     run_on_bench(suite, "--hil-runner=only", "-n2").assert_outcomes(passed=5)
@@ -118,7 +120,7 @@ def test_a_board_that_exists_once_has_one_user(suite: pytest.Pytester) -> None:
     assert all(end <= begin for (_, end), (begin, _) in zip(times, times[1:], strict=False))
 
 
-@pytest.mark.parametrize(
+@cases(
     ("options", "message"),
     [
         (
@@ -133,6 +135,7 @@ def test_a_board_that_exists_once_has_one_user(suite: pytest.Pytester) -> None:
         (["--hil-probe=A1", "--hil-probe=B", "--hil-port=x"], "*2 probes and 1 ports are given*"),
         (["--hil-runner=renod"], "*has no runner 'renod'*"),
     ],
+    first=2,
 )
 def test_what_a_runner_cannot_use_is_refused(
     suite: pytest.Pytester, options: list[str], message: str
@@ -167,7 +170,8 @@ HOLDER = """
 """
 
 
-@pytest.mark.parametrize("given", [["--hil-runner=bench"], []])
+@pytest.mark.full
+@cases("given", [["--hil-runner=bench"], []], first=1)
 def test_a_command_does_not_take_a_board_in_use(
     suite: pytest.Pytester, rig: Bench, capsys: pytest.CaptureFixture[str], given: list[str]
 ) -> None:
@@ -194,6 +198,7 @@ def test_a_command_does_not_take_a_board_in_use(
     assert main([*command, f"--probe={board.serial}", f"--port={board.by_id()}"]) == 0
 
 
+@pytest.mark.full
 def test_a_board_in_use_by_a_command_is_waited_for(suite: pytest.Pytester, rig: Bench) -> None:
     board = rig.add()
     words = [*rig.hil, "verify", str(DIGITS), "--board=mps2-an386", "--samples=20"]

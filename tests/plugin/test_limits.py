@@ -310,6 +310,7 @@ def test_wrong_outputs_fail_what_measures(suite: pytest.Pytester) -> None:
     result.stdout.fnmatch_lines(["*digits on mps2-an386 differs from tflm: *"])
 
 
+@pytest.mark.full
 def test_a_fallback_fails_unless_it_is_allowed(
     suite: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
 ) -> None:

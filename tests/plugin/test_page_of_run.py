@@ -8,6 +8,7 @@ import signal
 from pathlib import Path
 
 import pytest
+from campaigns import cases
 from plugin_suite import run
 
 MIXED = """
@@ -86,6 +87,7 @@ def row(suite: pytest.Pytester, test: str) -> str:
     return str(found)
 
 
+@pytest.mark.full
 def test_totals_and_messages_are_pytests(suite: pytest.Pytester) -> None:
     suite.makepyfile(MIXED)
     result = run(suite, "--hil-board=native", "--hil-report=out.html")
@@ -119,7 +121,7 @@ def test_an_equal_result_does_not_hide_a_different_one(suite: pytest.Pytester) -
     assert "1 different from the reference" in verdict(suite)[1]
 
 
-@pytest.mark.parametrize(
+@cases(
     ("text", "status", "said"),
     [
         ("def test_it():\n    pass", "match", "The test run passed: 1 passed"),
@@ -142,6 +144,7 @@ def test_an_equal_result_does_not_hide_a_different_one(suite: pytest.Pytester) -
             "The test run stopped: 1 not run",
         ),
     ],
+    first=2,
 )
 def test_headline(suite: pytest.Pytester, text: str, status: str, said: str) -> None:
     """Also where no test reaches a board."""
@@ -167,6 +170,7 @@ def test_a_crashed_worker(suite: pytest.Pytester) -> None:
     assert "crashed" in row(suite, "test_it")
 
 
+@pytest.mark.full
 def test_a_killed_run_leaves_no_earlier_page(suite: pytest.Pytester) -> None:
     suite.makepyfile(
         "import os\ndef test_it():\n    os.environ.get('DIE') and os.kill(os.getpid(), 9)"

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Literal, cast
 
 from hilc.artifact.library import Layer, ModelLibrary, Module, Pool, TensorInfo, module_path
-from hilc.artifact.manifest import NOTHING_FOLDED, CompressedArrays, Folded, Origin
+from hilc.artifact.manifest import CompressedArrays, Origin
 from hilc.artifact.metadata import write_metadata
 from hilc.artifact.shipped import parameters_file, shipped_files
 from hilc.artifact.work import work_of
@@ -34,25 +34,25 @@ from hilc.ir import Graph
 from hilc.lowering.compressed import CompressedCall
 from hilc.lowering.kernels import registered_header
 from hilc.memory.plan import Program, Step
+from hilc.source import Source as PreparedModel
 from hilc.transforms.numerics import numerics_of
 
 _INCLUDE = re.compile(r'^#include "([^"]+)"', re.MULTILINE)
 #: Folder of the runtime's headers.
 _SHIPPED = "hil/"
 _FOLDER = "codegen/host"
+#: Remaining channels of reduced tensors, by name.
+Channels = Mapping[str, tuple[int, ...]]
 
 
 def generate(
     program: Program,
     options: Options,
-    model: bytes | None = None,
-    original: Graph | None = None,
-    folded: Folded = NOTHING_FOLDED,
+    prepared: PreparedModel,
 ) -> ModelLibrary:
-    """Return the library of ``program``.
+    """Return the library of ``program``, which was planned for the graph of ``prepared``.
 
-    ``model`` is the file that it was compiled from, ``original`` the graph before any pass,
-    ``folded`` the channels and MACs that passes removed.
+    Raises :class:`~hilc.errors.InputError` for a model with states and TVM's C++ run time.
     """
     if program.graph.states and options.runtime == "cpp":
         raise InputError(
@@ -61,7 +61,7 @@ def generate(
         )
     names = make_names(program, options.interface)
     source = write_operators(program, names, options)
-    module = _module(program, names, source, options, folded, original)
+    module = _module(program, names, source, options, prepared)
     table = module.functions if options.with_registry else None
     files = _sources(program, names, source, options, table)
     externals = external_files(program, names)
@@ -71,11 +71,11 @@ def generate(
     files.update(externals)
     if options.codegen == "llvm":
         files = llvm.to_objects(files, module.name, program.cpu, table)
-    origins = parameters_file(original or program.graph, names.module)
-    if model is not None:
-        reader = reader_of(model)
+    origins = parameters_file(prepared.original, names.module)
+    if prepared.file is not None:
+        reader = reader_of(prepared.file)
         assert reader is not None
-        origins[f"src/{names.module}{reader.suffix}"] = model
+        origins[f"src/{names.module}{reader.suffix}"] = prepared.file
     made_from = tuple(Origin.of(path, data) for path, data in origins.items())
     module = replace(module, made_from=made_from)
     files["metadata.json"] = write_metadata(program, names, source, module.io_bytes, options)
@@ -133,15 +133,16 @@ def _module(
     names: Names,
     source: Source,
     options: Options,
-    folded: Folded,
-    original: Graph | None,
+    prepared: PreparedModel,
 ) -> Module:
+    annotations = prepared.annotations
+    channels = annotations.channels
     inputs = tuple(
-        _info(program, name, name, field)
+        _info(program, channels, name, name, field)
         for name, field in zip(program.graph.inputs, names.inputs, strict=True)
     )
     outputs = tuple(
-        _info(program, tensor, name, field)
+        _info(program, channels, tensor, name, field)
         for tensor, name, field in zip(
             program.graph.outputs, program.output_names, names.outputs, strict=True
         )
@@ -153,7 +154,7 @@ def _module(
         inputs=inputs,
         outputs=outputs,
         layers=tuple(
-            _layer(program, step, operator)
+            _layer(program, channels, step, operator)
             for step, operator in zip(program.steps, source.operators, strict=True)
         ),
         workspace_bytes=program.workspace_bytes,
@@ -181,16 +182,16 @@ def _module(
             INTERFACES[options.interface].functions(program, names, source.operators, options)
         ),
         externals=describe_externals(program),
-        folded=folded,
+        folded=prepared.folded,
         states=tuple(
-            _info(program, state.name, state.name, field)
+            _info(program, channels, state.name, state.name, field)
             for state, field in zip(program.graph.states, names.states, strict=True)
         ),
-        reference=_reference(original or program.graph),
         goal=options.optimize,
-        fixed_sizes=program.graph.fixed_sizes,
-        float_layers=program.graph.float_layers,
-        rounded_biases=program.graph.rounded_biases,
+        reference=_reference(prepared.original),
+        fixed_sizes=annotations.fixed_sizes,
+        float_layers=annotations.float_layers,
+        rounded_biases=annotations.rounded_biases,
         fed_rows=0 if program.feed is None else program.fed_tensor.shape[1],
         compressed=tuple(
             CompressedArrays(index, *step.call.compressed_bytes, step.call.tile_bytes)
@@ -205,7 +206,7 @@ def _reference(graph: Graph) -> Literal["tflm", "litert-ref", "onnx"] | None:
     return None if numerics is None else numerics.value
 
 
-def _layer(program: Program, step: Step, operator: Operator) -> Layer:
+def _layer(program: Program, channels: Channels, step: Step, operator: Operator) -> Layer:
     fused = step.nodes if len(step.nodes) > 1 else ()
     return Layer(
         name=display_name(program, step.node.name),
@@ -213,7 +214,7 @@ def _layer(program: Program, step: Step, operator: Operator) -> Layer:
         function=operator.function,
         arguments=operator.arguments,
         outputs=tuple(
-            _info(program, name, display_name(program, name), f"output{index}")
+            _info(program, channels, name, display_name(program, name), f"output{index}")
             for index, name in enumerate(step.outputs)
         ),
         macs=step.call.macs,
@@ -224,7 +225,9 @@ def _layer(program: Program, step: Step, operator: Operator) -> Layer:
     )
 
 
-def _info(program: Program, tensor_name: str, name: str, field: str) -> TensorInfo:
+def _info(
+    program: Program, channels: Channels, tensor_name: str, name: str, field: str
+) -> TensorInfo:
     tensor = program.graph.tensors[tensor_name]
     quant = tensor.quant if tensor.quant and tensor.quant.per_tensor else None
     ref = program.buffers[tensor_name]
@@ -238,5 +241,5 @@ def _info(program: Program, tensor_name: str, name: str, field: str) -> TensorIn
         nbytes=tensor.nbytes,
         offset=ref.value if ref.kind == "pool" else None,
         pool=ref.pool if ref.kind == "pool" else 0,
-        channels=tensor.channels,
+        channels=channels.get(tensor_name),
     )

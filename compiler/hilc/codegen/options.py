@@ -2,25 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from hilc.errors import InputError
 from hilc.plugins import Slot
-from hilc.support.arguments import check_fields
-
-#: Values of each option.
-CHOICES = {
-    "optimize": ("balanced", "speed", "size", "ram"),
-    "codegen": ("c", "llvm"),
-    "api": ("unpacked", "packed"),
-    "interface": ("c", "packed"),
-    "runtime": ("crt", "cpp"),
-    "pools": ("internal", "external", "calls"),
-    "constants": ("internal", "external"),
-    "feed": ("whole", "rows"),
-}
-
+from hilc.support.option import check_choices, option, options_of
 
 #: Checks of combinations, with the messages of the part that defines the values.
 _SLOT: Slot[Callable[[Options], None]] = Slot()
@@ -31,56 +19,85 @@ provide_option_check = _SLOT.fill
 class Options:
     """How the code is shaped; the words are those of the command line."""
 
-    #: What matters: `speed` takes the fewest instructions; `balanced` at most 30 % more than the
-    #: fastest program of usual flash, for much less memory; `ram` the least memory within reason;
-    #: `size` the least flash. `size` shares one body between all layers of a kernel, `balanced` and
-    #: `ram` between equal ones.
-    optimize: str = "balanced"
-    #: `c`: C sources; `llvm`: objects, made by clang for the core.
-    codegen: str = "c"
-    #: How operators are called: `unpacked` with plain pointers, `packed` with TVM's packed calling
-    #: convention.
-    api: str = "unpacked"
-    #: How the model is called: `c` through structs of pointers, `packed` through the packed
-    #: convention, with TVM's metadata.
-    interface: str = "c"
-    #: `internal`: the workspaces are static arrays of the library; `external`: the caller hands
-    #: them over with each run; `calls`: the code asks `TVMBackendAllocWorkspace`. States have a
-    #: pool beside them, which with `calls` is a static array.
-    pools: str = "internal"
-    #: Place inputs and outputs in the workspace, where map functions find them.
-    io_in_pool: bool = False
-    #: `crt`: TVM's C runtime or none; `cpp`: TVM's C++ runtime, which finds the module by the
-    #: unmangled names. Its AOT executor calls the main itself, so it needs `pools=calls`, or pools
-    #: and constants that are both external.
-    runtime: str = "crt"
-    #: `internal`: in flash, section `.rodata.tvm`; `external`: the caller hands them over.
-    constants: str = "internal"
-    #: `whole`: the input lies in memory when a run starts; `rows`: the caller brings its rows a few
-    #: at a time, and the first layers take them in as they come.
-    feed: str = "whole"
-    #: Define `TVMSystemLibEntryPoint` with a registry of the packed functions; None: where the
-    #: interface is packed.
-    system_lib: bool | None = None
+    optimize: str = option(
+        "balanced",
+        choices=("balanced", "speed", "size", "ram"),
+        form="word",
+        help="the goal: balanced takes at most 30 % more instructions than the fastest program of "
+        "usual flash, for much less memory; speed the fewest instructions; ram the least memory "
+        "within reason; size the least flash",
+    )
+    codegen: str = option(
+        "c",
+        choices=("c", "llvm"),
+        form="word",
+        help="output of the compiler: C sources, or objects that clang makes for the core (llvm)",
+    )
+    api: str = option(
+        "unpacked",
+        choices=("unpacked", "packed"),
+        form="word",
+        help="calling convention of operators: plain pointers, or TVM's packed arguments",
+    )
+    interface: str = option(
+        "c",
+        choices=("c", "packed"),
+        form="word",
+        help="entry points: structs of pointers, or TVM's packed convention with its metadata",
+    )
+    runtime: str = option(
+        "crt",
+        choices=("crt", "cpp"),
+        form="word",
+        help="TVM runtime that calls the code; cpp needs pools=calls, or pools and constants that "
+        "are both external",
+    )
+    pools: str = option(
+        "internal",
+        choices=("internal", "external", "calls"),
+        form="word",
+        help="owner of the workspace memory: static arrays of the library, the caller of each run, "
+        "or TVMBackendAllocWorkspace; states have a pool of their own, static with calls "
+        "(default: external for firmware of hil, internal elsewhere)",
+    )
+    constants: str = option(
+        "internal",
+        choices=("internal", "external"),
+        form="word",
+        help="constants in the code (section .rodata.tvm), or passed by the caller",
+    )
+    feed: str = option(
+        "whole",
+        choices=("whole", "rows"),
+        form="word",
+        help="the input: as a whole, or its rows as they come, with only those in memory that "
+        "layers need at once",
+    )
+    io_in_pool: bool = option(
+        False, help="place inputs and outputs in the workspace, where map functions find them"
+    )
+    system_lib: bool | None = option(
+        None,
+        help="define TVMSystemLibEntryPoint with a registry of the packed functions; None: where "
+        "the interface is packed",
+    )
 
     def __post_init__(self) -> None:
-        check_fields(self)
+        # Not at the top: help needs the options only.
+        from hilc.support.arguments import check_fields
+
+        check_fields(self, self._names())
         if self.runtime == "cpp":
             _SLOT.get("runtime=cpp", "or use runtime=crt")(self)
         elif (check := _SLOT.found()) is not None:
             check(self)
-        for option, available in CHOICES.items():
-            value = getattr(self, option)
-            if value not in available:
-                raise InputError(
-                    f"{option}={value} is not available", f"choose {' or '.join(available)}"
-                )
+        check_choices(self)
         if self.feed == "rows":
-            for option, needed in (("interface", "c"), ("api", "unpacked"), ("runtime", "crt")):
-                if (value := getattr(self, option)) != needed:
+            for name, needed in (("interface", "c"), ("api", "unpacked"), ("runtime", "crt")):
+                if (value := getattr(self, name)) != needed:
                     raise InputError(
-                        f"rows cannot be fed with {option}={value}",
-                        f"use {option}={needed}, or give the input as a whole: feed=whole",
+                        f"rows cannot be fed with {name}={value}",
+                        f"use {name}={needed}, or give the input as a whole: feed=whole",
                     )
             if self.pools == "calls":
                 raise InputError(
@@ -96,7 +113,15 @@ class Options:
                 "caller's buffers",
             )
 
+    def _names(self) -> Mapping[str, Any]:
+        """Return the types that annotations name and that this module does not import."""
+        return {}
+
     @property
     def with_registry(self) -> bool:
         """Whether the library defines ``TVMSystemLibEntryPoint``."""
         return self.interface == "packed" if self.system_lib is None else self.system_lib
+
+
+#: Values of each option that has choices.
+CHOICES = {name: stated.choices for name, stated in options_of(Options).items() if stated.choices}

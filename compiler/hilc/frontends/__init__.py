@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from hilc.errors import InputError, ModelError
 from hilc.frontends.onnx import reader as onnx
 from hilc.frontends.pt2 import reader as pt2
-from hilc.frontends.readers import Reader, Specialization, reader_of, register_reader
+from hilc.frontends.readers import (
+    Reader,
+    Reading,
+    Specialization,
+    reader_of,
+    register_reader,
+)
 from hilc.frontends.tflite import reader as tflite
-from hilc.ir import Graph, Numerics
+from hilc.ir import Dequantized, FixedSize, Graph, Numerics
 from hilc.ops.verify import verify, verify_order
 from hilc.support.inputs import MAX_FILE_BYTES
 from hilc.support.jsondata import shown_argument
@@ -19,7 +26,9 @@ from hilc.transforms.shapes import resolve_shapes
 from hilc.transforms.unalias_outputs import unalias_outputs
 
 __all__ = [
+    "LoadedModel",
     "Reader",
+    "Reading",
     "Specialization",
     "load_model",
     "read_file",
@@ -73,6 +82,21 @@ _FOREIGN = (
 )
 
 
+@dataclass(frozen=True)
+class LoadedModel:
+    """A model file that has been read."""
+
+    #: The verified graph.
+    graph: Graph
+    #: The bytes of the model: the file's own, unless it refers to other files or a specialization
+    #: states sizes that it leaves open.
+    data: bytes
+    #: The sizes of inputs that the file leaves open and the reader set.
+    fixed_sizes: tuple[FixedSize, ...] = ()
+    #: The integers of the float constants that the file dequantizes, by name.
+    dequantized: Mapping[str, Dequantized] = field(default_factory=dict)
+
+
 def load_model(
     source: str | Path | bytes, name: str | None = None, numerics: Numerics = Numerics.TFLM
 ) -> Graph:
@@ -84,7 +108,7 @@ def load_model(
     :class:`~hilc.errors.ModelError` if the file cannot be read or is invalid and
     :class:`~hilc.errors.UnsupportedError` if it uses what the compiler does not implement.
     """
-    return read_model(source, name, numerics)[0]
+    return read_model(source, name, numerics).graph
 
 
 def read_model(
@@ -92,11 +116,11 @@ def read_model(
     name: str | None = None,
     numerics: Numerics = Numerics.TFLM,
     specialization: Specialization | None = None,
-) -> tuple[Graph, bytes]:
-    """Return the graph as :func:`load_model` does, and the bytes of the model as it was read.
+) -> LoadedModel:
+    """Return the graph as :func:`load_model` does, with the bytes of the model.
 
-    Those are the file's own, unless it refers to other files or ``specialization`` states what it
-    leaves open.
+    ``specialization`` states sizes and values of inputs that the file leaves open. Raises like
+    :func:`load_model`.
     """
     stated = specialization or Specialization()
     if isinstance(source, bytes):
@@ -132,9 +156,7 @@ def read_file(path: Path) -> bytes:
         raise ModelError(f"the file cannot be read: {error.strerror}") from error
 
 
-def _load(
-    data: bytes, name: str, numerics: Numerics, stated: Specialization
-) -> tuple[Graph, bytes]:
+def _load(data: bytes, name: str, numerics: Numerics, stated: Specialization) -> LoadedModel:
     if not data:
         raise ModelError("the file is empty", "copy or export the model again")
     reader = reader_of(data)
@@ -154,10 +176,16 @@ def _load(
                 f"a {reader.name} model states the shapes of its inputs; {names} cannot be given",
                 "leave out the shapes and inputs, and convert the model with those that it needs",
             )
-        graph, open_shapes = reader.read(data, name)
-        verify_order(graph)
+        reading = reader.read(data, name)
+        if not isinstance(reading, Reading):
+            raise InputError(
+                f"the reader {reader.name!r} returns a {type(reading).__name__}, not a Reading",
+                "return hilc.frontends.Reading(graph, open_shapes); up to version 0.1 it was a "
+                "tuple of the two",
+            )
+        verify_order(reading.graph)
         # Operators can be checked only when their operands' shapes are known.
-        graph = unalias_outputs(resolve_shapes(graph, open_shapes))
+        graph = unalias_outputs(resolve_shapes(reading.graph, reading.open_shapes))
         graph = with_numerics(graph, reader.numerics or numerics)
         verify(graph)
     except _UNFORESEEN as error:
@@ -165,7 +193,7 @@ def _load(
             f"the file is inconsistent ({type(error).__name__}: {error})",
             "export the model again; if its exporter can run it, report it as a bug",
         ) from error
-    return graph, data
+    return LoadedModel(graph, data, reading.fixed_sizes, reading.dequantized)
 
 
 def _foreign(data: bytes) -> ModelError:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from hilc.ir import Array, Graph, Numerics
+from hilc.ir import Array, Dequantized, FixedSize, Graph, Numerics
 from hilc.support.registering import check_registered, module_of
 
 
@@ -39,6 +39,19 @@ def shape_hint(name: str, sizes: Sequence[object]) -> str:
 
 
 @dataclass(frozen=True)
+class Reading:
+    """The translation of a model file."""
+
+    graph: Graph
+    #: The tensors of the graph whose shapes the file leaves open.
+    open_shapes: Set[str] = frozenset()
+    #: The sizes of inputs that the file leaves open and the reader set.
+    fixed_sizes: tuple[FixedSize, ...] = ()
+    #: The integers of the float constants that the file dequantizes, by name.
+    dequantized: Mapping[str, Dequantized] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
 class Reader:
     """Reader of one format of model files. It translates, and does nothing else."""
 
@@ -48,10 +61,10 @@ class Reader:
     suffix: str
     #: Return whether bytes are a file of this format; called with any bytes, so it never raises.
     recognizes: Callable[[bytes], bool]
-    #: Return the graph of a file's bytes under a name, and the tensors whose shapes the file leaves
-    #: open. Raises :class:`~hilc.errors.ModelError` for an invalid file, and
-    #: :class:`~hilc.errors.UnsupportedError` for what the compiler does not implement.
-    read: Callable[[bytes, str], tuple[Graph, Set[str]]]
+    #: Translate a file's bytes to a graph with a name. Raises :class:`~hilc.errors.ModelError` for
+    #: an invalid file, and :class:`~hilc.errors.UnsupportedError` for operators and types that the
+    #: compiler does not implement.
+    read: Callable[[bytes, str], Reading]
     #: Return a file that needs no other and leaves nothing open, which ``read``, a library and the
     #: references then take for the model; None for a format that has nothing to state.
     specialize: Callable[[bytes, Specialization], bytes] | None = None

@@ -98,12 +98,13 @@ class Lowering:
         return usual
 
     def kernels_within(
-        self, group: Group, scratch_bytes: int, live_bytes: int
+        self, group: Group, scratch_bytes: int, live_bytes: int, prices: Prices
     ) -> tuple[str, ...] | None:
-        """Return the cheapest kernels with which an outline of ``group``, which can be fused, has
-        at most these figures, ``live_bytes`` without its ``outside_bytes``; None if there are none.
+        """Return the kernels, cheapest with the price of their flash, with which an outline of
+        ``group``, which can be fused, has at most these figures, ``live_bytes`` without its
+        ``outside_bytes``; None if there are none.
         """
-        return self._group_calls.kernels_within(group, scratch_bytes, live_bytes)
+        return self._group_calls.kernels_within(group, scratch_bytes, live_bytes, prices)
 
     def least_cost(self, group: Group, prices: Prices) -> LeastCost | None:
         """Return lower bounds of the cost of ``group``, which can be fused; None if it has no
@@ -114,8 +115,8 @@ class Lowering:
     def least_cost_within(
         self, group: Group, scratch_bytes: int, live_bytes: int, prices: Prices
     ) -> LeastCost | None:
-        """Return the same of any kernels, none of them flash-heavy, with which an outline of
-        ``group`` has at most these figures; None if there are none.
+        """Return the same of any kernels with which an outline of ``group`` has at
+        most these figures; None if there are none.
         """
         return self._group_calls.least_cost_within(group, scratch_bytes, live_bytes, prices)
 

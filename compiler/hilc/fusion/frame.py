@@ -97,6 +97,7 @@ class Frame:
         self.schedule = schedule
         self._nodes = schedule.geometry.nodes
         self._least: dict[Prices, list[_Least]] = {}
+        self._ordered: dict[Prices, list[list[_Way]]] = {}
 
     @cached_property
     def bands(self) -> list[dict[tuple[int, ...], Band]]:
@@ -186,8 +187,8 @@ class Frame:
 
     @cached_property
     def _ways(self) -> list[list[_Way]] | None:
-        """For each stage, the ways to compute it with a kernel that is not flash-heavy, the
-        cheapest first; None if a stage has no kernel.
+        """For each stage, the ways to compute it, the fastest first; None if a stage has no
+        kernel.
         """
         if not all(self._kernels):
             return None
@@ -196,7 +197,6 @@ class Frame:
                 # A stage that accumulates has one kernel, which is counted in all peaks.
                 self._way(stage, kernel, 0 if node.accumulates else kernel.calls.scratch_bytes)
                 for kernel in kernels
-                if node.accumulates or not kernel.flash_heavy
             ]
             for stage, (node, kernels) in enumerate(zip(self._nodes, self._kernels, strict=True))
         ]
@@ -226,12 +226,29 @@ class Frame:
             for room in [min(scratch_bytes - used, live_bytes - live)]
         ]
 
-    def kernels_within(self, scratch_bytes: int, live_bytes: int) -> tuple[str, ...] | None:
-        """Return, for each layer, the cheapest kernel, not flash-heavy, with which an
-        :class:`Outline` has at most these figures, ``live_bytes`` without
-        :attr:`Outline.outside_bytes`; None if a stage has none.
+    def _cheapest_ways(self, prices: Prices) -> list[list[_Way]] | None:
+        """For each stage, the ways to compute it, those first that are cheapest with the price of
+        their flash; None if a stage has no kernel.
         """
         if self._ways is None:
+            return None
+        if prices not in self._ordered:
+
+            def ordered(name: str, ways: Sequence[_Way]) -> list[_Way]:
+                return sorted(ways, key=lambda way: way.cost + prices.stage(name, way.first))
+
+            pairs = zip(self._nodes, self._ways, strict=True)
+            self._ordered[prices] = [ordered(node.node.name, ways) for node, ways in pairs]
+        return self._ordered[prices]
+
+    def kernels_within(
+        self, scratch_bytes: int, live_bytes: int, prices: Prices
+    ) -> tuple[str, ...] | None:
+        """Return, for each layer, the kernel that is cheapest with the price of its flash among
+        those with which an :class:`Outline` has at most these figures, ``live_bytes`` without
+        :attr:`Outline.outside_bytes`; None if a stage has none.
+        """
+        if (cheapest_ways := self._cheapest_ways(prices)) is None:
             return None
         rooms = self._rooms(scratch_bytes, live_bytes)
         stages = self.schedule.geometry.stages
@@ -239,7 +256,7 @@ class Frame:
             cheapest = []
             for stage_index in by_layer:
                 room = rooms[stage_index]
-                for way in self._ways[stage_index]:
+                for way in cheapest_ways[stage_index]:
                     if way.scratch_bytes <= room:
                         cheapest.append(way.variant)
                         break
@@ -247,7 +264,7 @@ class Frame:
                     return None
             return tuple(cheapest)
         found: dict[int, list[str]] = {}
-        for stage, room, ways in zip(stages, rooms, self._ways, strict=True):
+        for stage, room, ways in zip(stages, rooms, cheapest_ways, strict=True):
             fitting = [way.variant for way in ways if way.scratch_bytes <= room]
             if not stage.joins and stage.layer in found:
                 # One kernel computes all slices of a layer.

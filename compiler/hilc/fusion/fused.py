@@ -20,13 +20,6 @@ from hilc.lowering.registry import LoweredLayers
 from hilc.target import Cpu
 
 
-def fuse(graph: Graph, group: Group, cpu: Cpu) -> FusedCall:
-    """Return the call that computes the nodes of ``group``; raise :class:`NotFusible` if there
-    is none.
-    """
-    return GroupCalls(graph, cpu).call(group)
-
-
 class GroupCalls:
     """Fused groups of one graph, with a cache of their common parts.
 
@@ -44,7 +37,9 @@ class GroupCalls:
         self._latest: tuple[Group, list[Layout]] | None = None
 
     def call(self, group: Group) -> FusedCall:
-        """Return the call for ``group``; see :func:`fuse`."""
+        """Return the call that computes the nodes of ``group``; raise :class:`NotFusible` if there
+        is none.
+        """
         layouts = self._layouts(group)
         if len(layouts) == 1:
             only = layouts[0].call(None)
@@ -73,13 +68,13 @@ class GroupCalls:
         return [frame.least_outline() for frame in self._frames_of(group)]
 
     def kernels_within(
-        self, group: Group, scratch_bytes: int, live_bytes: int
+        self, group: Group, scratch_bytes: int, live_bytes: int, prices: Prices
     ) -> tuple[str, ...] | None:
         """Return the cheapest kernels with which the group's outline has at most these figures
         (:meth:`Frame.kernels_within`); None if there are none.
         """
         for frame in sorted(self._frames_of(group), key=_arena_bytes):
-            if (kernels := frame.kernels_within(scratch_bytes, live_bytes)) is not None:
+            if (kernels := frame.kernels_within(scratch_bytes, live_bytes, prices)) is not None:
                 return kernels
         return None
 

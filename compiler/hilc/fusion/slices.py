@@ -142,8 +142,5 @@ def _channels(
         quant = replace(quant, scale=quant.scale[own], zero_point=quant.zero_point[own])
     if data is not None:
         data = data.take(range(own.start, own.stop), axis)
-    channels = None if whole.channels is None or data is not None else whole.channels[own]
-    tensors[name] = replace(
-        whole, name=name, shape=tuple(shape), quant=quant, data=data, channels=channels
-    )
+    tensors[name] = replace(whole, name=name, shape=tuple(shape), quant=quant, data=data)
     return name

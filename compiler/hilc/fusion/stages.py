@@ -84,11 +84,6 @@ class Kernel:
         """Estimated instructions for a band of each shape."""
         return sum(self.instructions.values())
 
-    @cached_property
-    def flash_heavy(self) -> bool:
-        """Whether its constants take several times the usual flash."""
-        return self.calls.first.kernel.flash_heavy
-
 
 class Stages:
     """Calls for the row bands of a graph's nodes, and their permitted overlaps; cached."""
@@ -124,19 +119,13 @@ class Stages:
         self, node: RowNode, bands: Mapping[tuple[int, ...], Band], wanted: str | None
     ) -> Kernel:
         """Return a kernel that computes all ``bands`` of ``node``: the ``wanted`` one or the
-        cheapest that is not flash-heavy.
+        fastest.
         """
-        found = self.kernels(node, bands)
-        if wanted is None:
-            usual = (*[kernel for kernel in found if not kernel.flash_heavy][:1], *found[:1])
-        else:
-            usual = tuple([kernel for kernel in found if kernel.variant == wanted])
-        if not usual:
-            which = "no kernel that computes"
-            if wanted is not None:
-                which = f"no kernel variant {wanted!r} for"
-            raise NotFusible(f"{node.node.name!r} has {which} all of its row bands")
-        return usual[0]
+        for kernel in self.kernels(node, bands):
+            if wanted is None or kernel.variant == wanted:
+                return kernel
+        which = "no kernel that computes" if wanted is None else f"no kernel variant {wanted!r} for"
+        raise NotFusible(f"{node.node.name!r} has {which} all of its row bands")
 
     def kernels(self, node: RowNode, bands: Mapping[tuple[int, ...], Band]) -> Sequence[Kernel]:
         """Return the kernels that compute all ``bands`` of ``node``, the cheapest first."""

@@ -33,7 +33,7 @@ import numpy.typing as npt
 
 from hilc.artifact.library import ModelLibrary, Module
 from hilc.errors import InputError
-from hilc.executor import AotModule, find_tensor, input_values
+from hilc.executor import Executor, executor_class, find_tensor, input_values
 from hilc.host.build import (
     DESCRIPTION,
     Description,
@@ -51,7 +51,6 @@ from hilc.support.temporary import TemporaryFolder
 
 __all__ = [
     "AotExecutorFactory",
-    "AotModule",
     "Device",
     "HostBuildError",
     "HostModel",
@@ -210,7 +209,7 @@ class AotExecutorFactory:
         """Initial input values of every new executor of the default module."""
         return MappingProxyType(self._params)
 
-    def __getitem__(self, key: str) -> Callable[..., AotModule]:
+    def __getitem__(self, key: str) -> Callable[..., Executor]:
         """Return the constructor of executors of the module ``key``.
 
         Call it with the device, and with ``contexts`` of the accelerators if the module uses some
@@ -231,7 +230,7 @@ class AotExecutorFactory:
             )
         chosen = module
 
-        def create(*devices: Device, contexts: Contexts = MappingProxyType({})) -> AotModule:
+        def create(*devices: Device, contexts: Contexts = MappingProxyType({})) -> Executor:
             return self._create(chosen, devices, contexts)
 
         return create
@@ -257,14 +256,14 @@ class AotExecutorFactory:
             shutil.copyfile(made, partial)
         return path
 
-    def _create(self, module: Module, devices: tuple[Any, ...], contexts: Contexts) -> AotModule:
+    def _create(self, module: Module, devices: tuple[Any, ...], contexts: Contexts) -> Executor:
         if len(devices) != 1 or devices[0] != cpu(0):
             given = ", ".join(map(str, devices)) or "none"
             raise InputError(
                 f"the executor of {module.name!r} cannot run on the devices given: {given}",
                 "pass hilc.host.cpu(0), and accelerators' contexts as contexts={name: address}",
             )
-        executor = AotModule(HostModel(module, _copy_in(self._shared_object()), contexts))
+        executor = executor_class()(HostModel(module, _copy_in(self._shared_object()), contexts))
         try:
             if module is self._default:
                 for name, value in self._params.items():

@@ -163,14 +163,14 @@ class HostModel:
         self._rows.missing = None
 
     def set_input_zero_copy(self, which: Which, array: Array) -> None:
-        """Let the model read the input from ``array``; see :class:`hilc.executor.AotModule`."""
+        """Let the model read the input from ``array``; see :class:`hilc.executor.Executor`."""
         self._require_open()
         index = self._bindings.bind_input(which, array)
         self._inputs[index] = array.reshape(-1).view(np.uint8)
         self._rows.missing = None
 
     def set_output_zero_copy(self, which: Which, array: Array | None) -> None:
-        """Let the model write the output to ``array``; see :class:`hilc.executor.AotModule`."""
+        """Let the model write the output to ``array``; see :class:`hilc.executor.Executor`."""
         self._require_open()
         index = self._bindings.bind_output(which, array)
         own = _aligned(self.outputs[index].nbytes)

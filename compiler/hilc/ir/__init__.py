@@ -1,17 +1,20 @@
 """Intermediate representation: a graph of operators over named tensors."""
 
+from hilc.ir.annotations import (
+    Annotations,
+    Dequantized,
+    FixedSize,
+    FloatLayer,
+    RoundedBias,
+)
 from hilc.ir.dtypes import DTYPES, ELEMENT_TYPES, ElementType
 from hilc.ir.graph import (
     ADDED,
     Array,
     Attributes,
-    Dequantized,
-    FixedSize,
-    FloatLayer,
     Graph,
     Node,
     Quant,
-    RoundedBias,
     State,
     Tensor,
     of_node,
@@ -22,6 +25,7 @@ __all__ = [
     "ADDED",
     "DTYPES",
     "ELEMENT_TYPES",
+    "Annotations",
     "Array",
     "Attributes",
     "Dequantized",

@@ -50,24 +50,10 @@ class Quant:
 
 
 @dataclass(frozen=True)
-class Dequantized:
-    """The integers that a constant of floats was made of: ``scale * (values - zero_points)``, each
-    array of the constant's shape.
-    """
-
-    values: Array
-    scales: Array
-    zero_points: Array
-
-
-@dataclass(frozen=True)
 class Tensor:
     """A value with a static shape. ``data`` is set for constants and has exactly ``shape``.
 
     Only a constant may have no elements: an empty list of axes, or the shape of a scalar.
-
-    ``channels`` are the indices, along the last axis of the model's tensor of this name, that it
-    holds, in order; None for all (:mod:`hilc.transforms.fold_channels`).
     """
 
     name: str
@@ -75,10 +61,6 @@ class Tensor:
     dtype: str
     quant: Quant | None = None
     data: Array | None = field(default=None, compare=False, repr=False)
-    channels: tuple[int, ...] | None = None
-    #: What a constant was made of, from a front end to
-    #: :mod:`hilc.transforms.fuse_quantized`, which takes it off.
-    origin: Dequantized | None = field(default=None, compare=False, repr=False)
 
     def __post_init__(self) -> None:
         if self.dtype not in DTYPES:
@@ -98,11 +80,6 @@ class Tensor:
             raise ModelError(
                 f"constant {self.name!r} is {self.data.dtype}{list(self.data.shape)} "
                 f"but is declared {self.dtype}{list(self.shape)}"
-            )
-        if self.channels is not None and self.shape[-1:] != (len(self.channels),):
-            raise ModelError(
-                f"tensor {self.name!r} with shape {list(self.shape)} names {len(self.channels)} "
-                "channels"
             )
 
     @property
@@ -191,34 +168,6 @@ class State:
 
 
 @dataclass(frozen=True)
-class FixedSize:
-    """The size that an input was given along an axis which the model's file leaves open."""
-
-    input: str
-    axis: int
-    size: int
-
-
-@dataclass(frozen=True)
-class FloatLayer:
-    """A layer of a quantized model that is computed in floats."""
-
-    name: str
-    op: str
-    #: Why it is not computed in integers.
-    reason: str
-
-
-@dataclass(frozen=True)
-class RoundedBias:
-    """A bias of floats that became integers, and by how much an output changes at most."""
-
-    layer: str
-    #: In steps of the output.
-    largest_effect: float
-
-
-@dataclass(frozen=True)
 class Graph:
     """Operators in execution order over named tensors."""
 
@@ -228,10 +177,6 @@ class Graph:
     inputs: tuple[str, ...]
     outputs: tuple[str, ...]
     states: tuple[State, ...] = ()
-    fixed_sizes: tuple[FixedSize, ...] = ()
-    #: What became of a quantized model's floats (:mod:`hilc.transforms.fuse_quantized`).
-    float_layers: tuple[FloatLayer, ...] = ()
-    rounded_biases: tuple[RoundedBias, ...] = ()
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "tensors", MappingProxyType(dict(self.tensors)))

@@ -8,17 +8,7 @@ in the order of the imports, then those of :mod:`hilc.lowering.generic` by the n
 from importlib import import_module
 from pkgutil import iter_modules
 
-from hilc.lowering import (
-    armv6m,
-    armv7m,
-    armv7m_words,
-    dsp,
-    fpu,
-    generic,
-    helium,
-    small,
-    word_sums,
-)
+from hilc.lowering import compact, dsp, fpu, generic, mve, v6m, v7m
 from hilc.lowering.kernels import KernelCall, register_kernels
 from hilc.lowering.registry import Layer, Rank, candidates, lowers
 
@@ -26,17 +16,15 @@ __all__ = [
     "KernelCall",
     "Layer",
     "Rank",
-    "armv6m",
-    "armv7m",
-    "armv7m_words",
     "candidates",
+    "compact",
     "dsp",
     "fpu",
-    "helium",
     "lowers",
+    "mve",
     "register_kernels",
-    "small",
-    "word_sums",
+    "v6m",
+    "v7m",
 ]
 
 for _module in iter_modules(generic.__path__, f"{generic.__name__}."):

@@ -38,9 +38,9 @@ class Group:
 class Choice:
     """The kernels and groups of a program."""
 
-    #: By a node's name, the name of its kernel variant, such as ``dsp.conv2d.s8.pairs.3_rows``;
-    #: the variant that is expected to be the fastest where the node is not named. Nodes of a group
-    #: are not named.
+    #: By a node's name, the name of its kernel variant, such as
+    #: ``dsp.conv2d.s8.column_pairs.3_rows``; the variant that is expected to be the fastest where
+    #: the node is not named. Nodes of a group are not named.
     kernels: Mapping[str, str] = field(default_factory=dict)
     groups: tuple[Group, ...] = ()
 

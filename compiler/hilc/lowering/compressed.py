@@ -38,6 +38,8 @@ _WORTH = 0.95
 _COMPANION = 0.25
 #: Products for each byte of constants from which on decoding does not dominate.
 _REUSE = 8
+#: Ratio: the arrays of a kernel that is decoded for its speed to those of the smallest.
+_UNFOLDED = 1.5
 #: Bytes of weights that are decoded at a time, if there is no need for more.
 _TILE_BYTES = 2560
 #: Channels that kernels take at a time; tiles have a multiple of them.
@@ -177,8 +179,10 @@ def compressed_calls(lowered: LoweredLayer, *, tiled: bool = True) -> Iterator[C
         return
     smallest = min(usual, key=_nbytes)
     chosen = [smallest]
-    if usual[0] is not smallest and usual[0].macs >= _REUSE * _nbytes(usual[0]):
-        chosen.append(usual[0])
+    # The first is the fastest: decoded, the weights of some kernels take several times the memory.
+    fastest = next(c for c in usual if _nbytes(c) <= _UNFOLDED * _nbytes(smallest))
+    if fastest is not smallest and fastest.macs >= _REUSE * _nbytes(fastest):
+        chosen.append(fastest)
     for call in chosen:
         if (whole := _whole(call)) is None:
             continue
@@ -195,8 +199,7 @@ def _nbytes(call: KernelCall) -> int:
 def _compresses(call: KernelCall) -> bool:
     kernel = call.kernel
     return (
-        not kernel.flash_heavy
-        and not kernel.fails
+        not kernel.fails
         and max((array.nbytes for array in call.constant_arrays), default=0) >= _LEAST_BYTES
     )
 
@@ -240,7 +243,7 @@ def _tiled(lowered: LoweredLayer, call: KernelCall, stored: Sequence[str]) -> Co
             _cut(weights, own.channel_axis, part),
             *(None if t is None else _cut(t, 0, part) for t in ins[2:]),
         ]
-        result = replace(out, shape=(*out.shape[:-1], width), channels=None)
+        result = replace(out, shape=(*out.shape[:-1], width))
         made = lowered.of_variant(call.variant, node, operands, [result])
         if made is None:
             return None
@@ -292,7 +295,7 @@ def _cut(tensor: Tensor, axis: int, part: slice) -> Tensor:
     quant = tensor.quant
     if isinstance(quant, Quant) and not quant.per_tensor:
         quant = replace(quant, scale=quant.scale[part], zero_point=quant.zero_point[part])
-    return replace(tensor, shape=data.shape, data=data, quant=quant, channels=None)
+    return replace(tensor, shape=data.shape, data=data, quant=quant)
 
 
 def _differ_in_arrays(one: KernelCall, other: KernelCall) -> bool:

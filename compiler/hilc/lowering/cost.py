@@ -10,7 +10,7 @@ and of the terms above it::
 A table for each core (:mod:`hilc.lowering.cost_tables`) states how many instructions each of them
 takes there::
 
-    hil_matmul_s8 = {call = 21, block = 82.55, mac = 15.93}
+    hil_generic_matmul_s8 = {call = 21, block = 82.55, mac = 15.93}
 
 ``call`` is counted once. The figures of a core hold for all cores of its architecture; those of the
 first core, Cortex-M3's where it has some, for every core without. A ``factor`` is a multiple of the

@@ -4,7 +4,7 @@ A line of a table states the instructions that each term of a kernel's cost take
 (:mod:`hilc.lowering.cost`), and how far estimates with these figures are off counts on an emulated
 board::
 
-    hil_add_s8 = {call = 21.5, element = 17.4, error = {layers = 33, median = 0.012, worst = -0.05}}
+    hil_dsp_add_s8 = {call = 21.5, word = 17.4, error = {layers = 33, median = 0.01, worst = -0.05}}
 
 ``factor`` in the place of terms is a multiple of the figures for :data:`BASE_CORE`. The tables of
 the run time's kernels are in ``hilc/target/costs``; ``tools/costs.py`` fits their figures and

@@ -6,7 +6,7 @@ a folder.
 A kernel states what the compiler must know of it once, in a TOML block beside its code::
 
     /*@kernel
-    name = "hil_conv2d_s8"     # the function, and its parameter struct's tag
+    name = "hil_generic_conv2d_s8"     # the function, and its parameter struct's tag
     requires = []              # features of a core (hilc.target.FEATURES); what needs none is
                                # portable
     inputs = ["int8_t"]        # C element type of each tensor argument, "void" where any will do;
@@ -20,12 +20,6 @@ A kernel states what the compiler must know of it once, in a TOML block beside i
                                # a few rows at a time (if not stated, SearchPolicy.band_code)
     fails = true               # that it returns a status: not 0 where it refuses what inputs hold
                                # (false if not stated)
-    flash_heavy = true         # that its constants take several times the flash of what others
-                               # need: only for programs that are to be fast (false if not stated)
-    speed_only = true          # flash-heavy, and only for programs that are to be fast whatever
-                               # flash they take: no other goal takes it, or is measured by it
-    unfolds = true             # that it unfolds weights to scratch, for speed: the goal of least
-                               # memory is measured by programs without (false if not stated)
     [cost]                     # what takes time, and how often it is done (hilc.lowering.cost);
     output = "rows * columns"  # the instructions of each are in a table for each core
     mac = "output * depth"     # (hilc.lowering.cost_tables)
@@ -113,8 +107,6 @@ _CODE_BYTES = 600
 _LOOP = re.compile(rf"({'|'.join(LOOP_KINDS)}) (.+)")
 #: An element type in the name of a kernel.
 _TYPE = re.compile(r"[fsu]\d+")
-#: Operators whose kernels have a form between the operator and the element types.
-_OPERATORS = ("depthwise_conv2d", "depthwise", "transpose_conv2d", "conv2d", "matmul", "matvec")
 
 #: Value of a field of a parameter struct: a number, a constant array in flash, or a short array of
 #: numbers inside the struct.
@@ -146,11 +138,6 @@ class Kernel:
     band_code: int | None = None
     #: Whether it returns a status, which is not 0 where it refuses what its inputs hold.
     fails: bool = False
-    #: Whether it is only for programs to which speed is worth several times the flash.
-    flash_heavy: bool = False
-    speed_only: bool = False
-    #: Whether it unfolds weights to scratch, for speed.
-    unfolds: bool = False
 
     def __post_init__(self) -> None:
         known = READS.get(self.order if isinstance(self.order, str) else "loops", ())
@@ -165,19 +152,18 @@ class Kernel:
     @cached_property
     def variant(self) -> str:
         """The identity of a variant with this kernel: family, operator, element types and form,
-        such as ``dsp.conv2d.s8.pairs``; the kernel's own name if it is not of the run time.
+        such as ``dsp.conv2d.s8.column_pairs``; the kernel's own name if it is not of the run time.
         """
         if not self.header.startswith(f"{_INCLUDE}/"):
             return self.name
-        family = self.header.removeprefix(f"{_INCLUDE}/").split("/")[0]
-        words = [word for word in self.name.removeprefix("hil_").split("_") if word != family]
+        family, *words = self.name.removeprefix("hil_").split("_")
         typed = [bool(_TYPE.fullmatch(word)) for word in words]
         begin = typed.index(True) if any(typed) else len(words)
         end = begin + [*typed[begin:], False].index(False)
-        stem = "_".join(words[:begin])
-        operator = next((op for op in _OPERATORS if f"{stem}_".startswith(f"{op}_")), stem)
-        forms = [stem.removeprefix(operator).removeprefix("_"), "_".join(words[end:])]
-        parts = [family, operator, "_".join(words[begin:end]), "_".join(filter(None, forms))]
+        parts = [
+            family,
+            *("_".join(part) for part in (words[:begin], words[begin:end], words[end:])),
+        ]
         return ".".join(filter(None, parts))
 
     def scratch_bytes(self, fields: Mapping[str, FieldValue]) -> int:
@@ -434,9 +420,6 @@ def described_kernels(headers: Mapping[str, str], costs: Costs) -> Iterator[Kern
                 code=entry.get("code", _CODE_BYTES),
                 band_code=entry.get("band_code"),
                 fails=entry.get("fails", False),
-                flash_heavy=entry.get("flash_heavy", False) or entry.get("speed_only", False),
-                speed_only=entry.get("speed_only", False),
-                unfolds=entry.get("unfolds", False),
             )
 
 

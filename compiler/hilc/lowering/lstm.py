@@ -14,9 +14,9 @@ import numpy.typing as npt
 
 from hilc.ir import Array
 from hilc.lowering.channels import sum_ends
-from hilc.lowering.narrow import shifted_multiplier
 from hilc.lowering.parameters import HilLstm, HilLstmCell
 from hilc.lowering.registry import Layer, cached_per_layer
+from hilc.lowering.sums32 import shifted_multiplier
 from hilc.numerics.interpolate import SIGNED_SIGMOID
 from hilc.numerics.requantize import FixedPoint
 from hilc.ops.lstm import (

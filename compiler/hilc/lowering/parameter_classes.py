@@ -14,7 +14,7 @@ _MODULE = "hilc.lowering.parameters"
 
 @functools.cache
 def parameter_class(name: str) -> type[FieldGroup]:
-    """Return the class ``name`` (``HilMatmulS8``) of a kernel's struct, a subclass of
+    """Return the class ``name`` (``HilGenericMatmulS8``) of a kernel's struct, a subclass of
     :class:`~hilc.lowering.kernels.Parameters`, or of a macro of fields (``HilWindow``).
 
     AttributeError if no header declares it, as of an attribute that a module lacks.

@@ -6,13 +6,15 @@ have::
     @lowers("ADD", "SUB", dtypes={"int8"}, requires={"mve"})
     def sums(layer):
         ...
-        yield KernelCall(HilSumS8Mve(size=layer.out.size, ...), (0, 1))
+        yield KernelCall(HilMveSumS8(size=layer.out.size, ...), (0, 1))
 
 It returns or yields a call for each variant that it has, the one that is expected to be the fastest
 first, and none where it cannot serve the layer. It is called for the layer, and for bands of its
-rows in fused groups: what it packs of weights it computes once for all (:func:`packed_per_layer`). :func:`candidates` asks the builders that fit a
-layer: first those that require features of a core, then those for any core, then those that take
-the least flash (:class:`Rank`); among equals in the order in which they were registered.
+rows in fused groups: what it packs of weights it computes once for all (:func:`packed_per_layer`).
+
+:func:`candidates` asks the builders that fit a layer: first those that require features of a core,
+then those for any core, then those that take the least flash (:class:`Rank`); among equals in the
+order in which they were registered.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 A struct in C states once what a kernel takes. It is declared so that it can be read without a C
 compiler: one field a declaration, of one of the types below, with a comment behind or above it::
 
-    struct hil_matmul_s8 {
+    struct hil_generic_matmul_s8 {
         int32_t rows;
         int32_t counts[HIL_WALK_LOOPS]; /* a short array inside the struct */
         const int8_t *weights;          /* an array in flash */
@@ -11,7 +11,7 @@ compiler: one field a declaration, of one of the types below, with a comment beh
 
 Fields that kernels share are a macro whose name ends in ``_FIELDS``; it is declared in the same way
 and stands in the struct as ``HIL_WINDOW_FIELDS;``. Each struct and each macro is a frozen dataclass
-in Python: ``HilMatmulS8``, and ``HilWindow`` as the field ``window``.
+in Python: ``HilGenericMatmulS8``, and ``HilWindow`` as the field ``window``.
 
 :mod:`hilc.lowering.parameters` makes the classes of the shipped kernels when they are imported, and
 ``compiler/build_hook.py`` writes their types for type checkers. For your own kernels,
@@ -90,7 +90,7 @@ class Structs:
 
 
 def python_name(c_name: str) -> str:
-    """Return the dataclass of a struct or a macro of fields: ``HilMatmulS8``."""
+    """Return the dataclass of a struct or a macro of fields: ``HilGenericMatmulS8``."""
     words = c_name.removesuffix("_FIELDS").lower().split("_")
     return "".join(word.capitalize() for word in words)
 

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from hilc.errors import InputError, ModelError
-from hilc.frontends import Specialization, read_file, read_model, reader_of
+from hilc.frontends import Specialization, load_model, read_file, read_model, reader_of
 from hilc.frontends.objects import NamedFile, file_of, name_of, tensor_of
 from hilc.ir import Graph
 from hilc.ops import OPS
@@ -135,8 +135,8 @@ def quantize(
     classes = None if labels is None else check_labels(labels, len(tested))
     quantizer = import_module(f"{__name__}.{source.reader.quantizer}")
     made = quantizer.quantize(source, calibration, settings, tell("calibrating", len(calibration)))
-    float_graph, _ = read_model(made.plain, graph.name)
-    quantized, onnx = read_model(made.file, graph.name)
+    float_graph = load_model(made.plain, graph.name)
+    quantized = read_model(made.file, graph.name)
     count = len(tested) if classes is not None else min(len(tested), NOISE_SAMPLES)
     report = compare(
         float_graph,
@@ -148,7 +148,9 @@ def quantize(
         keep_state=keep_state,
         excluded=made.excluded,
     )
-    return QuantizedModel(graph.name, made.file, quantizer.SUFFIX, report=report, onnx=onnx)
+    return QuantizedModel(
+        graph.name, made.file, quantizer.SUFFIX, report=report, onnx=quantized.data
+    )
 
 
 def _source(
@@ -174,9 +176,9 @@ def _source(
             "[tf.lite.Optimize.DEFAULT] and converter.representative_dataset = samples",
         )
     stated = {n: tuple(shape) for n, shape in (shapes or {}).items()}
-    graph, onnx = read_model(model, name, specialization=Specialization(stated))
+    read = read_model(model, name, specialization=Specialization(stated))
     assert reader is not None, "it has been read"
-    return Source(reader, graph, data, onnx)
+    return Source(reader, read.graph, data, read.data)
 
 
 def _read(path: Path) -> bytes:
@@ -212,7 +214,8 @@ def _first(torch: Any, part: Any) -> Any:
 def _require_floats(graph: Graph) -> None:
     """Raise ModelError for a model that computes on integers already, or has no floats at all."""
     for node in graph.nodes:
-        if OPS[node.op].conversion is not None:
+        is_constant = all(graph.tensors[name].is_constant for name in node.inputs)
+        if OPS[node.op].conversion is not None and not is_constant:
             raise ModelError(
                 f"the model {graph.name!r} is quantized already: it has {node.op} {node.name!r}",
                 "compile it as it is, or quantize the model in floats",

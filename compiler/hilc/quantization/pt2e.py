@@ -13,14 +13,14 @@ from typing import Any
 from hilc.errors import HilError, ModelError
 from hilc.frontends.objects import quiet, saved
 from hilc.ir import Array
-from hilc.quantization.packages import require
 from hilc.quantization.samples import Sample
 from hilc.quantization.settings import Settings
 from hilc.quantization.source import Quantized, Source
+from hilc.support.optional import require
 
 #: Part of the names of observers in a prepared module.
 _OBSERVER = "activation_post_process"
-_PURPOSE = "programs of PyTorch are quantized by torchao"
+_PURPOSE = "the quantization of PyTorch programs"
 #: What `run_decompositions` makes of a batch normalization in evaluation, and PT2E does not know.
 _DECOMPOSED = "_native_batch_norm_legit_no_training"
 

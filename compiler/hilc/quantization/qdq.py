@@ -19,10 +19,10 @@ from hilc.frontends.onnx.fold_batch_norm import convolve_batch_norm, fold_batch_
 from hilc.frontends.onnx.states import states_of
 from hilc.ir import Array
 from hilc.quantization.masks import Range, filled, ranges_of, with_choices
-from hilc.quantization.packages import require
 from hilc.quantization.samples import Sample
 from hilc.quantization.settings import ACTIVATIONS, Settings
 from hilc.quantization.source import Quantized, Source
+from hilc.support.optional import require
 from hilc.support.suggest import nearest
 from hilc.support.temporary import TemporaryFolder
 
@@ -90,7 +90,7 @@ def quantize(
 ) -> Quantized:
     """Return the model in floats, and in QDQ form, calibrated with the samples."""
     settings.require_calibrator(CALIBRATORS, "onnxruntime")
-    tools = require("onnxruntime.quantization", "ONNX models are quantized by onnxruntime")
+    tools = require("onnxruntime.quantization", "the quantization of ONNX models")
     model, masks = with_choices(_prepared(source.onnx))
     excluded = _excluded(model, settings)
     resets = {state.name: source.graph.reset_value(state) for state in source.graph.states}

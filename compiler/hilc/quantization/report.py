@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from hilc.errors import InputError
+from hilc.frontends import LoadedModel
 from hilc.interpreter import Interpreter
 from hilc.ir import Array, FloatLayer, Graph, Quant, Rounding, Tensor
 from hilc.ops import OPS
@@ -122,7 +123,7 @@ def summary_lines(report: Report) -> list[str]:
 
 def compare(
     float_graph: Graph,
-    quantized: Graph,
+    quantized: LoadedModel,
     samples: Sequence[Sample],
     labels: Array | None,
     progress: Progress,
@@ -140,8 +141,9 @@ def compare(
     the first :data:`NOISE_SAMPLES`; the accuracy, if there are ``labels``, over all. ``progress``
     is called after each sample.
     """
-    fused = fuse_quantized(quantized)
-    pairs = _pairs(float_graph, quantized, fused)
+    fusion = fuse_quantized(quantized.graph, quantized.dequantized)
+    fused = fusion.graph
+    pairs = _pairs(float_graph, quantized.graph, fused)
     noise = {name: _Noise(fused.tensors[made]) for name, made in pairs.items()}
     outputs = list(zip(float_graph.outputs, fused.outputs, strict=True))
     out_noise = [_Noise(fused.tensors[made]) for _, made in outputs]
@@ -169,7 +171,7 @@ def compare(
             kept += int(b == labels[index])
             same += int(a == b)
         progress()
-    float_layers = tuple(_named(layer, float_graph) for layer in fused.float_layers)
+    float_layers = tuple(_named(layer, float_graph) for layer in fusion.float_layers)
     in_floats = {layer.name for layer in float_layers}
     tensors = [noise[name].result(name, _op_of(float_graph, name)) for name in pairs]
     return Report(

@@ -35,6 +35,7 @@ from typing import Protocol
 import numpy as np
 
 from hilc.errors import InputError, ModelError
+from hilc.frontends import read_model
 from hilc.frontends.onnx.reader import require_package
 from hilc.interpreter import Interpreter, check_inputs
 from hilc.ir import Array, Graph, Numerics
@@ -44,6 +45,7 @@ from hilc.references.file import ModelFile, variables
 from hilc.references.onnx_reference import OnnxReference
 from hilc.references.tflite_runtime import TfliteRuntime
 from hilc.references.tflm import Arena, TflmModel, tflm_arena_bytes
+from hilc.support.optional import install_hint
 from hilc.transforms.fuse_quantized import fuse_quantized, is_quantized
 
 __all__ = [
@@ -134,8 +136,10 @@ class _Qdq(_Interpreter):
     name = "qdq"
     description = f"qdq: exact sums, one rounding, ties to even; numpy {np.__version__}"
 
-    def __init__(self, graph: Graph) -> None:
-        fused = fuse_quantized(graph)
+    def __init__(self, graph: Graph, model: bytes | None) -> None:
+        # The integers of constants, which a graph does not state.
+        dequantized = {} if model is None else read_model(model).dequantized
+        fused = fuse_quantized(graph, dequantized).graph
         if not is_quantized(fused):
             raise InputError(
                 f"the reference qdq runs models in ONNX's QDQ form, which {graph.name!r} is not",
@@ -161,7 +165,7 @@ class _Tflm:
         for node in graph.nodes:
             for tensor in graph.outs(node):
                 value = values.get(tensor.name)
-                if value is not None and value.size != tensor.size and tensor.channels is None:
+                if value is not None and value.size != tensor.size:
                     raise ModelError(
                         f"TensorFlow Lite Micro gives {node.op} {tensor.name!r} the shape "
                         f"{list(value.shape)} that the file has for it, which is open; it is "
@@ -241,7 +245,7 @@ def _litert_ref_package() -> tuple[str, str]:
     for package, version in wanted.items():
         if installed[package] == version:
             return package, version
-    remedy = "pip install 'ai-edge-litert==1.2.0'"
+    remedy = install_hint("ai_edge_litert")
     if sys.version_info >= _LITERT_REF_UNTIL:
         remedy = _too_new(_LITERT_REF_UNTIL)
     raise _unavailable(
@@ -327,7 +331,7 @@ _REFERENCES: Mapping[str, _Row] = {
         Numerics.LITERT,
     ),
     "onnx": _Row(OnnxReference, require_package, Numerics.ONNX),
-    "qdq": _Row(lambda graph, model: _Qdq(graph), lambda: None, None, independent=False),
+    "qdq": _Row(_Qdq, lambda: None, None, independent=False),
     "hilc": _Row(lambda graph, model: _Interpreter(graph), lambda: None, None, independent=False),
 }
 

@@ -68,7 +68,7 @@ def variables(graph: Graph) -> list[str]:
 def _computed(graph: Graph) -> Iterator[Tensor]:
     """Yield the tensors that the file's operators compute, as the file has them."""
     for node in graph.nodes:
-        yield from (tensor for tensor in graph.outs(node) if tensor.channels is None)
+        yield from graph.outs(node)
 
 
 def _real(value: Array) -> Array:

@@ -44,42 +44,14 @@ class Sketch:
 
     #: Memory lower bound in bytes while it runs.
     memory_bound: int
-    #: Calls of the group's first bands; empty where they depend on the layout.
-    calls: tuple[KernelCall, ...]
-
-    @property
-    def flash_heavy(self) -> bool:
-        """Whether the constants of one of its kernels take several times the usual flash."""
-        return any(call.kernel.flash_heavy for call in self.calls)
-
-    @property
-    def speed_only(self) -> bool:
-        """Whether one of its kernels is for programs that are to be fast whatever flash they
-        take.
-        """
-        return any(call.kernel.speed_only for call in self.calls)
-
-    @property
-    def unfolds(self) -> bool:
-        """Whether one of its kernels unfolds weights to scratch."""
-        return any(call.kernel.unfolds for call in self.calls)
-
-    @property
-    def decodes(self) -> bool:
-        """Whether it decodes constants that are stored compressed."""
-        return self.compression > 0
-
-    @property
-    def compression(self) -> int:
-        """Bytes of flash that its constants take less than if they were stored as they are."""
-        sizes = (c.compressed_bytes for c in self.calls if isinstance(c, CompressedCall))
-        return sum(nbytes - stored for nbytes, stored in sizes)
 
 
 @dataclass(frozen=True)
 class Segment(Sketch):
     """Layers ``first`` to ``last`` computed by one call: of a kernel variant, or of a group."""
 
+    #: Call of its kernel, or of each stage of the group; empty for external code.
+    calls: tuple[KernelCall, ...]
     first: int
     last: int
     #: Cost estimate, in instructions.
@@ -98,6 +70,11 @@ class Segment(Sketch):
     #: the id of that; empty where nothing is known.
     passages: Mapping[int, Passage] = field(default_factory=dict)
     output: int | None = None
+
+    @property
+    def decodes(self) -> bool:
+        """Whether it decodes constants that are stored compressed."""
+        return any(isinstance(call, CompressedCall) for call in self.calls)
 
     def after(self, value: int | None, offsets: Offsets | None, limit: int) -> Offsets | None:
         """Return the offsets of the output in ``limit`` bytes, none where there is no room, given

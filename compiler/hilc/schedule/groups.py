@@ -23,7 +23,7 @@ from hilc.fusion.frame import LeastCost, Prices, least_of
 from hilc.lowering.choice import Group
 from hilc.memory.plan import Planner
 from hilc.ops import OPS
-from hilc.schedule.estimate import Estimator, Segment, Sketch, segment_cost
+from hilc.schedule.estimate import UNLIMITED, Estimator, Segment, Sketch
 from hilc.schedule.policy import POLICY, SearchPolicy
 from hilc.transforms.feed import fed_node
 
@@ -34,25 +34,8 @@ class Objective:
 
     #: Price of a byte of flash in instructions.
     flash_worth: float = 0.0
-    #: Whether flash-heavy kernels are permitted.
-    flash_heavy: bool = False
     #: Limit of the program's flash in bytes.
     flash_limit: int | None = None
-    #: Whether kernels for speed alone are permitted.
-    speed_only: bool = False
-    #: Whether kernels are permitted that unfold weights to scratch.
-    unfolds: bool = True
-    #: Whether expansions may be computed by slices of channels where no program keeps a limit of
-    #: memory otherwise.
-    slices: bool = False
-
-    def permits(self, sketch: Sketch) -> bool:
-        """Return whether a segment's kernels are permitted."""
-        return (
-            (self.flash_heavy or not sketch.flash_heavy)
-            and (self.speed_only or not sketch.speed_only)
-            and (self.unfolds or not sketch.unfolds)
-        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -135,15 +118,6 @@ class _Spans(NamedTuple):
     memory_bounds: npt.NDArray[np.int64]
 
 
-@dataclass(frozen=True)
-class _Step:
-    """Groups of some rows at a time: with the usual kernels, and with flash-heavy ones."""
-
-    #: Of a single layer also the one that goes backward.
-    usual: Sequence[Group]
-    heavy: Group | None
-
-
 class FusedGroups:
     """Fused groups of a graph's layers, each estimated once.
 
@@ -165,6 +139,8 @@ class FusedGroups:
         self._nodes = estimator.nodes
         self._segments: dict[Group, Segment | None] = {}
         self._sketches: dict[Group, Sketch] = {}
+        #: Groups by those with the fastest kernels, and the price of flash.
+        self._priced: dict[tuple[Group, float], Group] = {}
         #: By group and the price of an entry's flash.
         self._least_costs: dict[tuple[Group, float], LeastCost | None] = {}
         #: By their number of layers.
@@ -183,15 +159,14 @@ class FusedGroups:
         self,
         limit: int | None,
         objective: Objective,
-        singles: Sequence[Sequence[Segment]],
         *,
         sliced: bool = False,
     ) -> list[GroupsOfLayers]:
         """Return fused groups that take at most ``limit`` bytes, for layers whose best kernel takes
         more.
 
-        ``singles`` are the segments of the single layers, with each permitted kernel. With
-        ``sliced`` expansions are computed by slices of channels where nothing else keeps the limit.
+        With ``sliced`` expansions are computed by slices of channels where nothing else keeps the
+        limit.
 
         Shorter groups are preferred: layers that shorter segments cover at about the cost of the
         best kernels are not tried as one group.
@@ -199,7 +174,8 @@ class FusedGroups:
         if limit is None:
             return []
         count = len(self._nodes)
-        best = [min(s, key=segment_cost) for s in singles]
+        worth = objective.flash_worth
+        best = [min(found, key=lambda s: s.cost_at(worth)) for found in self._singles]
         blocked = [segment.memory_bound > limit for segment in best]
         if not any(blocked):
             return []
@@ -266,121 +242,88 @@ class FusedGroups:
         """Yield groups of these layers that take at most ``limit`` bytes, with increasing rows at a
         time; before a group is laid out, a lower bound of the costs of all that follow.
         """
-        flash_heavy: tuple[str, ...] = ()
-        if objective.flash_heavy:
-            flash_heavy = self._flash_heavy_kernels(first, last, objective)
         names = tuple(node.name for node in self._nodes[first : last + 1])
-        usual = () if objective.unfolds else self._first_kernels(first, last, objective)
         # The last layer may have one row: an average over the image.
         shapes = [self._graph.tensors[name].shape for name in names]
         height = max((shape[1] for shape in shapes if len(shape) == 4), default=1)
-        steps: list[_Step] = []
+        #: Of each number of rows at a time; of a single layer also the one that goes backward.
+        steps: list[Sequence[Group]] = []
         for rows in self._policy.fused_rows:
-            usually = [Group(names, rows, kernels=usual)]
-            if len(names) == 1:
-                usually.append(replace(usually[0], direction="backward"))
-            heavy = Group(names, rows, kernels=flash_heavy) if flash_heavy else None
-            steps.append(_Step(usually, heavy))
+            try:
+                group = self._with_cheapest_kernels(Group(names, rows), objective.flash_worth)
+            except NotFusible:
+                return
+            backward = [replace(group, direction="backward")] if len(names) == 1 else []
+            steps.append([group, *backward])
             if rows >= height:
                 break
         prices = self._estimator.prices(objective.flash_worth)
-        if sliced and not self._least_of_step(steps[0], limit, objective, prices)[0]:
+        if sliced and not self._least_of_step(steps[0], limit, objective, prices):
             slices = self._policy.slice_channels
             if not self._lowering.has_expansions(Group(names, sliced=slices)):
                 return
-            steps = [_Step([replace(step.usual[0], sliced=slices)], None) for step in steps]
+            steps = [[replace(step[0], sliced=slices)] for step in steps]
         for number, step in enumerate(steps):
             rest = partial(self._least_of_steps, steps[number:], limit, objective, prices)
             tried: list[Segment | Sketch | None] = []
-            for group in step.usual:
+            for group in step:
                 if isinstance(self._foreseen(group, limit, prices), LeastCost):
                     yield rest()
                 tried.append(self._tried(group, limit))
             within = [s for s in tried if isinstance(s, Segment) and s.memory_bound <= limit]
             if not within and tried[0] is not None:
-                for smaller in self._smaller(step.usual[0], limit, prices):
+                for smaller in self._smaller(step[0], limit, prices):
                     if isinstance(smaller, LeastCost):
                         yield rest()
-                    elif objective.permits(smaller):
+                    else:
                         within.append(smaller)
             yield from within
-            if step.heavy is not None:
-                if isinstance(self._foreseen(step.heavy, limit, prices), LeastCost):
-                    yield rest()
-                fast = self._tried(step.heavy, limit)
-                if isinstance(fast, Segment) and fast.memory_bound <= limit:
-                    yield fast
             if not within:
                 return
 
     def _least_of_steps(
-        self, steps: Sequence[_Step], limit: int, objective: Objective, prices: Prices
+        self, steps: Sequence[Sequence[Group]], limit: int, objective: Objective, prices: Prices
     ) -> LeastCost:
         """Return lower bounds of what any group of these steps costs that is within the limit."""
         found: list[LeastCost] = []
         for step in steps:
-            now, goes_on = self._least_of_step(step, limit, objective, prices)
+            now = self._least_of_step(step, limit, objective, prices)
             found += now
-            if not goes_on:
+            if not now:
                 break
         return least_of(found)
 
     def _least_of_step(
-        self, step: _Step, limit: int, objective: Objective, prices: Prices
-    ) -> tuple[list[LeastCost], bool]:
-        """Return lower bounds of what the groups of a step cost that are within the limit, and
-        whether the next step may be tried.
+        self, step: Sequence[Group], limit: int, objective: Objective, prices: Prices
+    ) -> list[LeastCost]:
+        """Return lower bounds of what the groups of a step cost that are within the limit; without
+        any the next step is not tried.
         """
         worth = objective.flash_worth
-        foreseen = [self._foreseen(group, limit, prices) for group in step.usual]
+        foreseen = [self._foreseen(group, limit, prices) for group in step]
         found = [one for one in foreseen if _may_be_within(one, limit)]
         if not any(isinstance(one, Segment) for one in found) and foreseen[0] is not None:
-            smaller = next(self._smaller(step.usual[0], limit, prices), None)
-            if isinstance(smaller, LeastCost) or (smaller and objective.permits(smaller)):
-                found.append(smaller)
-        goes_on = bool(found)
-        if step.heavy is not None:
-            heavy = self._foreseen(step.heavy, limit, prices)
-            found += [heavy] if _may_be_within(heavy, limit) else []
+            smaller = next(self._smaller(step[0], limit, prices), None)
+            found += [] if smaller is None else [smaller]
         return [
             LeastCost(one.cost, one.cost_at(worth)) if isinstance(one, Segment) else one
             for one in found
-        ], goes_on
+        ]
 
-    def _first_kernels(self, first: int, last: int, objective: Objective) -> tuple[str, ...]:
-        """Return the first permitted kernel of each layer; empty where that is the first of all."""
-        singles = self._singles[first : last + 1]
-        permitted = [next(filter(objective.permits, segments)) for segments in singles]
-        if all(one is segments[0] for one, segments in zip(permitted, singles, strict=True)):
-            return ()
-        return self._kernels_of_group(permitted)
-
-    def _kernels_of_group(self, segments: Sequence[Segment]) -> tuple[str, ...]:
-        """Return the kernel variants of a group of the layers of these segments: those of the
-        segments, but for a last layer that averages whole images, which has a kernel for rows.
+    def _with_cheapest_kernels(self, group: Group, worth: float) -> Group:
+        """Return a group with the kernel of each layer that is cheapest with the price of its
+        flash, among those that compute all of its bands.
         """
-        kernels = [segment.kernel for segment in segments]
-        node = self._nodes[segments[-1].last]
-        whole_height = OPS[node.op].whole_height
-        if len(segments) > 1 and whole_height is not None:
-            accumulates = whole_height(node, self._graph.ins(node)) is not None
-            kernels[-1] = "" if accumulates else kernels[-1]
-        return tuple(kernels)
-
-    def _flash_heavy_kernels(self, first: int, last: int, objective: Objective) -> tuple[str, ...]:
-        """Return the kernels of a group with flash-heavy ones where they save enough; empty if
-        nowhere.
-        """
-        kernels: list[Segment] = []
-        is_heavy = False
-        for segments in self._singles[first : last + 1]:
-            usual = min((s for s in segments if not s.flash_heavy), key=segment_cost)
-            worth = objective.flash_worth
-            heavy = (s for s in segments if s.flash_heavy and objective.permits(s))
-            better = [s for s in heavy if s.cost_at(worth) < usual.cost_at(worth)]
-            is_heavy |= bool(better)
-            kernels.append(min(better or segments[:1], key=segment_cost))
-        return self._kernels_of_group(kernels) if is_heavy else ()
+        if (group, worth) not in self._priced:
+            by_price, fastest = (
+                self._lowering.kernels_within(
+                    group, UNLIMITED, UNLIMITED, self._estimator.prices(price)
+                )
+                for price in (worth, 0.0)
+            )
+            chosen = group if by_price is None else replace(group, kernels=by_price)
+            self._priced[group, worth] = group if by_price == fastest else chosen
+        return self._priced[group, worth]
 
     def _smaller(self, group: Group, limit: int, prices: Prices) -> Iterator[Segment | LeastCost]:
         """Yield the group with the cheapest kernels that leave it within the limit; before a group
@@ -391,11 +334,11 @@ class FusedGroups:
         tried: tuple[str, ...] | None = None
         excess = limit
         for _ in range(self._policy.kernel_exchanges):
-            kernels = self._lowering.kernels_within(group, scratch, live)
+            kernels = self._lowering.kernels_within(group, scratch, live, prices)
             if kernels is not None and kernels == tried:
-                less = self._least_exchange(group, kernels, scratch, live)
+                less = self._least_exchange(group, kernels, (scratch, live), prices)
                 scratch, live = scratch - less, live - less
-                kernels = self._lowering.kernels_within(group, scratch, live)
+                kernels = self._lowering.kernels_within(group, scratch, live, prices)
             if kernels is None:
                 return
             chosen = replace(group, kernels=kernels)
@@ -415,12 +358,14 @@ class FusedGroups:
             scratch, live = scratch - excess, live - excess
 
     def _least_exchange(
-        self, group: Group, kernels: tuple[str, ...], scratch: int, live: int
+        self, group: Group, kernels: tuple[str, ...], rooms: tuple[int, int], prices: Prices
     ) -> int:
-        """Return by how many bytes less of both figures the group has other kernels, or none."""
+        """Return by how many bytes less of both rooms the group has other kernels, or none."""
+        scratch, live = rooms
 
         def are_others(less: int) -> bool:
-            return self._lowering.kernels_within(group, scratch - less, live - less) != kernels
+            within = self._lowering.kernels_within(group, scratch - less, live - less, prices)
+            return within != kernels
 
         most = 1
         while not are_others(most):
@@ -466,14 +411,10 @@ class FusedGroups:
             outlines = self._lowering.outlines(group)
             first, last = self._steps[group.nodes[0]], self._steps[group.nodes[-1]]
             bound = self._estimator.group_memory_bound(first, last, outlines)
-            calls = [outline.calls for outline in outlines if outline.calls is not None]
-            if len(calls) < len(outlines):
+            if any(outline.calls is None for outline in outlines):
                 # Its layouts say whether it has kernels.
                 bound = 0
-            one = bool(calls) and all(
-                a is b for found in calls for a, b in zip(calls[0], found, strict=True)
-            )
-            self._sketches[group] = Sketch(bound, calls[0] if one else ())
+            self._sketches[group] = Sketch(bound)
         sketch = self._sketches[group]
         return sketch if sketch.memory_bound > limit else None
 

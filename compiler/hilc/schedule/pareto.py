@@ -8,20 +8,21 @@ selects among the same programs, and a tighter limit never gives a faster one.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 
 from hilc.errors import InputError
 from hilc.lowering.choice import Choice, CostEstimate
+from hilc.memory.allocate import align
 from hilc.memory.plan import Planner
 from hilc.memory.program import Program
 from hilc.schedule.groups import Objective
 from hilc.schedule.partition import Partition, Partitioner
-from hilc.schedule.policy import POLICY, SearchPolicy
+from hilc.schedule.policy import POLICY, Goal, SearchPolicy
 from hilc.schedule.tuning import Tuning
 
-#: Objective of the frontier itself: instructions alone, with any kernel.
-FASTEST = Objective(flash_heavy=True, speed_only=True, slices=True)
+#: Objective of the frontier itself: instructions alone.
+FASTEST = Objective()
 
 
 @dataclass(frozen=True)
@@ -84,13 +85,8 @@ class ParetoFrontier:
     def measured(self, objective: Objective = FASTEST) -> list[Partition]:
         """Return the partitions that were measured as a whole, the fastest first."""
         limit = objective.flash_limit
-        permitted = (
-            partition
-            for partition in self.partitioner.measured
-            if all(map(objective.permits, partition.segments))
-            and (limit is None or partition.flash <= limit)
-        )
-        return sorted(permitted, key=lambda partition: partition.cost)
+        within = (p for p in self.partitioner.measured if limit is None or p.flash <= limit)
+        return sorted(within, key=lambda partition: partition.cost)
 
     def programs(self) -> Iterator[PlannedProgram]:
         """Yield programs from the fastest on: each that can be planned and takes less memory than
@@ -122,57 +118,87 @@ class ParetoFrontier:
             self._planned[partition] = found
         return self._planned[partition]
 
-    def affordable(self, objective: Objective, ceiling: float) -> Iterator[Partition]:
-        """Yield partitions until those of two memory bounds in a row exceed ``ceiling``
-        instructions.
+    def planned_within(self, partition: Partition, ram: int | None = None) -> PlannedProgram | None:
+        """Return the program of a partition; None if it cannot be planned in a workspace of ``ram``
+        bytes.
         """
-        over: set[int] = set()
-        for partition in self.partitions(objective):
-            if partition.cost <= ceiling:
-                over.clear()
-                yield partition
-                continue
-            over.add(partition.memory_bound)
-            if len(over) > 1:
-                return
+        if ram is not None and partition.memory_bound > ram:
+            return None
+        found = self.planned(partition)
+        return found if isinstance(found, PlannedProgram) and found.cost.keeps(ram, None) else None
 
-    def between(self, objective: Objective, ceiling: float, bound: int) -> list[Partition]:
-        """Return partitions with at most ``ceiling`` instructions and less than ``bound`` bytes,
-        down to the first on the frontier: its steps are larger than those of a limit.
+    def fastest(self) -> PlannedProgram:
+        """Return the fastest program that can be planned, by what was measured where it was; raise
+        the planner's last error if there is none.
         """
-        found: list[Partition] = []
-        smaller = (p.memory_bound for p in self.partitions(objective) if p.memory_bound < bound)
-        low = max(smaller, default=bound)
-        while bound - low > self.policy.small_step_bytes:
-            limit = (low + bound) // 2
-            partition = self.partitioner.cheapest(limit, objective)
-            if partition is None or partition.cost > ceiling:
-                low = limit
-            else:
-                bound = partition.memory_bound
-                found.append(partition)
+        refusal: InputError | None = None
+        for partition in self.partitions():
+            found = self.planned(partition)
+            if isinstance(found, PlannedProgram):
+                break
+            refusal = found
+        else:
+            assert refusal is not None, "without a limit there is a program"
+            raise refusal
+        for partition in self.measured():
+            if partition.cost >= found.instructions:
+                break
+            if (measured := self.planned_within(partition)) is not None:
+                return measured
         return found
 
-    def below(self, objective: Objective, ceiling: float, bound: int) -> Iterator[Partition]:
-        """Yield partitions with at most ``ceiling`` instructions and ever less than ``bound``
-        bytes: each is the cheapest in as much memory, at the highest price of flash at which that
-        is fast enough.
+    def affordable(self, goal: Goal, most: float, ram: int | None = None) -> Iterator[Partition]:
+        """Yield partitions with at most ``most`` instructions and ever less memory than ``ram``
+        bytes, each with the
+        least flash that was found for it: at the highest price of flash that keeps ``most``, which
+        falls as memory does, since less memory takes more instructions.
+
+        Steps are as large as sums of the goal that count as equal.
         """
-        worths = [w for w in self.policy.flash_worths if w <= objective.flash_worth]
-        # Without a price it is the fastest: where that is too slow, all are.
-        *priced, fastest = [replace(objective, flash_worth=worth) for worth in worths]
-        cheapest = self.partitioner.cheapest
-        while True:
-            for limit in self._limits_below(bound):
-                found = cheapest(limit, fastest)
-                if found is not None and found.cost <= ceiling:
-                    break
-            else:
+        small = self.policy.small_step_bytes
+        limits: tuple[int | None, ...] = (ram,)
+        for worth in self.policy.flash_worths:
+            objective = Objective(worth)
+            while found := self._least_flash(limits, objective, most):
+                yield from found
+                # Others are looked for where it does not keep the bound of its memory as a whole.
+                own = self.planned_within(found[0], align(found[0].memory_bound))
+                others = () if own is not None else self._variants(found[0], objective)
+                variants = [p for p in others if p.cost <= most]
+                yield from variants
+                bound = min(p.memory_bound for p in (*found, *variants))
+                equal = self.policy.equal_sums * goal.sum(bound, found[-1].flash) / goal.workspace
+                limits = (bound - max(small, int(equal)), bound - small)
+            if found is None:
+                # No price of flash changes that.
+                break
+        yield from (p for p in self.measured() if p.cost <= most)
+
+    def fastest_within(self, limit: int, flash: float) -> Iterator[Partition]:
+        """Yield the fastest partition that was found in ``limit`` bytes with at most ``flash``
+        bytes of flash, and others with the same price of flash.
+        """
+        for worth in reversed(self.policy.flash_worths):
+            objective = Objective(worth)
+            found = self.partitioner.cheapest(limit, objective)
+            if found is not None and found.flash <= flash:
+                yield found
+                yield from self._variants(found, objective)
                 return
-            tried = (cheapest(limit, one) for one in priced)
-            found = next((p for p in tried if p is not None and p.cost <= ceiling), found)
-            yield found
-            bound = found.memory_bound
+
+    def _least_flash(
+        self, limits: Sequence[int | None], objective: Objective, most: float
+    ) -> Sequence[Partition] | None:
+        """Return the partitions of :meth:`Partitioner.least_flash` for the first of these limits
+        that has some; None where nothing keeps any of them.
+        """
+        found: Sequence[Partition] | None = None
+        for limit in limits:
+            own = self.partitioner.least_flash(limit, objective, most)
+            if own:
+                return own
+            found = found if own is None else own
+        return found
 
     def _partition(self, objective: Objective, index: int) -> Partition | None:
         known = self._partitions.setdefault(objective, [])
@@ -190,21 +216,27 @@ class ParetoFrontier:
         bound: int | None = None
         while (partition := self._next(bound, objective)) is not None:
             yield partition
-            found = [partition]
-            # Outputs that cannot share an input's buffer may leave no bytes for scratch; other
-            # kernels may permit it.
-            other = self.partitioner.cheapest(partition.memory_bound, objective, in_place=True)
-            if other is not None and other.segments != partition.segments:
-                found.append(other)
-                yield other
-            # Where its segments do not keep the bound together, others may.
-            together = self.partitioner.cheapest_together(partition, objective)
-            while together is not None:
-                if all(together.segments != before.segments for before in found[-2:]):
-                    found.append(together)
-                    yield together
-                together = self.partitioner.cheapest_together(together, objective)
-            bound = found[-1].memory_bound
+            bound = partition.memory_bound
+            for variant in self._variants(partition, objective):
+                yield variant
+                bound = variant.memory_bound
+
+    def _variants(self, partition: Partition, objective: Objective) -> Iterator[Partition]:
+        """Yield other partitions in as much memory, which may keep it where that one does not."""
+        found = [partition]
+        # Outputs that cannot share an input's buffer may leave no bytes for scratch; other kernels
+        # may permit it.
+        other = self.partitioner.cheapest(partition.memory_bound, objective, in_place=True)
+        if other is not None and other.segments != partition.segments:
+            found.append(other)
+            yield other
+        # Where its segments do not keep the bound together, others may.
+        together = self.partitioner.cheapest_together(partition, objective)
+        while together is not None:
+            if all(together.segments != before.segments for before in found[-2:]):
+                found.append(together)
+                yield together
+            together = self.partitioner.cheapest_together(together, objective)
 
     def _next(self, bound: int | None, objective: Objective) -> Partition | None:
         """Return the cheapest partition with clearly less than ``bound`` bytes, or at least a

@@ -41,11 +41,6 @@ class Partition:
     measured: bool = False
 
     @property
-    def plain_flash(self) -> int:
-        """Flash with all constants stored as they are."""
-        return self.flash + sum(segment.compression for segment in self.segments)
-
-    @property
     def choice(self) -> Choice:
         """Kernels and fused groups of the partition."""
         kernels = {s.names[0]: s.kernel for s in self.segments if s.group is None}
@@ -69,6 +64,8 @@ class Partitioner:
             [self.estimator.singles(step) for step in steps], policy.decoding_bytes
         )
         self._groups = FusedGroups(planner, self.estimator, self.singles, policy)
+        #: By the limit of memory, the price of flash, and whether expansions are sliced.
+        self._groups_within: dict[tuple[int | None, float, bool], Sequence[GroupsOfLayers]] = {}
         tuned = [] if tuning is None else list(tuning.shared_as(optimize))
         known = [(program, self._segments_of(program.choice)) for program in tuned]
         #: Costs of programs that were measured as a whole, by their segments.
@@ -78,16 +75,6 @@ class Partitioner:
         self._beyond = median(count / max(1, cost) for count, cost in sums) if sums else 1.0
         #: The programs that were measured as a whole.
         self.measured = [self._partition(found) for _, found in known if found is not None]
-
-    @property
-    def has_expansions(self) -> bool:
-        """Whether some layers can be computed by slices of channels."""
-        return self._groups.has_expansions
-
-    @property
-    def speeds(self) -> bool:
-        """Whether kernels for speed alone serve a layer."""
-        return any(segment.speed_only for found in self.singles for segment in found)
 
     def cheapest(
         self, limit: int | None, objective: Objective, *, in_place: bool = False
@@ -99,13 +86,31 @@ class Partitioner:
         layers that have others. Expansions are computed by slices of channels only where no
         partition keeps the limit otherwise.
         """
-        if limit is None and self.is_fed:
-            limit = UNLIMITED - 1
         segments = self._cheapest(*self._options(limit, objective, in_place=in_place), objective)
-        if segments is None and objective.slices and self.has_expansions:
+        if segments is None and self._groups.has_expansions:
             options = self._options(limit, objective, in_place=in_place, sliced=True)
             segments = self._cheapest(*options, objective)
         return None if segments is None else self._partition(segments)
+
+    def least_flash(
+        self, limit: int | None, objective: Objective, most: float
+    ) -> Sequence[Partition] | None:
+        """Return the partitions with at most ``most`` instructions whose segments keep ``limit``
+        bytes, each by itself: the cheapest one for the objective, and that with the least flash of
+        the groups that were laid out to find it; none where the cheapest exceeds ``most``, None
+        where nothing keeps the limit.
+        """
+        found = self.cheapest(limit, objective)
+        if found is None:
+            return None
+        if found.cost > most:
+            return ()
+        options = _known(*self._options(limit, objective))
+        for segments in _least_of_each_sum(options, _flash_of, _cost_of, most, self._policy):
+            if _cost(segments) <= most:
+                smaller = self._partition(segments)
+                return (found, smaller) if smaller.flash < found.flash else (found,)
+        return (found,)
 
     def cheapest_together(self, partition: Partition, objective: Objective) -> Partition | None:
         """Return the cheapest partition whose segments keep the memory lower bound of ``partition``
@@ -136,10 +141,15 @@ class Partitioner:
         sliced: bool = False,
     ) -> tuple[list[list[Segment]], Sequence[GroupsOfLayers]]:
         """Return the segments that keep a limit: single layers, and groups."""
-        singles = [[s for s in found if objective.permits(s)] for found in self.singles]
-        groups = self._groups.within(limit, objective, singles, sliced=sliced)
+        if limit is None and self.is_fed:
+            # Only a group takes in rows that are fed.
+            limit = UNLIMITED - 1
+        key = limit, objective.flash_worth, sliced
+        if key not in self._groups_within:
+            self._groups_within[key] = self._groups.within(limit, objective, sliced=sliced)
+        groups = self._groups_within[key]
         alone: list[list[Segment]] = []
-        for found in singles:
+        for found in self.singles:
             within = [s for s in found if limit is None or s.memory_bound <= limit]
             if in_place and any(s.in_place for s in within):
                 within = [s for s in within if s.in_place]
@@ -158,15 +168,14 @@ class Partitioner:
         limit, flash_bytes = objective.flash_limit, self.estimator.flash_bytes
         if segments is None or limit is None or flash_bytes(segments) <= limit:
             return segments
-        options = [list(found) for found in singles]
         for own in groups:
             own.lay_out_all()
-            options[own.last] += own.found
-        for found in _cheapest_of_each_size(options, limit, self._policy):
+        options = _known(singles, groups)
+        for found in _least_of_each_sum(options, _cost_of, _flash_of, limit, self._policy):
             if flash_bytes(found) <= limit:
                 return found
         # Sizes are rounded, that of the last one too.
-        worth = self._policy.least_flash_worth
+        worth = self._policy.flash_worths[0]
         least = _laid_out(options, (), lambda options: _cheapest(options, worth))
         return least if least and flash_bytes(least) <= limit else None
 
@@ -342,26 +351,49 @@ def _cheapest_together(
     return best[-1][0].segments if best[-1] else None
 
 
-def _cheapest_of_each_size(
-    options: Sequence[Sequence[Segment]], flash: int, policy: SearchPolicy
-) -> Iterator[list[Segment]]:
-    """Yield the cheapest path of each rounded size, from the largest on.
+def _cost_of(segment: Segment) -> float:
+    return segment.cost
 
-    Sizes somewhat beyond ``flash`` are included; each path is more expensive than the one before.
+
+def _flash_of(segment: Segment) -> float:
+    return segment.flash
+
+
+def _known(
+    singles: Sequence[Sequence[Segment]], groups: Sequence[GroupsOfLayers]
+) -> list[list[Segment]]:
+    """Return single layers and the groups that are laid out, by their last layer."""
+    options = [list(found) for found in singles]
+    for own in groups:
+        options[own.last] += own.found
+    return options
+
+
+def _least_of_each_sum(
+    options: Sequence[Sequence[Segment]],
+    figure: Callable[[Segment], float],
+    limited: Callable[[Segment], float],
+    limit: float,
+    policy: SearchPolicy,
+) -> Iterator[list[Segment]]:
+    """Yield the path with the least sum of ``figure`` for each rounded sum of ``limited``, from the
+    largest on.
+
+    Sums somewhat beyond ``limit`` are included; each path has a larger figure than the one before.
     """
     # What a build found to be too much is taken off the limit, which may leave nothing.
-    flash = max(0, flash)
-    part = max(1, flash // policy.flash_parts)
-    parts = flash // part + policy.flash_parts_beyond
-    #: Least cost of the layers so far for each size, and the last segment of that path.
+    limit = max(0, int(limit))
+    part = max(1, limit // policy.sum_parts)
+    parts = limit // part + policy.sum_parts_beyond
+    #: Least figure of the layers so far for each sum, and the last segment of that path.
     costs = [np.zeros(parts)]
     ends: list[_IntArray] = []
     for segments in options:
         least = np.full(parts, np.inf)
         chosen = np.full(parts, -1)
         for index, segment in enumerate(segments):
-            size = round(segment.flash / part)
-            total = costs[segment.first][: max(0, parts - size)] + segment.cost
+            size = round(limited(segment) / part)
+            total = costs[segment.first][: max(0, parts - size)] + figure(segment)
             better = np.flatnonzero(total < least[size:]) + size
             least[better] = total[better - size]
             chosen[better] = index
@@ -375,5 +407,5 @@ def _cheapest_of_each_size(
             last = found[-1].first - 1 if found else len(options) - 1
             segment = options[last][ends[last][size]]
             found.append(segment)
-            size -= round(segment.flash / part)
+            size -= round(limited(segment) / part)
         yield found[::-1]

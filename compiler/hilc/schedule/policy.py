@@ -11,48 +11,52 @@ _SHARED_CODE: Mapping[str, float] = MappingProxyType({"speed": 1.0, "balanced": 
 
 
 @dataclass(frozen=True)
+class Goal:
+    """Row of the table of goals: a program minimises the weighted sum of its workspace and its
+    flash, in bytes, with at most so many times the instructions of the fastest program.
+    """
+
+    #: Weight of a byte of workspace, and of a byte of flash.
+    workspace: float
+    flash: float
+    #: Ratio: maximum instructions relative to the fastest program.
+    most: float
+
+    def sum(self, workspace_bytes: float, flash_bytes: float) -> float:
+        """Return what a program of this goal minimises; of equal sums the fastest program wins."""
+        return self.workspace * workspace_bytes + self.flash * flash_bytes
+
+
+#: Microcontrollers have about eight times as much flash as memory.
+GOALS: Mapping[str, Goal] = MappingProxyType(
+    {
+        "speed": Goal(workspace=0, flash=0, most=1),
+        "balanced": Goal(workspace=1, flash=1 / 8, most=1.3),
+        "ram": Goal(workspace=1, flash=1 / 64, most=1.8),
+        "size": Goal(workspace=1 / 8, flash=1, most=2),
+    }
+)
+
+
+@dataclass(frozen=True)
 class SearchPolicy:
     """Ratios, exponents and bounds that define the goals and the extent of the search.
 
-    ``balanced`` promises the program with the least sum of instructions and 4.25 times workspace,
-    each relative to the fastest program without kernels for speed alone, among those with at most
-    30 % more instructions than it and not much more flash than those need.
-    :attr:`balanced_instructions` is below the promised ratio, which leaves a margin for the error
-    of the estimates. A change of a value changes the programs of every model.
+    A change of a value changes the programs of every model.
     """
 
     # -- the goals --------------------------------------------------------------------------------
 
-    #: Ratio: maximum estimated instructions of a balanced program relative to the fastest. The
-    #: promise of 1.30 has to hold when measured, so there is a margin for the error of estimates.
-    balanced_instructions: float = 1.28
-    #: Ratio: the same relative to the fastest program without flash-heavy kernels, for goals that
-    #: exclude them. No margin, since it is a step towards ``ram`` and not promised.
-    lean_instructions: float = 1.3
-    #: Ratio: the instructions of the goal ``ram`` to those of the lean program. Their product is
-    #: just below the documented 1.5 of the fastest program without flash-heavy kernels.
-    ram_instructions: float = 1.14
-    #: Worth of workspace: saving one per cent of the fastest program's workspace is worth this many
-    #: per cent of its instructions. A byte is thus worth the same in every program of a model, and
-    #: a small workspace is not halved at the price of a large one.
-    workspace_worth: float = 4.25
-    #: Ratio: maximum flash of a balanced program relative to the fastest affordable one. Memory
-    #: saved by more code and unfolded weights is only moved to flash.
-    balanced_flash: float = 1.15
-    #: Price of a byte of flash in instructions for ``balanced`` and ``ram``: weights at twice their
-    #: size have to save more than a few per cent.
-    balanced_flash_worth: float = 20.0
-    #: Ratio: the instructions up to which a balanced program gives speed for flash, at that price,
-    #: without saving memory.
-    priced_instructions: float = 1.15
-    #: The price for ``size``: more than any instruction count, so that flash alone decides.
-    least_flash_worth: float = 1e6
-    #: Prices that are tried one after the other where a goal finds no program at its own: the
-    #: highest first, with which the instructions saved per byte are the most.
-    flash_worths: tuple[float, ...] = (50.0, 20.0, 10.0, 5.0, 2.0, 1.0, 0.0)
-    #: Bytes of flash that ``ram`` gives for a byte of memory where the price of flash leaves it
-    #: programs in more: microcontrollers have four to eight times as much flash as memory.
-    least_memory_flash: float = 8.0
+    #: The goals, by name.
+    goals: Mapping[str, Goal] = field(default_factory=lambda: GOALS)
+    #: Ratio by which instructions may be more than estimated: a bound of a goal holds when they are
+    #: counted.
+    error: float = 1.015
+    #: Ratio: sums of workspace and flash that differ by at most this count as equal, as far as
+    #: flash is estimated, and the fastest of their programs is taken.
+    equal_sums: float = 0.02
+    #: Prices of a byte of flash in instructions that are tried to save flash, the highest first.
+    flash_worths: tuple[float, ...] = (1e6, 200, 50, 15, 4, 0)
     #: Ratio by which shared code is slower than estimated, by the goal that determines the sharing;
     #: from the least sharing to the most.
     shared_code: Mapping[str, float] = field(default_factory=lambda: _SHARED_CODE)
@@ -109,10 +113,11 @@ class SearchPolicy:
     #: Ratio: the code size of a kernel for bands of several heights to that for a whole layer,
     #: where the kernel does not state the former (``band_code``).
     band_code: float = 1.5
-    #: Number of parts into which the dynamic program divides a flash limit, and parts beyond the
-    #: limit: layers share code and constants, so a program is smaller than the sum of its layers.
-    flash_parts: int = 4096
-    flash_parts_beyond: int = 1024
+    #: Number of parts into which the dynamic program divides a limit of flash or of instructions,
+    #: and parts beyond the limit: layers share code and constants, so a program is smaller than the
+    #: sum of its layers.
+    sum_parts: int = 4096
+    sum_parts_beyond: int = 1024
 
 
 #: The policy that the compiler uses.

@@ -9,7 +9,7 @@ selects from it for a goal. :mod:`~hilc.schedule.policy` has all constants.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, MutableMapping, Sequence
 from dataclasses import dataclass
 
 from hilc.errors import InputError
@@ -39,6 +39,11 @@ class Found:
     _optimize: str
     _flash: int | None
 
+    @property
+    def workspaces(self) -> Sequence[int]:
+        """Workspaces in bytes of the programs of the Pareto frontier, from the fastest on."""
+        return self._goals.workspaces()
+
     def next_saving(self) -> Saving | None:
         """Return the program for the same goal and limit of flash with less memory; None if there
         is none.
@@ -66,19 +71,26 @@ def search(
     tuning: Tuning | None = None,
     policy: SearchPolicy = POLICY,
     progress: Callable[[], None] | None = None,
+    known: MutableMapping[str, Goals] | None = None,
 ) -> Found:
     """Return the program for a goal and limits; see :func:`choose`.
 
-    A flash limit may need layers to share more code than the goal permits; then the fastest of all
-    degrees of sharing is selected. ``progress`` is called for every program that is planned.
+    ``known`` has the programs that earlier searches with the same arguments found, by the sharing
+    of code, for other goals and limits; those of this search are added to it. A flash limit may
+    need layers to share more code than the goal permits; then the fastest of all degrees of sharing
+    is selected. ``progress`` is called for every program that is planned.
     """
+    known = {} if known is None else known
     best: Found | None = None
     refusal: InputError | None = None
     for sharing in _sharings(optimize, flash, policy):
-        frontier = ParetoFrontier(
-            planner, tuning=tuning, optimize=sharing, policy=policy, progress=progress
-        )
-        goals = Goals(frontier)
+        if sharing not in known:
+            known[sharing] = Goals(
+                ParetoFrontier(
+                    planner, tuning=tuning, optimize=sharing, policy=policy, progress=progress
+                )
+            )
+        goals = known[sharing]
         try:
             planned, report = choose(goals, optimize=optimize, ram=ram, flash=flash)
         except InputError as error:
@@ -106,14 +118,9 @@ def choose(
     :class:`~hilc.schedule.goals.LimitError`, with the smallest possible values, if there is none.
     """
     limited = ram is not None or flash is not None
-    programs = {
-        "size": lambda: goals.least_flash(ram),
-        "ram": lambda: goals.least_memory,
-    }
-    if not limited:
-        programs |= {"speed": lambda: goals.fastest, "balanced": lambda: goals.balanced}
-    chosen = programs[optimize]() if optimize in programs else None
-    goal = optimize
+    chosen, goal = None, optimize
+    if not limited or optimize in ("ram", "size"):
+        chosen = goals.program(optimize, ram)
     if chosen is None or not chosen.cost.keeps(ram, flash):
         chosen, goal = goals.within(ram, flash), "limits"
     groups = chosen.choice.groups

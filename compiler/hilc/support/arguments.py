@@ -60,12 +60,14 @@ def typed(function: Callable[_Keywords, _Result]) -> Callable[_Keywords, _Result
     that lack, stay Python's TypeError.
     """
     signature = inspect.signature(function)
+    many = {name for name, each in signature.parameters.items() if each.kind in _MANY}
 
     @functools.cache
     def hints() -> Mapping[str, Any]:
         return {
             name: _evaluated(annotation, function)
             for name, annotation in function.__annotations__.items()
+            if name not in many
         }
 
     @functools.wraps(function)
@@ -77,7 +79,7 @@ def typed(function: Callable[_Keywords, _Result]) -> Callable[_Keywords, _Result
             return function(*args, **keywords)
         for name, value in given.items():
             # Those of any number are looked at one by one, where they are used.
-            if name in hints() and signature.parameters[name].kind not in _MANY:
+            if name in hints():
                 check(name, value, hints()[name])
         return function(*args, **keywords)
 
@@ -99,17 +101,21 @@ def _evaluated(annotation: Any, function: Callable[..., Any]) -> Any:
     return eval(annotation, {}, _Names(function)) if isinstance(annotation, str) else annotation
 
 
-def check_fields(instance: Any) -> None:
-    """Raise :class:`~hilc.errors.InputError` for a field of a dataclass that is not of its type."""
+def check_fields(instance: Any, names: Mapping[str, Any] | None = None) -> None:
+    """Raise :class:`~hilc.errors.InputError` for a field of a dataclass that is not of its type.
+
+    ``names`` are types that annotations name and that the class's module imports for type checkers
+    alone.
+    """
     kind: Any = type(instance)
-    hints = _hints(kind)
+    if kind not in _HINTS:
+        _HINTS[kind] = get_type_hints(kind, localns=dict(names or {}))
     for field in fields(instance):
-        check(field.name, getattr(instance, field.name), hints[field.name])
+        check(field.name, getattr(instance, field.name), _HINTS[kind][field.name])
 
 
-@functools.cache
-def _hints(kind: Any) -> Mapping[str, Any]:
-    return get_type_hints(kind)
+#: The types of a dataclass's fields.
+_HINTS: dict[Any, Mapping[str, Any]] = {}
 
 
 def check(name: str, value: object, accepted: Any) -> None:

@@ -21,7 +21,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -56,19 +56,34 @@ class Folded:
 NOTHING_FOLDED = Folded(0, 0)
 
 
-def fold_channels(graph: Graph) -> Graph:
+@dataclass(frozen=True)
+class FoldedGraph:
+    """A graph after the removal of channels."""
+
+    graph: Graph
+    #: For each reduced tensor, the indices of the remaining channels, in order.
+    channels: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+
+
+def fold_channels(graph: Graph) -> FoldedGraph:
     """Remove channels (along the last axis) that are constant, or that no output depends on.
 
-    Inputs and outputs of the graph keep their shapes. :attr:`~hilc.ir.Tensor.channels` of a reduced
-    tensor lists the remaining channels. A graph of more than a million channels stays as it is.
+    Inputs and outputs of the graph keep their shapes. A graph of more than a million channels stays
+    as it is.
     """
     if sum(map(_channel_count, graph.tensors.values())) > _MOST_CHANNELS:
-        return graph
+        return FoldedGraph(graph)
     constants = _constants(graph)
     kept = _kept(graph, constants)
     if all(kept[name].all() for node in graph.nodes for name in node.outputs):
-        return graph
-    return _Folding(graph, constants, kept).folded()
+        return FoldedGraph(graph)
+    folded = _Folding(graph, constants, kept).folded()
+    channels = {
+        name: tuple(np.flatnonzero(mask).tolist())
+        for name, mask in kept.items()
+        if name in folded.tensors and not folded.tensors[name].is_constant and not mask.all()
+    }
+    return FoldedGraph(folded, channels)
 
 
 def folded_away(before: Graph, after: Graph) -> Folded:
@@ -374,13 +389,11 @@ class _Folding:
 
 
 def _with_channels(tensor: Tensor, kept: _Mask) -> Tensor:
-    own = tensor.channels or range(tensor.shape[-1])
     channels = np.flatnonzero(kept)
     return replace(
         tensor,
         shape=(*tensor.shape[:-1], len(channels)),
         data=None if tensor.data is None else tensor.data[..., channels],
-        channels=tuple(own[channel] for channel in channels.tolist()),
     )
 
 

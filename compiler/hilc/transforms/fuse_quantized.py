@@ -26,6 +26,7 @@ import re
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from types import MappingProxyType
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
@@ -155,11 +156,30 @@ class _NoIntegersError(Exception):
     """A tensor of floats has no integers; the text says why."""
 
 
-def fuse_quantized(graph: Graph) -> Graph:
-    """Return the graph with operators on integers wherever its quantization says them."""
+@dataclass(frozen=True)
+class FusedGraph:
+    """A graph after :func:`fuse_quantized`."""
+
+    graph: Graph
+    #: The layers that stay in float32, each with the reason.
+    float_layers: tuple[FloatLayer, ...] = ()
+    #: The biases that were rounded to the scale of the sums.
+    rounded_biases: tuple[RoundedBias, ...] = ()
+
+
+def fuse_quantized(
+    graph: Graph, dequantized: Mapping[str, Dequantized] = MappingProxyType({})
+) -> FusedGraph:
+    """Replace operators on floats between DEQUANTIZE and QUANTIZE by operators on integers, where
+    all operands and the result are quantized.
+
+    ``dequantized`` has the integers of float constants, by name
+    (:attr:`hilc.frontends.ModelFile.dequantized`). Without it, operators with weights stay in
+    float32.
+    """
     if not any(_quantizes(node) for node in graph.nodes):
-        return _without_origins(graph)
-    return _Fusion(graph).run()
+        return FusedGraph(graph)
+    return _Fusion(graph, dequantized).run()
 
 
 def is_quantized(graph: Graph) -> bool:
@@ -172,16 +192,11 @@ def _quantizes(node: Node) -> bool:
     return OPS[node.op].conversion is not None and node.rounding is Rounding.NEAREST_EVEN
 
 
-def _without_origins(graph: Graph) -> Graph:
-    if all(tensor.origin is None for tensor in graph.tensors.values()):
-        return graph
-    tensors = {name: replace(t, origin=None) for name, t in graph.tensors.items()}
-    return graph.with_(tensors=tensors)
-
-
 @dataclass
 class _Fusion:
     graph: Graph
+    #: The integers of float constants, by name.
+    origins: Mapping[str, Dequantized]
     tensors: _Undoable[str, Tensor] = field(init=False)
     nodes: list[Node] = field(default_factory=list)
     #: The integers that a tensor of floats was made of.
@@ -202,7 +217,7 @@ class _Fusion:
         self._results = frozenset(self.graph.results)
         self.producers = {name: n for n in self.graph.nodes for name in n.outputs}
 
-    def run(self) -> Graph:
+    def run(self) -> FusedGraph:
         for node in self.graph.nodes:
             node = replace(node, inputs=tuple(self.renamed.get(n, n) for n in node.inputs))
             if _quantizes(node) and OPS[node.op].conversion == "dequantize":
@@ -214,13 +229,9 @@ class _Fusion:
                 self.nodes.append(node)
         states = tuple(self._integer_state(state) for state in self.graph.states)
         graph = self.graph.with_(tensors=self.tensors, nodes=tuple(self.nodes), states=states)
-        graph = remove_dead(_without_origins(graph))
-        return graph.with_(
-            float_layers=tuple(self._float_layers(graph)),
-            rounded_biases=tuple(
-                bias for name, bias in self.biases.items() if name in graph.tensors
-            ),
-        )
+        graph = remove_dead(graph)
+        biases = tuple(bias for name, bias in self.biases.items() if name in graph.tensors)
+        return FusedGraph(graph, tuple(self._float_layers(graph)), biases)
 
     def _float_layers(self, graph: Graph) -> list[FloatLayer]:
         """Return what computes on floats, conversions aside."""
@@ -450,7 +461,7 @@ class _Fusion:
         return bool(name) and self.tensors[name].element.is_real
 
     def _constant_image(self, tensor: Tensor) -> str:
-        origin = tensor.origin
+        origin = self.origins.get(tensor.name)
         if origin is None or origin.values.dtype.name not in _QUANTIZED:
             raise _NoIntegersError(f"its constant {tensor.name!r} is not quantized")
         scales, zero_points = np.unique(origin.scales), np.unique(origin.zero_points)
@@ -651,11 +662,12 @@ class _Fusion:
             self._image(node.inputs[places.image]),
             self.tensors[node.inputs[places.weights]],
         )
-        if weights.origin is None:
+        origin = self.origins.get(weights.name)
+        if origin is None:
             raise _NoIntegersError(f"its weights {weights.name!r} are not quantized")
-        stored = ELEMENT_TYPES[weights.origin.values.dtype.name].computed.name
+        stored = ELEMENT_TYPES[origin.values.dtype.name].computed.name
         element = self._widest(x, out.dtype, stored)
-        values, quant = _channel_quantization(weights, weights.origin, places.channel_axis, element)
+        values, quant = _channel_quantization(weights, origin, places.channel_axis, element)
         made = list(node.inputs)
         made[places.weights] = self._constant(weights.name, values, quant)
         if len(made) > places.bias and made[places.bias]:
@@ -806,13 +818,15 @@ def _holds(element: ElementType, values: Array) -> bool:
     return bool(values.min(initial=0) >= low and values.max(initial=0) <= high)
 
 
-def require_integers(graph: Graph, allow_float: bool) -> None:
-    """Refuse a quantized model of which layers are left in floats, unless these are allowed."""
-    if allow_float or not graph.float_layers:
+def require_integers(float_layers: Sequence[FloatLayer], allow_float: bool) -> None:
+    """Raise :class:`~hilc.errors.UnsupportedError` for layers of a quantized model that stay in
+    float32, unless ``allow_float`` accepts them.
+    """
+    if allow_float or not float_layers:
         return
     # A reader makes several nodes of an operator, and numbers them.
     steps: dict[str, list[FloatLayer]] = {}
-    for layer in graph.float_layers:
+    for layer in float_layers:
         steps.setdefault(_STEPS.sub("", layer.name), []).append(layer)
     listed = "; ".join(
         f"{', '.join(dict.fromkeys(layer.op for layer in layers))} {name!r} ({layers[-1].reason})"

@@ -12,7 +12,7 @@ extern const uint32_t hil_data_load[];
 extern uint32_t hil_bss_start[];
 extern uint32_t hil_bss_end[];
 /* The constants of models that are read from RAM. */
-extern const struct hil_copy {
+extern const struct hil_generic_copy {
     uint8_t *to;
     const uint8_t *from;
     uint32_t nbytes;
@@ -80,7 +80,7 @@ __attribute__((naked, section(".vectors"))) _Noreturn void hil_reset_handler(voi
 void hil_port_init(void) {
     const uint32_t uart_hz = hil_soc_init();
     /* Not before: it may be what switches the memory on. */
-    for (const struct hil_copy *copy = hil_copies_start; copy != hil_copies_end; ++copy) {
+    for (const struct hil_generic_copy *copy = hil_copies_start; copy != hil_copies_end; ++copy) {
         memcpy(copy->to, copy->from, copy->nbytes);
     }
     hil_timer_init();

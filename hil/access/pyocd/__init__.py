@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator, Mapping
-from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
 from hil.access.protocols import Capability, Flasher, Need
 from hil.board.settings import Setting
+from hilc.support.optional import install_hint, is_installed
 
 if TYPE_CHECKING:
     from hil.access.connection import Connection
@@ -49,9 +49,7 @@ class PyOcd(Flasher):
 
     def needs(self, board: Board | None) -> Need | None:
         """Return the package pyOCD."""
-        return Need(
-            "pyocd", "install it: pip install pyocd", lambda: find_spec("pyocd") is not None
-        )
+        return Need("pyocd", install_hint("pyocd"), lambda: is_installed("pyocd"))
 
     def probes(self) -> list[ProbeInfo]:
         """Return the probes that pyOCD finds, including virtual ones."""

@@ -19,14 +19,17 @@ from hil.link.line import Link, check_port
 from hil.link.ports import USB
 from hil.verify.against import verify_tapped
 from hil.verify.oracle import reference_of
+from hilc.options import CompileOptions
+from hilc.support.option import flag_of, options_of
 
 #: Baud rate of a serial port without ``--baud``.
 _BAUD = 115200
-#: Arguments that mean something here; an option of any other would be ignored.
+#: Arguments that mean something here, beside the options that say what the model is; any other
+#: option would be ignored.
 _APPLY = (
     *("against", "baud", "checksums", "samples", "reference", "per_layer", "no_history"),
     "allow_fallback",
-    *("name", "shape", "constant", "allow_float", "format", "json", "quiet", "verbose", "help"),
+    *("format", "json", "quiet", "verbose", "help"),
 )
 
 
@@ -35,12 +38,9 @@ def against_command(args: argparse.Namespace, console: Console) -> int:
     _check(args)
     url, board = _line_of(args.against)
     # Each layer by itself, whole: as other runtimes compute them.
-    options = replace(
-        compile_options(args, None, for_firmware=False),
-        cpu="host",
-        optimize="speed",
-        fold_constant_channels=False,
-    )
+    options = compile_options(args, None, for_firmware=False)
+    layers = {"optimize": "speed", "fold_constant_channels": False}
+    options = replace(options, cpu="host", given={**options.given, **layers})
     libraries = compiled(args, options, console)
     modules = [(library, module) for library in libraries for module in library.modules]
     if len(modules) != 1:
@@ -61,8 +61,15 @@ def _check(args: argparse.Namespace) -> None:
     """Raise for options that would be ignored: nothing is built for a board or started, and the
     firmware has its own inputs.
     """
+    of_model = {
+        flag_of(name, stated)
+        for name, stated in options_of(CompileOptions).items()
+        if stated.of_model
+    }
     for action in args.parser._actions:
         if action.dest in _APPLY or not action.option_strings:
+            continue
+        if of_model.intersection(action.option_strings):
             continue
         if getattr(args, action.dest, action.default) not in (action.default, None, []):
             option = max(action.option_strings, key=len)

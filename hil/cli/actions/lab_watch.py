@@ -14,14 +14,14 @@ from typing import Any
 from hil.cli.actions.history import result_text
 from hil.cli.actions.lab import chosen_places, place_entry
 from hil.cli.console import Console, table
-from hil.errors import HilError, InputError
+from hil.errors import HilError
 from hil.history import Entry, History, history_path
 from hil.lab.overview import PlaceState, overview
 from hil.lab.place import Keeper, coordinator_address
 from hil.lab.selector import Selector
-from hil.plugins import optional_module
 from hil.results.lab import WatchedPlaceEntry
 from hil.support.visible import visible
+from hilc.support import optional
 
 _HEADER = ("place", "board", "state", "user", "firmware", "last result")
 _COLOURS = {
@@ -80,11 +80,7 @@ def watch_command(args: argparse.Namespace, console: Console) -> int:
         text = table([row.cells() for row in rows], _HEADER) if rows else "no places"
         console.result([row.entry() for row in rows], text)
         return 0
-    if optional_module("rich") is None:
-        raise InputError(
-            "the live view needs the package rich, which is not installed",
-            "install it: pip install 'hil-harness[watch]', or add --once",
-        )
+    optional.check_installed("rich", "the live view", ", or add --once")
     with contextlib.suppress(KeyboardInterrupt):
         _watch(wanted, history, args.interval)
     return 0

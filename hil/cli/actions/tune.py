@@ -32,10 +32,11 @@ from hil.verify.tune import tune
 from hilc.artifact.library import ModelLibrary
 from hilc.codegen.control_flow import with_control_flow
 from hilc.compiler import Programs
+from hilc.compiler import prepared as prepared_model
 from hilc.errors import InputError
 from hilc.lowering.choice import Choice
 from hilc.schedule.tuning import load_tuning
-from hilc.source import Source, prepare
+from hilc.source import Source
 from hilc.support.outputs import check_file, write_file
 from hilc.target import get_cpu
 
@@ -68,16 +69,7 @@ def tune_command(args: argparse.Namespace, console: Console) -> int:
     (model,) = sources
     options = compile_options(args, board, for_firmware=True).compiler(model.name)
     cpu = get_cpu(options.cpu)
-    source = prepare(
-        model.path,
-        model.name,
-        cpu,
-        externals=options.externals,
-        api=options.api,
-        fold_constant_channels=options.fold_constant_channels,
-        allow_float=options.allow_float,
-    )
-    prepared = source
+    source = prepared = prepared_model(model.path, options)
     source = replace(source, graph=with_control_flow(source.graph, cpu, options))
 
     output = Path(args.output or f"{source.graph.name}.tuning.json")

@@ -19,6 +19,12 @@ def add_options(parser: Parser) -> None:
     parser.add_argument(
         "-o", "--output", metavar="FILE", help="write a picture (.svg, .png or .pdf)"
     )
+    parser.add_argument(
+        "--frontier",
+        action="store_true",
+        help="list the programs to choose from instead, each with its goal (--optimize) or limit "
+        "(--ram, --flash); with --output draw them",
+    )
     add_force(parser)
     add_board(parser)
     add_compile_options(parser)

@@ -27,7 +27,7 @@ def add_options(parser: Parser) -> None:
     parser.add_argument("-o", "--output", metavar="OUT.npz", help="write the outputs here")
     add_force(parser)
     add_seed(parser)
-    add_device_options(parser, takes_inputs=True)
+    add_device_options(parser)
 
 
 def run(args: argparse.Namespace, console: Console) -> int:

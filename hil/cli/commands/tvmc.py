@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from hil.cli.command import Command
@@ -31,16 +30,22 @@ def run(args: argparse.Namespace, console: Console) -> int:
 
 
 class _Tvmc:
-    """The commands of tvmc; their flags come from the compiler, which takes a while to load."""
+    """The commands of tvmc, or the error of their absence."""
 
-    def add(self, commands: Any, name: str, words: Sequence[str] | None) -> None:
-        """Add the component's parser, or the error of its absence."""
+    @property
+    def summary(self) -> str:
+        """One sentence, which help shows."""
+        module = optional_module("hil.compat.tvm.tvmc_parser")
+        return str(module.SUMMARY) if module is not None else _ABSENT.summary
+
+    def add(self, commands: Any, name: str) -> None:
+        """Add the component's parser, whose flags come from the compiler."""
         module = optional_module("hil.compat.tvm.tvmc_parser")
         if module is not None:
-            module.add_tvmc(commands, flags=words is None or name in words)
-            return
-        absent = Command("tvmc's commands; not part of this installation.", add_options, run)
-        absent.add(commands, name, words)
+            module.add_tvmc(commands)
+        else:
+            _ABSENT.add(commands, name)
 
 
+_ABSENT = Command("tvmc's commands; not part of this installation.", add_options, run)
 COMMAND = _Tvmc()

@@ -14,27 +14,28 @@ FILL_MODES = ("zeros", "ones", "random")
 DEVICES = ("cpu", "micro")
 
 
+SUMMARY = "tvmc's commands for microcontrollers, for scripts written for microTVM."
+
+
 class Commands(Protocol):
     """The result of ``add_subparsers``."""
 
     def add_parser(self, name: str, **settings: Any) -> Any: ...
 
 
-def add_tvmc(commands: Commands, *, flags: bool = True) -> None:
-    """Add ``tvmc`` and its subcommands; without ``flags`` omit those of ``compile``."""
-    summary = "tvmc's commands for microcontrollers, for scripts written for microTVM."
-    tvmc: Parser = commands.add_parser("tvmc", help=summary, description=summary)
+def add_tvmc(commands: Commands) -> None:
+    """Add ``tvmc`` and its subcommands."""
+    # Not at the top: flags of targets come from the compiler, which takes a while to load.
+    from hil.compat.tvm.tvmc_flags import add_compile_flags
+
+    tvmc: Parser = commands.add_parser("tvmc", help=SUMMARY, description=SUMMARY)
     explain_flags_of("tvmc", _explain)
     tvmc.add_argument("--version", action=Version, nargs=0, help="show the version and exit")
     tvmc.add_argument("--config", action=_Missing, nargs="?", help=argparse.SUPPRESS)
     words = tvmc.add_commands()
 
     compile_ = _command(words, "compile", "compile", "Compile a model for a microcontroller.")
-    if flags:
-        # Not at the top: flags of targets come from the compiler, which takes a while to load.
-        from hil.compat.tvm.tvmc_flags import add_compile_flags
-
-        add_compile_flags(compile_)
+    add_compile_flags(compile_)
     compile_.add_argument(
         "--external",
         action="append",

@@ -43,7 +43,7 @@ static int32_t columns(const struct ends *e, int32_t sum) {
 /* A window of one pixel whose weight is 0: the sum is the bias. */
 static int32_t depthwise(const struct ends *e, int32_t sum) {
     static const int8_t zero[1] = {0};
-    const struct hil_depthwise_conv2d_s8 p = {.in_c = 1,
+    const struct hil_generic_depthwise_conv2d_s8 p = {.in_c = 1,
                                               .depth_multiplier = 1,
                                               .filter_h = 1,
                                               .filter_w = 1,

@@ -70,7 +70,7 @@ _OFTEN = (
     ),
 )
 #: Kernels that take an image a few rows at a time, which tests/board/test_fusion.py runs.
-_OF_BANDS = {"hil_average_rows_f32_mve", "hil_mean_rows_f32_mve"}
+_OF_BANDS = {"hil_mve_average_rows_f32", "hil_mve_mean_rows_f32"}
 #: Checks of one program.
 _AT_A_TIME = 3000
 

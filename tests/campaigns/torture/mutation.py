@@ -359,7 +359,7 @@ class _Copy:
 
 #: In one process, without the campaigns, with nothing kept from run to run.
 _PYTEST = (
-    "-q", "-n", "0", "-p", "no:cacheprovider", "-m", "not full", "--no-header", "--tb=no",
+    "-q", "-n", "0", "-p", "no:cacheprovider", "-m", "full or not full", "--no-header", "--tb=no",
 )  # fmt: skip
 
 

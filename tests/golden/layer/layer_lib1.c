@@ -36,7 +36,7 @@ static const int64_t shape_1[1] = {18};
 
 /* CONV_2D t2
  * operator 0: int8[1,2,2,1] x int8[1,3,3,1] -> int8[1,2,2,1], 36 multiply-accumulates */
-static const struct hil_conv2d_s8 layer_0 = {
+static const struct hil_generic_conv2d_s8 layer_0 = {
     .batch = 1,
     .in_h = 2,
     .in_w = 2,
@@ -77,7 +77,7 @@ int32_t tvmgen_layer_fused_conv_2d_0(TVMValue *args, int *type_codes, int num_ar
     void *const input0 = hil_argument_data(args[0]);
     void *const output0 = hil_argument_data(args[1]);
     void *const scratch = hil_argument_data(args[2]);
-    hil_conv2d_s8(&layer_0, input0, output0, scratch);
+    hil_generic_conv2d_s8(&layer_0, input0, output0, scratch);
     return 0;
 }
 

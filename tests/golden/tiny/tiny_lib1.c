@@ -85,7 +85,7 @@ static int32_t shared_0(const int8_t *in0, int8_t *out0, const struct shared_0 *
 /* One body for the layers 2 and 5. */
 __attribute__((noinline))
 static int32_t shared_2(const int8_t *in0, const int8_t *in1, int8_t *out0) {
-    const struct hil_add_s8 p = {
+    const struct hil_generic_add_s8 p = {
         .rows = 1,
         .counts = {1, 1, 1, 1, 1},
         .a_jumps = {0, 0, 0, 0, 0},
@@ -105,7 +105,7 @@ static int32_t shared_2(const int8_t *in0, const int8_t *in1, int8_t *out0) {
         .low = -128,
         .high = 127,
     };
-    hil_add_s8(&p, in0, in1, out0);
+    hil_generic_add_s8(&p, in0, in1, out0);
     return 0;
 }
 
@@ -139,7 +139,7 @@ int32_t tvmgen_tiny_fused_add_2(void *input0, void *output0) {
 
 /* SPLIT t10
  * operator 4: int32[] x int8[1,18] -> int8[1,9], int8[1,9] */
-static const struct hil_split layer_3 = {
+static const struct hil_generic_split layer_3 = {
     .rows = 1,
     .parts = 2,
     .block = 9,
@@ -147,13 +147,13 @@ static const struct hil_split layer_3 = {
 
 int32_t tvmgen_tiny_fused_split_3(void *input0, void *output0, void *output1) {
     void *const outputs[] = {output0, output1};
-    hil_split(&layer_3, input0, outputs);
+    hil_generic_split(&layer_3, input0, outputs);
     return 0;
 }
 
 /* CONCATENATION t12
  * operator 5: int8[1,9] x int8[1,9] -> int8[1,18] */
-static const struct hil_join layer_4 = {
+static const struct hil_generic_join layer_4 = {
     .rows = 1,
     .parts = 2,
     .blocks = global_const_workspace.layer_4_blocks,
@@ -161,7 +161,7 @@ static const struct hil_join layer_4 = {
 
 int32_t tvmgen_tiny_fused_concatenation_4(void *input0, void *input1, void *output0) {
     const void *const inputs[] = {input0, input1};
-    hil_join(&layer_4, inputs, output0);
+    hil_generic_join(&layer_4, inputs, output0);
     return 0;
 }
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Sequence
 from typing import Any
 
 import pytest
+from _pytest.mark.structures import ParameterSet
 
 
 def sampled(values: Iterable[Any], keep: Collection[Any]) -> list[Any]:
@@ -22,6 +23,27 @@ def sampled(values: Iterable[Any], keep: Collection[Any]) -> list[Any]:
         pytest.param(*_each(value), marks=() if value in keep else pytest.mark.full)
         for value in values
     ]
+
+
+def cases(
+    names: str | Sequence[str], values: Iterable[Any], *, first: int = 1, **more: Any
+) -> pytest.MarkDecorator:
+    """Parametrize a test with cases of one kind: ``make test`` runs the ``first`` of them only.
+
+    Takes what ``pytest.mark.parametrize`` takes; ``make test-full`` runs the other cases.
+
+    >>> @cases("cpu", ["cortex-m0", "cortex-m4", "cortex-m55"], first=1)
+    """
+    is_one = isinstance(names, str) and "," not in names
+
+    def case(value: Any) -> Any:
+        if isinstance(value, ParameterSet):
+            return value._replace(marks=(*value.marks, pytest.mark.full))
+        return pytest.param(*((value,) if is_one else value), marks=pytest.mark.full)
+
+    values = list(values)
+    marked = [*values[:first], *map(case, values[first:])]
+    return pytest.mark.parametrize(names, marked, **more)
 
 
 def _each(value: Any) -> tuple[Any, ...]:

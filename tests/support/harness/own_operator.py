@@ -14,7 +14,7 @@ from hilc.frontends.tflite.schema import Operator, register_custom
 from hilc.ir import Array, Node, Tensor
 from hilc.lowering import Layer, lowers
 from hilc.lowering.kernels import KernelCall
-from hilc.lowering.parameters import HilLutS8
+from hilc.lowering.parameters import HilGenericLutS8
 from hilc.ops import register
 from hilc.ops.attributes import ActivationAttributes
 from hilc.ops.opdef import OpDef, Signature
@@ -55,7 +55,7 @@ def reference(
 def table(layer: Layer) -> KernelCall:
     every = np.arange(256, dtype=np.uint8).view(np.int8)
     (values,) = reference(layer.node, layer.ins, layer.outs, [every])
-    return KernelCall(HilLutS8(size=layer.out.size, table=values))
+    return KernelCall(HilGenericLutS8(size=layer.out.size, table=values))
 
 
 register(

@@ -22,7 +22,7 @@ from hil.cli.reports import Outcome, ReportFormat, register_report
 from hil.errors import DeviceError
 from hil.verify import Report
 from hil.verify.bench import BenchReport
-from hilc.frontends import Reader, register_reader
+from hilc.frontends import Reader, Reading, register_reader
 from hilc.ir import Graph, Node, Tensor
 
 _START_LIMIT_S = 120.0
@@ -123,7 +123,7 @@ register_report(ReportFormat("figures", figures))
 MAGIC = b"#layers\n"
 
 
-def read(data: bytes, name: str) -> tuple[Graph, set[str]]:
+def read(data: bytes, name: str) -> Reading:
     """A chain of elementwise operators over one float tensor."""
     text = json.loads(data.removeprefix(MAGIC))
     names = ["x", *(f"y{i}" for i in range(len(text["operators"])))]
@@ -131,7 +131,7 @@ def read(data: bytes, name: str) -> tuple[Graph, set[str]]:
     nodes = tuple(
         Node(op, (names[i],), (names[i + 1],), index=i) for i, op in enumerate(text["operators"])
     )
-    return Graph(name, tensors, nodes, ("x",), (names[-1],)), set()
+    return Reading(Graph(name, tensors, nodes, ("x",), (names[-1],)))
 
 
 register_reader(Reader("layers", ".layers", lambda data: data.startswith(MAGIC), read))

@@ -186,7 +186,7 @@ class _Parts:
         _, w, bias = layer.ins
         assert w is not None
         assert bias is not None
-        x = replace(self.x, name="x", shape=values.shape, channels=None)
+        x = replace(self.x, name="x", shape=values.shape)
         zero_point = quantization(layer.node, x)[1]
         # So that sums of the inputs as they are are those that are wanted.
         others = tuple(n for n in range(weights.ndim) if n != axis)

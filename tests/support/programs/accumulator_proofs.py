@@ -33,9 +33,9 @@ _INT32 = 2**31
 
 #: Kernels whose arithmetic the program knows, by its number of it.
 _KINDS = {
-    "hil_conv2d_s8": 0,
-    "hil_matmul_s8": 0,
-    "hil_depthwise_conv2d_s8": 1,
+    "hil_generic_conv2d_s8": 0,
+    "hil_generic_matmul_s8": 0,
+    "hil_generic_depthwise_conv2d_s8": 1,
     "hil_compact_conv2d_s8": 2,
     "hil_compact_matmul_s8": 2,
     "hil_compact_depthwise_conv2d_s8": 2,

@@ -18,10 +18,10 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 from accumulator_proofs import Prover, built, is_known
 from address_traces import dependences
+from c_parameters import c_parameters
 from kernel_checks import Check, check
 from kernel_runner import Case
 
-from hilc.codegen.cwriter import c_parameters
 from hilc.ir import Array, Graph, Node, Tensor
 from hilc.lowering import candidates
 from hilc.lowering.kernels import KernelCall
@@ -36,9 +36,9 @@ _INCLUDE = data_dir("runtime") / "include"
 _LIMIT_S = 600
 #: Kernels in which an input decides which constant is read: the proof runs them on every distance
 #: between two inputs.
-BY_TABLE = {"hil_softmax_s8"}
+BY_TABLE = {"hil_generic_softmax_s8"}
 #: Kernels that compute nothing.
-_COPIES = {"hil_copy"}
+_COPIES = {"hil_generic_copy"}
 #: Fields that say how large the tensors are and how they are walked.
 _SHAPE_FIELDS = {
     "rows", "length", "counts", "a_jumps", "b_jumps", "a_step", "b_step", "depth", "channels",
@@ -177,10 +177,10 @@ def _exhausted(
 ) -> _Result:
     """Run a layer's kernel on other shapes with the parameters of the layer."""
     ins = [
-        None if t is None else replace(t, shape=tuple(shape), channels=None)
+        None if t is None else replace(t, shape=tuple(shape))
         for t, shape in zip(layer.ins, shapes, strict=True)
     ]
-    outs = [replace(layer.outs[0], shape=tuple(out_shape), channels=None)]
+    outs = [replace(layer.outs[0], shape=tuple(out_shape))]
     other = _Layer(layer.node, ins, outs, layer.cpu)
     (same,) = (c for c in other.calls if c.kernel is call.kernel)
     faults = [
@@ -277,8 +277,8 @@ def _all_shares(layer: _Layer, call: KernelCall) -> _Result:
 
 
 _EXHAUST: Mapping[str, Callable[[_Layer, KernelCall], _Result]] = {
-    "hil_add_s8": _all_pairs,
-    "hil_average_pool_s8": _all_window_sums,
-    "hil_max_pool_s8": _all_maxima,
-    "hil_softmax_s8": _all_shares,
+    "hil_generic_add_s8": _all_pairs,
+    "hil_generic_average_pool_s8": _all_window_sums,
+    "hil_generic_max_pool_s8": _all_maxima,
+    "hil_generic_softmax_s8": _all_shares,
 }

@@ -35,7 +35,7 @@ Random = np.random.Generator
 Kind = tuple[str, str]
 
 #: Kernels by what they need of a core; the compact ones are portable, too.
-FAMILIES = ("generic", "compact", "v6m", "v7m", "dsp", "helium")
+FAMILIES = ("generic", "compact", "v6m", "v7m", "dsp", "mve")
 #: This machine, under the sanitizers, and emulated boards.
 PLACES = ("host", "mps2-an386", "mps3-an547")
 LINEAR = ("CONV_2D", "DEPTHWISE_CONV_2D", "FULLY_CONNECTED")
@@ -56,7 +56,7 @@ _STEPS = 5
 def family(kernel: Kernel) -> str:
     if "/compact/" in kernel.header:
         return "compact"
-    needs = {"mve": "helium", "dsp": "dsp", "mul32": "v7m", "thumb1": "v6m"}
+    needs = {"mve": "mve", "dsp": "dsp", "mul32": "v7m", "thumb1": "v6m"}
     return next((name for need, name in needs.items() if need in kernel.requires), "generic")
 
 

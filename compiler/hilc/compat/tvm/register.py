@@ -13,10 +13,12 @@ from hilc.compat.tvm.allocator import BackendAllocator
 from hilc.compat.tvm.archive import TvmReader
 from hilc.compat.tvm.convention import Packed
 from hilc.compat.tvm.crt import INCLUDE, ShippedCrt
+from hilc.compat.tvm.executor import AotModule
 from hilc.compat.tvm.host import TvmRuntime
 from hilc.compat.tvm.interface import PackedInterface
 from hilc.compat.tvm.options import check_options
 from hilc.compat.tvm.system_lib import SystemLib
+from hilc.executor import provide_executor
 from hilc.host.runtime import provide_host_runtime
 
 
@@ -30,3 +32,4 @@ def register() -> None:
     provide_foreign_reader(TvmReader())
     provide_shipped_runtime(ShippedCrt())
     provide_host_runtime(TvmRuntime())
+    provide_executor(AotModule)

@@ -80,8 +80,10 @@ class Builder:
         self._names = NumberedNames(reserved)
         #: The inputs of the model that a tensor depends on; without an entry, none.
         self._depends: dict[str, frozenset[str]] = {}
-        #: The data of dequantized constants, by identity, and what they were made of.
+        #: The data of dequantized constants, by identity, and their integers.
         self._origins: dict[int, tuple[Array, Dequantized]] = {}
+        #: The integers of dequantized constants and of views of them, by name.
+        self.integers: dict[str, Dequantized] = {}
         #: What all constants together hold.
         self._constant_bytes = 0
         self.budget = NodeBudget()
@@ -143,7 +145,9 @@ class Builder:
         data = np.array(value, order="C")
         data.flags.writeable = False
         origin = self._origin_of(value)
-        tensor = Tensor(name, data.shape, data.dtype.name, quant, data, origin=origin)
+        if origin is not None:
+            self.integers[name] = origin
+        tensor = Tensor(name, data.shape, data.dtype.name, quant, data)
         check_tensor(tensor)
         self.tensors[name] = tensor
         self._names.take(name)
@@ -154,9 +158,9 @@ class Builder:
 
         What is a view of its data keeps the integers: transposed weights, a slice of them.
         """
-        tensor = replace(self.constant(base, value), origin=origin)
+        tensor = self.constant(base, value)
         assert tensor.data is not None
-        self.tensors[tensor.name] = tensor
+        self.integers[tensor.name] = origin
         self._origins[id(tensor.data)] = tensor.data, origin
         return tensor
 
@@ -292,6 +296,8 @@ class Builder:
         old = tensor.name
         del self.tensors[old]
         self.tensors[name] = renamed
+        if old in self.integers:
+            self.integers[name] = self.integers.pop(old)
         self._fresh.discard(old)
         self._depends[name] = self._depends.pop(old, frozenset())
         self.named(renamed, self.kinds.pop(old, None))

@@ -32,7 +32,7 @@ from hilc.frontends.onnx.operation import (
 )
 from hilc.frontends.onnx.states import states_of, with_states
 from hilc.frontends.onnx.storage import STORED, Stored, StoredFloat, code_of
-from hilc.frontends.readers import shape_hint
+from hilc.frontends.readers import Reading, shape_hint
 from hilc.ir import Array, Graph, Tensor
 from hilc.ops.verify import no_elements
 from hilc.support.suggest import operators_hint
@@ -83,12 +83,14 @@ _CONVERTING = frozenset({"DequantizeLinear", "QuantizeLinear", "BitCast"})
 _DOMAINS = {"ai.onnx": DEFAULT_DOMAIN}
 
 
-def import_graph(data: bytes, name: str) -> Graph:
-    """Return the graph of a model that one file holds."""
+def import_graph(data: bytes, name: str) -> Reading:
+    """Return the graph of a model in one file, with the integers of its dequantized constants."""
     original = load(data, None)
     states = states_of(original)
     model = fold_batch_norm(_raised(original))
-    return with_states(Scope.of_model(model).read(model.graph, name, states), states, model.graph)
+    scope = Scope.of_model(model)
+    graph = with_states(scope.read(model.graph, name, states), states, model.graph)
+    return Reading(graph, dequantized=scope.builder.integers)
 
 
 def _raised(model: onnx.ModelProto) -> onnx.ModelProto:

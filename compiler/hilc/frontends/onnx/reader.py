@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from importlib import import_module
-from importlib.util import find_spec
 from typing import Any
 
-from hilc.errors import InputError
-from hilc.frontends.readers import Specialization
-from hilc.ir import Graph
+from hilc.frontends.readers import Reading, Specialization
+from hilc.support.optional import check_installed
 
 #: Fields of ModelProto by their numbers, and their wire types: a number, or bytes with a length.
 _NUMBER, _BYTES = 0, 2
@@ -55,11 +53,7 @@ def _varint(data: bytes, position: int) -> tuple[int, int]:
 
 def require_package(what: str = "an ONNX model") -> None:
     """Raise InputError if the package ``onnx``, which ``what`` is read with, is not installed."""
-    if find_spec("onnx") is None:
-        raise InputError(
-            f"this is {what}; reading it needs the package onnx, which is not installed",
-            "pip install 'hil-harness[onnx]'",
-        )
+    check_installed("onnx", what)
 
 
 def specialize(data: bytes, stated: Specialization) -> bytes:
@@ -68,10 +62,10 @@ def specialize(data: bytes, stated: Specialization) -> bytes:
     return specialized
 
 
-def import_graph(data: bytes, name: str) -> tuple[Graph, frozenset[str]]:
-    """Return the graph of a model that one file holds; it leaves no shape open."""
-    graph: Graph = _module("importer").import_graph(data, name)
-    return graph, frozenset()
+def import_graph(data: bytes, name: str) -> Reading:
+    """Return the graph of a model in one file; no shape of it is open."""
+    reading: Reading = _module("importer").import_graph(data, name)
+    return reading
 
 
 def _module(name: str) -> Any:

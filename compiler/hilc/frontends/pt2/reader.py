@@ -8,8 +8,7 @@ from hilc.errors import InputError
 from hilc.frontends.onnx import reader as onnx
 from hilc.frontends.pt2.archive import is_pt2, read_archive
 from hilc.frontends.pt2.program import read_program
-from hilc.frontends.readers import Specialization
-from hilc.ir import Graph
+from hilc.frontends.readers import Reading, Specialization
 
 __all__ = ["import_graph", "is_pt2", "specialize"]
 
@@ -30,6 +29,6 @@ def specialize(data: bytes, stated: Specialization) -> bytes:
     return model
 
 
-def import_graph(data: bytes, name: str) -> tuple[Graph, frozenset[str]]:
+def import_graph(data: bytes, name: str) -> Reading:
     """Return the graph of a program that :func:`specialize` has made an ONNX model."""
     return onnx.import_graph(data, name)

@@ -43,6 +43,7 @@ import tflite
 
 from hilc.errors import ModelError, UnsupportedError
 from hilc.frontends.budget import MAX_DEPTH, NodeBudget
+from hilc.frontends.readers import Reading
 from hilc.frontends.tflite.decode import decoded
 from hilc.frontends.tflite.flatbuffer import check
 from hilc.frontends.tflite.schema import (
@@ -121,13 +122,14 @@ def is_tflite(data: bytes) -> bool:
     return data[4:8] == IDENTIFIER
 
 
-def import_graph(data: bytes, name: str) -> tuple[Graph, frozenset[str]]:
-    """Return the graph of a TFLite file, and the tensors whose shapes the file leaves open.
+def import_graph(data: bytes, name: str) -> Reading:
+    """Return the graph of a TFLite file, with the tensors whose shapes the file leaves open.
 
     Conditions that involve several operators are left to ``verify``.
     """
     importer = Importer(data)
-    return importer.graph(name), importer.open_shapes
+    graph = importer.graph(name)
+    return Reading(graph, importer.open_shapes, importer.fixed_sizes)
 
 
 def tensor_names(data: bytes) -> tuple[str, ...]:
@@ -225,6 +227,8 @@ class Importer:
         self._resources: dict[_Key, _Variable] = {}
         #: Names of the computed tensors whose shapes in the file are placeholders.
         self.open_shapes = frozenset(self._open_shapes())
+        #: The sizes of inputs that the file leaves open; set by :meth:`graph`.
+        self.fixed_sizes: tuple[FixedSize, ...] = ()
 
     def graph(self, name: str) -> Graph:
         self._budget.require(self.subgraph.OperatorsLength())
@@ -237,7 +241,7 @@ class Importer:
             if key is not None:
                 self._handles[index] = self._variable(key)
         inputs = tuple(index for index in inputs if index not in self._handles)
-        fixed_sizes = tuple(size for index in inputs for size in self._fixed_sizes(index))
+        self.fixed_sizes = tuple(size for index in inputs for size in self._fixed_sizes(index))
         io_tensors = [i for i in (*inputs, *outputs) if not (self._number and self._is_handle(i))]
         tensors = {self.names[i]: self.tensor(i) for i in io_tensors}
         for io_name in tensors:
@@ -272,7 +276,6 @@ class Importer:
             tuple(self.names[i] for i in inputs),
             tuple(self._states.get(i, self.names[i]) for i in outputs if i not in self._handles),
             (*states, *self._memories),
-            fixed_sizes=fixed_sizes,
         )
 
     # Operators that call subgraphs --------------------------------------------------------------

@@ -27,12 +27,12 @@ from hilc.lowering.dsp.packing import (
 from hilc.lowering.kernels import Parameters
 from hilc.lowering.linear import Convolution, LinearWeights, border_pixel, packed_once
 from hilc.lowering.parameters import (
-    HilDspConv2dPairsS8,
-    HilDspConv2dPartialS8,
     HilDspConv2dS8,
+    HilDspConv2dS8ColumnPairs,
+    HilDspConv2dS8Partial,
+    HilDspConv2dS8Winograd,
+    HilDspConv2dS8WinogradPacked,
     HilDspPairs,
-    HilDspWinograd3x3S8,
-    HilDspWinogradPacked3x3S8,
 )
 
 
@@ -77,7 +77,7 @@ def _direct(form: Convolution) -> tuple[list[Parameters], list[Parameters]]:
         streams = [pairs for pairs in streams if pairs.wide or pairs.group == 3]
     border = border_pixel(form.packing, in_c)
     direct: list[Parameters] = [
-        HilDspConv2dPairsS8(
+        HilDspConv2dS8ColumnPairs(
             images=form.images,
             out_c=form.channels,
             window=window,
@@ -126,7 +126,7 @@ def _partial(form: Convolution) -> list[Parameters]:
     _, affine = plain
     border = border_pixel(form.packing, in_c)
     return [
-        HilDspConv2dPartialS8(
+        HilDspConv2dS8Partial(
             images=form.images,
             out_c=form.channels,
             window=window,
@@ -219,7 +219,7 @@ def _winograd(form: Convolution) -> tuple[list[Parameters], list[Parameters]]:
     affine, left, unfolded_stream, packed_stream = streams
     signs = int(affine.corrections is not None)
     border = border_pixel(form.packing, in_c)
-    unfolded = HilDspWinograd3x3S8(
+    unfolded = HilDspConv2dS8Winograd(
         images=form.images,
         out_c=form.channels,
         pad_top=window.pad_top,
@@ -232,7 +232,7 @@ def _winograd(form: Convolution) -> tuple[list[Parameters], list[Parameters]]:
         border=border,
         dsp_range=range_of(form.requantization),
     )
-    packed = HilDspWinogradPacked3x3S8(
+    packed = HilDspConv2dS8WinogradPacked(
         images=form.images,
         out_c=form.channels,
         pad_top=window.pad_top,

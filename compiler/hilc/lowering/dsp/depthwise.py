@@ -13,8 +13,8 @@ from hilc.lowering.dsp.packing import affine_of_layer, channels_of
 from hilc.lowering.kernels import KernelCall, Parameters
 from hilc.lowering.linear import DepthwiseConvolution, LinearWeights, packed_once
 from hilc.lowering.parameters import (
-    HilDspDepthwise3x3S8,
-    HilDspDepthwisePlaneS8,
+    HilDspDepthwiseConv2dS8Plane,
+    HilDspDepthwiseConv2dS83x3,
 )
 
 #: Channels that are widened together.
@@ -44,7 +44,7 @@ def depthwise(form: DepthwiseConvolution) -> list[Parameters]:
     return [*planes, *_depthwise_lines(form, channels), *fours]
 
 
-def _depthwise_planes(form: DepthwiseConvolution) -> list[HilDspDepthwisePlaneS8]:
+def _depthwise_planes(form: DepthwiseConvolution) -> list[HilDspDepthwiseConv2dS8Plane]:
     """Return a channel's plane at a time: the whole of it, or some rows where that takes much
     scratch.
     """
@@ -54,11 +54,11 @@ def _depthwise_planes(form: DepthwiseConvolution) -> list[HilDspDepthwisePlaneS8
     affine, weights, scales = packed
     images, stride, left = form.images, form.window.stride_w, form.window.pad_left
     columns, line, beyond = plane_lines(form)
-    planes: list[HilDspDepthwisePlaneS8] = []
+    planes: list[HilDspDepthwiseConv2dS8Plane] = []
     least = 0
     for count in (images.out_h, 8, 2):
         rows = "all_rows" if count == images.out_h else f"{count}_rows"
-        parameters = HilDspDepthwisePlaneS8(
+        parameters = HilDspDepthwiseConv2dS8Plane(
             images=images,
             stride=stride,
             pad_top=form.window.pad_top,
@@ -99,8 +99,8 @@ def _plane_words(weights: LinearWeights) -> tuple[Affine, Array, Array] | None:
 
 
 def _packed_planes(
-    plane: HilDspDepthwisePlaneS8, form: DepthwiseConvolution
-) -> Iterator[HilDspDepthwisePlaneS8]:
+    plane: HilDspDepthwiseConv2dS8Plane, form: DepthwiseConvolution
+) -> Iterator[HilDspDepthwiseConv2dS8Plane]:
     """Yield the same with fewer bytes of weights and scales; nothing if addends differ much."""
     if (packed := _packed_plane_words(form.packing)) is not None:
         addend, weights, scales = packed
@@ -148,7 +148,7 @@ def _depthwise_lines(form: DepthwiseConvolution, channels: RightChannels) -> lis
     if line > _MAX_LINE or not channels.plain:
         return []
     weights, bias, multipliers, shifts = _line_words(form.packing)
-    parameters = HilDspDepthwise3x3S8(
+    parameters = HilDspDepthwiseConv2dS83x3(
         images=form.images,
         stride=form.window.stride_w,
         pad_top=form.window.pad_top,

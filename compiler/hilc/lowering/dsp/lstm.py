@@ -7,8 +7,8 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 import numpy.typing as npt
 
+from hilc.lowering.dsp.conv_s16 import vector_weights, whole_units
 from hilc.lowering.dsp.packing import UNIT, fits_pairs, paired_blocks, with_bias
-from hilc.lowering.dsp.wide import vector_weights, whole_units
 from hilc.lowering.kernels import KernelCall
 from hilc.lowering.lstm import TENSORS, LstmForm, lstm_form
 from hilc.lowering.parameters import HilDspLstm, HilDspLstmS8, HilDspLstmS16

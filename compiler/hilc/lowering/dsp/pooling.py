@@ -9,9 +9,9 @@ from hilc.lowering.generic.pooling import any_windows, pool_windows, scaled_aver
 from hilc.lowering.kernels import KernelCall
 from hilc.lowering.parameters import (
     HilDspAveragePoolS8,
+    HilDspAveragePoolS8Scaled,
     HilDspMaxPoolS8,
     HilDspMaxPoolS16,
-    HilDspScaledPoolS8,
 )
 from hilc.lowering.registry import Layer, lowers
 from hilc.ops.opdef import TWICE_OR_EVEN
@@ -50,7 +50,7 @@ def scaled_pool(layer: Layer) -> Iterator[KernelCall]:
     found = scaled_average(layer, _POOL_TAPS)
     if found is not None:
         yield KernelCall(
-            HilDspScaledPoolS8(
+            HilDspAveragePoolS8Scaled(
                 pool_windows=found.windows,
                 offset=found.offset,
                 multiplier=found.multiplier,

@@ -7,16 +7,16 @@ from collections.abc import Iterator
 import numpy as np
 
 from hilc.ir import Rounding
+from hilc.lowering.dsp.conv_s16 import wide_stream
 from hilc.lowering.dsp.packing import PAIR, UNIT, packed_columns, pair_words
-from hilc.lowering.dsp.wide import wide_stream
 from hilc.lowering.kernels import KernelCall
-from hilc.lowering.narrow import narrow_sums
 from hilc.lowering.parameters import (
     HilDspColumnsS16,
     HilDspTransposeConv2dS8,
     HilDspTransposeConv2dS16,
 )
 from hilc.lowering.registry import Layer, lowers
+from hilc.lowering.sums32 import narrow_sums
 from hilc.lowering.transposed import phase_outputs, phases_form, wide_phases
 from hilc.ops import linear, transpose_conv
 

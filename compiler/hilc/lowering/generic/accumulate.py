@@ -7,18 +7,18 @@ from math import prod
 from hilc.lowering.kernels import KernelCall
 from hilc.lowering.parameters import (
     HilAccumulateS8,
-    HilAddNF32,
-    HilAddNS8,
-    HilAddNS32,
     HilCumsum,
-    HilCumsumF32,
-    HilCumsumS8,
+    HilGenericAddNF32,
+    HilGenericAddNS8,
+    HilGenericAddNS32,
+    HilGenericCumsumF32,
+    HilGenericCumsumS8,
 )
 from hilc.lowering.registry import Layer, lowers
 from hilc.ops.accumulate import CumsumAttributes, cumsum_axis, sum_scale
 from hilc.ops.operands import quantization
 
-_PLAIN = {"int32": HilAddNS32, "float32": HilAddNF32}
+_PLAIN = {"int32": HilGenericAddNS32, "float32": HilGenericAddNF32}
 
 
 def _scaled(layer: Layer) -> HilAccumulateS8:
@@ -38,7 +38,9 @@ def add_n(layer: Layer) -> KernelCall:
     size, parts = layer.out.size, len(layer.ins)
     order = tuple(range(parts))
     if layer.out.element.quantized:
-        return KernelCall(HilAddNS8(size=size, parts=parts, accumulate_s8=_scaled(layer)), order)
+        return KernelCall(
+            HilGenericAddNS8(size=size, parts=parts, accumulate_s8=_scaled(layer)), order
+        )
     return KernelCall(_PLAIN[layer.out.dtype](size=size, parts=parts), order)
 
 
@@ -55,5 +57,5 @@ def cumsum(layer: Layer) -> KernelCall:
         reverse=int(stated.reverse),
     )
     if layer.out.element.quantized:
-        return KernelCall(HilCumsumS8(cumsum=lines, accumulate_s8=_scaled(layer)))
-    return KernelCall(HilCumsumF32(cumsum=lines))
+        return KernelCall(HilGenericCumsumS8(cumsum=lines, accumulate_s8=_scaled(layer)))
+    return KernelCall(HilGenericCumsumF32(cumsum=lines))

@@ -4,34 +4,34 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from hilc.lowering.generic.elementwise import binary_walk
+from hilc.lowering.generic.binary import binary_walk
 from hilc.lowering.kernels import KernelCall, Parameters
 from hilc.lowering.parameters import (
-    HilCombineF32,
-    HilCombineS8,
-    HilCombineS16,
-    HilCombineS32,
-    HilCombineS64,
-    HilCombineU8,
-    HilCompareF32,
-    HilCompareS16,
-    HilCompareS32,
-    HilCompareS64,
-    HilCompareScaledS8,
-    HilCompareU8,
-    HilDivF32,
-    HilDivideS8,
-    HilDivideS16,
-    HilDivideS32,
-    HilDivideS64,
-    HilDivS8,
-    HilFloorDivF32,
-    HilFloorModF32,
-    HilPowF32,
-    HilPowS32,
-    HilSelect,
-    HilSquaredDifferenceS8,
-    HilSquaredDifferenceS16,
+    HilGenericCombineF32,
+    HilGenericCombineS8,
+    HilGenericCombineS16,
+    HilGenericCombineS32,
+    HilGenericCombineS64,
+    HilGenericCombineU8,
+    HilGenericCompareF32,
+    HilGenericCompareS8Scaled,
+    HilGenericCompareS16,
+    HilGenericCompareS32,
+    HilGenericCompareS64,
+    HilGenericCompareU8,
+    HilGenericDivF32,
+    HilGenericDivideS8,
+    HilGenericDivideS16,
+    HilGenericDivideS32,
+    HilGenericDivideS64,
+    HilGenericDivS8,
+    HilGenericFloorDivF32,
+    HilGenericFloorModF32,
+    HilGenericPowF32,
+    HilGenericPowS32,
+    HilGenericSelect,
+    HilGenericSquaredDifferenceS8,
+    HilGenericSquaredDifferenceS16,
 )
 from hilc.lowering.registry import Layer, lowers
 from hilc.lowering.strides import broadcast_strides, nest, walk
@@ -55,31 +55,31 @@ _OF_BOOLS = {"LOGICAL_AND": "MINIMUM", "LOGICAL_OR": "MAXIMUM"}
 
 _Kernels = Mapping[str, Callable[..., Parameters]]
 _COMBINE: _Kernels = {
-    "int8": HilCombineS8,
-    "uint8": HilCombineU8,
-    "int16": HilCombineS16,
-    "int32": HilCombineS32,
-    "int64": HilCombineS64,
-    "float32": HilCombineF32,
-    "bool": HilCombineU8,
+    "int8": HilGenericCombineS8,
+    "uint8": HilGenericCombineU8,
+    "int16": HilGenericCombineS16,
+    "int32": HilGenericCombineS32,
+    "int64": HilGenericCombineS64,
+    "float32": HilGenericCombineF32,
+    "bool": HilGenericCombineU8,
 }
 _DIVIDE: _Kernels = {
-    "int8": HilDivideS8,
-    "int16": HilDivideS16,
-    "int32": HilDivideS32,
-    "int64": HilDivideS64,
+    "int8": HilGenericDivideS8,
+    "int16": HilGenericDivideS16,
+    "int32": HilGenericDivideS32,
+    "int64": HilGenericDivideS64,
 }
 _COMPARE: _Kernels = {
-    "int16": HilCompareS16,
-    "int32": HilCompareS32,
-    "int64": HilCompareS64,
-    "float32": HilCompareF32,
-    "bool": HilCompareU8,
+    "int16": HilGenericCompareS16,
+    "int32": HilGenericCompareS32,
+    "int64": HilGenericCompareS64,
+    "float32": HilGenericCompareF32,
+    "bool": HilGenericCompareU8,
 }
 _FLOATS: _Kernels = {
-    "FLOOR_DIV": HilFloorDivF32,
-    "FLOOR_MOD": HilFloorModF32,
-    "POW": HilPowF32,
+    "FLOOR_DIV": HilGenericFloorDivF32,
+    "FLOOR_MOD": HilGenericFloorModF32,
+    "POW": HilGenericPowF32,
 }
 
 
@@ -92,10 +92,10 @@ def portable(layer: Layer) -> KernelCall:
     if node.op in _FLOATS and arithmetic.holds_floats(a):
         return KernelCall(_FLOATS[node.op](binary=binary_walk(layer)), (0, 1))
     if node.op == "POW":
-        return KernelCall(HilPowS32(binary=binary_walk(layer)), (0, 1))
+        return KernelCall(HilGenericPowS32(binary=binary_walk(layer)), (0, 1))
     low, high = plain_clamp(node, layer.out)
     if node.op == "DIV" and arithmetic.holds_floats(a):
-        return KernelCall(HilDivF32(binary=binary_walk(layer), low=low, high=high), (0, 1))
+        return KernelCall(HilGenericDivF32(binary=binary_walk(layer), low=low, high=high), (0, 1))
     return _plain(layer)
 
 
@@ -120,7 +120,7 @@ def _quotient(layer: Layer) -> Parameters:
     node, a, b, out = layer.node, layer.operand(0), layer.operand(1), layer.out
     multiplier, shift = quotient_scale(node, a, b, out)
     low, high = output_clamp(node, out)
-    return HilDivS8(
+    return HilGenericDivS8(
         binary=binary_walk(layer),
         a_zero_point=quantization(node, a)[1],
         b_zero_point=quantization(node, b)[1],
@@ -135,7 +135,9 @@ def _quotient(layer: Layer) -> Parameters:
 def _square(layer: Layer) -> Parameters:
     node, a, b, out = layer.node, layer.operand(0), layer.operand(1), layer.out
     scales = square_scales(node, a, b, out)
-    kernel = HilSquaredDifferenceS16 if out.element.symmetric else HilSquaredDifferenceS8
+    kernel = (
+        HilGenericSquaredDifferenceS16 if out.element.symmetric else HilGenericSquaredDifferenceS8
+    )
     return kernel(
         binary=binary_walk(layer),
         a_zero_point=quantization(node, a)[1],
@@ -161,7 +163,7 @@ def compare(layer: Layer) -> KernelCall:
     if not a.element.tabled:
         return KernelCall(_COMPARE[a.dtype](binary=walked, operation=operation), order)
     a_scale, b_scale = comparison_scale(node, a), comparison_scale(node, b)
-    parameters = HilCompareScaledS8(
+    parameters = HilGenericCompareS8Scaled(
         binary=walked,
         operation=operation,
         a_zero_point=quantization(node, a)[1],
@@ -190,7 +192,7 @@ def select(layer: Layer) -> KernelCall:
     ]
     *outer, inner = nest(out.shape, *strides)
     walked = walk(layer.node, outer, 3)
-    parameters = HilSelect(
+    parameters = HilGenericSelect(
         rows=walked.rows,
         counts=walked.counts,
         c_jumps=walked.jumps[0],

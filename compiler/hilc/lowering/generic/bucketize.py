@@ -5,14 +5,18 @@ from __future__ import annotations
 from hilc.lowering.kernels import KernelCall
 from hilc.lowering.parameters import (
     HilBucketize,
-    HilBucketizeF32,
-    HilBucketizeS32,
-    HilBucketizeS64,
+    HilGenericBucketizeF32,
+    HilGenericBucketizeS32,
+    HilGenericBucketizeS64,
 )
 from hilc.lowering.registry import Layer, lowers
 from hilc.ops.bucketize import boundaries
 
-_KERNELS = {"float32": HilBucketizeF32, "int32": HilBucketizeS32, "int64": HilBucketizeS64}
+_KERNELS = {
+    "float32": HilGenericBucketizeF32,
+    "int32": HilGenericBucketizeS32,
+    "int64": HilGenericBucketizeS64,
+}
 
 
 @lowers("BUCKETIZE")

@@ -9,7 +9,7 @@ import numpy as np
 from hilc.ir import Array
 from hilc.lowering.generic.data_movement import take_indices
 from hilc.lowering.kernels import KernelCall
-from hilc.lowering.parameters import HilComplexAbs, HilRfft2d
+from hilc.lowering.parameters import HilGenericComplexAbs, HilGenericRfft2d
 from hilc.lowering.registry import Layer, lowers
 from hilc.ops.complex_numbers import PARTS, part, transformed
 
@@ -31,7 +31,7 @@ def rfft2d(layer: Layer) -> KernelCall:
     shape = layer.operand(0).shape
     height, width = transformed(layer.node, layer.ins)
     longest = max(height, width)
-    parameters = HilRfft2d(
+    parameters = HilGenericRfft2d(
         images=prod(shape[:-2]),
         in_h=shape[-2],
         in_w=shape[-1],
@@ -54,4 +54,4 @@ def parts(layer: Layer) -> KernelCall:
 @lowers("COMPLEX_ABS")
 def magnitudes(layer: Layer) -> KernelCall:
     """Return the call that takes magnitudes."""
-    return KernelCall(HilComplexAbs(size=layer.operand(0).size // PARTS))
+    return KernelCall(HilGenericComplexAbs(size=layer.operand(0).size // PARTS))

@@ -9,7 +9,7 @@ import numpy as np
 
 from hilc.ir import Node, Tensor
 from hilc.lowering.kernels import KernelCall
-from hilc.lowering.parameters import HilJoin, HilSplit, HilSplitBlocks
+from hilc.lowering.parameters import HilGenericJoin, HilGenericSplit, HilGenericSplitBlocks
 from hilc.lowering.registry import Layer, lowers
 from hilc.ops.concat_split import (
     concatenation_axis,
@@ -25,7 +25,7 @@ def _join(node: Node, parts: Sequence[Tensor], axis: int) -> KernelCall:
     """Return the call that takes from each part in turn what lies together from ``axis`` on."""
     itemsize = np.dtype(parts[0].dtype).itemsize
     blocks = [prod(part.shape[axis:]) * itemsize for part in parts]
-    parameters = HilJoin(
+    parameters = HilGenericJoin(
         rows=prod(parts[0].shape[:axis]), parts=len(parts), blocks=np.array(blocks, np.int32)
     )
     return KernelCall(parameters, tuple(range(len(parts))))
@@ -52,7 +52,7 @@ def split(layer: Layer) -> KernelCall:
     axis = split_axis(node, ins)
     block = prod(layer.out.shape[axis:]) * np.dtype(layer.out.dtype).itemsize
     rows = prod(layer.out.shape[:axis])
-    return KernelCall(HilSplit(rows=rows, parts=len(outs), block=block), (1,))
+    return KernelCall(HilGenericSplit(rows=rows, parts=len(outs), block=block), (1,))
 
 
 @lowers("SPLIT_V")
@@ -61,11 +61,13 @@ def split_v(layer: Layer) -> KernelCall:
     axis, _ = parts_of(layer.node, layer.ins)
     rows = prod(layer.out.shape[:axis])
     blocks = np.array([out.nbytes // rows for out in layer.outs], np.int32)
-    return KernelCall(HilSplitBlocks(rows=rows, parts=len(layer.outs), blocks=blocks))
+    return KernelCall(HilGenericSplitBlocks(rows=rows, parts=len(layer.outs), blocks=blocks))
 
 
 @lowers("UNPACK")
 def unpack(layer: Layer) -> KernelCall:
     """Return the call that gives blocks to each output in turn."""
     rows = prod(layer.out.shape[: unpack_axis(layer.node, layer.ins)])
-    return KernelCall(HilSplit(rows=rows, parts=len(layer.outs), block=layer.out.nbytes // rows))
+    return KernelCall(
+        HilGenericSplit(rows=rows, parts=len(layer.outs), block=layer.out.nbytes // rows)
+    )

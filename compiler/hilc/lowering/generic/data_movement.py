@@ -11,7 +11,13 @@ import numpy as np
 
 from hilc.ir import Node, Tensor
 from hilc.lowering.kernels import KernelCall
-from hilc.lowering.parameters import HilGather, HilPad, HilPadElements, HilSpaceToBatch, HilTake
+from hilc.lowering.parameters import (
+    HilGenericGather,
+    HilGenericPad,
+    HilGenericPadElements,
+    HilGenericSpaceToBatch,
+    HilGenericTake,
+)
 from hilc.lowering.registry import Layer, lowers
 from hilc.lowering.strides import (
     OUTER_LOOPS,
@@ -44,7 +50,7 @@ def _gather(
     run = loops.pop().count if loops[-1].steps == (1,) else nbytes
     *outer, inner = loops or [Loop(1, (0,))]
     walked = walk(node, outer)
-    parameters = HilGather(
+    parameters = HilGenericGather(
         rows=walked.rows,
         counts=walked.counts,
         in_jumps=walked.jumps[0],
@@ -118,7 +124,7 @@ def pad(layer: Layer) -> KernelCall:
     walked = walk(node, outer)
     element = np.frombuffer(padding_element(node, ins, out).tobytes(), np.uint8)
     if (element == element[0]).all():
-        parameters = HilPad(
+        parameters = HilGenericPad(
             rows=walked.rows,
             counts=walked.counts,
             out_jumps=walked.jumps[0],
@@ -128,7 +134,7 @@ def pad(layer: Layer) -> KernelCall:
             pad_value=int(element[0]),
         )
         return KernelCall(parameters)
-    elements = HilPadElements(
+    elements = HilGenericPadElements(
         rows=walked.rows,
         counts=walked.counts,
         out_jumps=walked.jumps[0],
@@ -195,7 +201,7 @@ def _take(x: Tensor, start: int, axes: Sequence[Axis], form: str = "") -> Kernel
     tables = [np.zeros(1, np.int64)] * (OUTER_LOOPS + 1 - len(tables)) + tables
     tables[0] = tables[0] + start * itemsize(x)
     counts = tuple(table.size for table in tables)
-    parameters = HilTake(
+    parameters = HilGenericTake(
         rows=prod(counts[:-1]),
         counts=counts[:-1],
         places=np.concatenate(tables).astype(np.int32),
@@ -209,7 +215,7 @@ def _take(x: Tensor, start: int, axes: Sequence[Axis], form: str = "") -> Kernel
 def space_to_batch(layer: Layer) -> KernelCall:
     """Return the call that collects the pixels of each place in a block."""
     x, b = layer.operand(0), blocks(layer.node, layer.ins)
-    parameters = HilSpaceToBatch(
+    parameters = HilGenericSpaceToBatch(
         images=b.images,
         in_h=b.size[0],
         in_w=b.size[1],

@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 from hilc.lowering.kernels import KernelCall
-from hilc.lowering.parameters import HilDetection, HilDetectionFast, HilDetectionRegular
+from hilc.lowering.parameters import (
+    HilDetection,
+    HilGenericDetectionFast,
+    HilGenericDetectionRegular,
+)
 from hilc.lowering.registry import Layer, lowers
 from hilc.ops.detection import DetectionAttributes, detection
 
@@ -23,9 +27,11 @@ def detections(layer: Layer) -> KernelCall:
         overlap=stated.nms_iou_threshold,
         scales=(stated.y_scale, stated.x_scale, stated.h_scale, stated.w_scale),
     )
-    parameters: HilDetectionRegular | HilDetectionFast
+    parameters: HilGenericDetectionRegular | HilGenericDetectionFast
     if stated.use_regular_nms:
-        parameters = HilDetectionRegular(detection=searched, per_class=stated.detections_per_class)
+        parameters = HilGenericDetectionRegular(
+            detection=searched, per_class=stated.detections_per_class
+        )
     else:
-        parameters = HilDetectionFast(detection=searched, categories=own.categories)
+        parameters = HilGenericDetectionFast(detection=searched, categories=own.categories)
     return KernelCall(parameters, (0, 1, 2))

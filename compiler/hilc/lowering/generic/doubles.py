@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-from hilc.lowering.generic.elementwise import binary_walk
+from hilc.lowering.generic.binary import binary_walk
 from hilc.lowering.generic.mean import walk_of_values
 from hilc.lowering.kernels import KernelCall
 from hilc.lowering.parameters import (
-    HilCastF64,
-    HilCombineF64,
-    HilCompareF64,
-    HilFunctionF64,
-    HilReduceF64,
+    HilGenericCastF64,
+    HilGenericCombineF64,
+    HilGenericCompareF64,
+    HilGenericFunctionF64,
+    HilGenericReduceF64,
 )
 from hilc.lowering.registry import Layer, lowers
 from hilc.ops.cast import CASTABLE
 from hilc.ops.doubles import BINARY, COMPARISONS, FUNCTIONS, PREFIX, REDUCTIONS
 
-#: The types of ``hil_cast_f64``, in the order of ``enum hil_cast_type``, and float64 behind them.
+#: The types of ``hil_generic_cast_f64``, as ``enum hil_cast_type`` has them, float64 behind them.
 _TYPES = (*CASTABLE, "float64")
 #: Comparisons that are others with their operands exchanged.
 _EXCHANGED = {"GREATER": "LESS", "GREATER_EQUAL": "LESS_EQUAL"}
@@ -29,7 +29,7 @@ def _kind(layer: Layer) -> str:
 @lowers(*(f"{PREFIX}{kind}" for kind in BINARY))
 def combined(layer: Layer) -> KernelCall:
     operation = list(BINARY).index(_kind(layer))
-    return KernelCall(HilCombineF64(binary=binary_walk(layer), operation=operation), (0, 1))
+    return KernelCall(HilGenericCombineF64(binary=binary_walk(layer), operation=operation), (0, 1))
 
 
 @lowers(*(f"{PREFIX}{kind}" for kind in COMPARISONS))
@@ -37,19 +37,19 @@ def compared(layer: Layer) -> KernelCall:
     kind = _kind(layer)
     order = (1, 0) if kind in _EXCHANGED else (0, 1)
     comparison = list(COMPARISONS).index(_EXCHANGED.get(kind, kind))
-    parameters = HilCompareF64(binary=binary_walk(layer, order), comparison=comparison)
+    parameters = HilGenericCompareF64(binary=binary_walk(layer, order), comparison=comparison)
     return KernelCall(parameters, order)
 
 
 @lowers(*(f"{PREFIX}{kind}" for kind in FUNCTIONS))
 def function(layer: Layer) -> KernelCall:
     function = list(FUNCTIONS).index(_kind(layer))
-    return KernelCall(HilFunctionF64(size=layer.out.size, function=function))
+    return KernelCall(HilGenericFunctionF64(size=layer.out.size, function=function))
 
 
 @lowers(*(f"{PREFIX}{kind}" for kind in REDUCTIONS))
 def reduced(layer: Layer) -> KernelCall:
-    parameters = HilReduceF64(
+    parameters = HilGenericReduceF64(
         mean=walk_of_values(layer),
         way=REDUCTIONS.index(_kind(layer)),
         count=layer.operand(0).size // layer.out.size,
@@ -60,7 +60,7 @@ def reduced(layer: Layer) -> KernelCall:
 @lowers(f"{PREFIX}CAST")
 def cast(layer: Layer) -> KernelCall:
     x, out = layer.operand(0), layer.out
-    parameters = HilCastF64(
+    parameters = HilGenericCastF64(
         size=x.size, source=_TYPES.index(x.dtype), target=_TYPES.index(out.dtype)
     )
     return KernelCall(parameters)

@@ -7,31 +7,31 @@ from collections.abc import Callable, Mapping
 from hilc.lowering.generic.unary import table_call
 from hilc.lowering.kernels import KernelCall, Parameters
 from hilc.lowering.parameters import (
-    HilAbsF32,
-    HilAbsS16,
-    HilAbsS32,
-    HilCeilF32,
-    HilCosF32,
-    HilEluF32,
-    HilExpF32,
-    HilFloorF32,
-    HilGeluF32,
-    HilGeluTanhF32,
-    HilLogF32,
-    HilLutS16,
-    HilNegF32,
-    HilNegS32,
-    HilNegS64,
-    HilNotBool,
-    HilRoundF32,
-    HilRsqrtF32,
-    HilRsqrtS16,
-    HilSignF32,
-    HilSignS32,
-    HilSinF32,
-    HilSqrtF32,
-    HilSquareF32,
-    HilZeros,
+    HilGenericAbsF32,
+    HilGenericAbsS16,
+    HilGenericAbsS32,
+    HilGenericCeilF32,
+    HilGenericCosF32,
+    HilGenericEluF32,
+    HilGenericExpF32,
+    HilGenericFloorF32,
+    HilGenericGeluF32,
+    HilGenericGeluTanhF32,
+    HilGenericLogF32,
+    HilGenericLutS16,
+    HilGenericNegF32,
+    HilGenericNegS32,
+    HilGenericNegS64,
+    HilGenericNotBool,
+    HilGenericRoundF32,
+    HilGenericRsqrtF32,
+    HilGenericRsqrtS16,
+    HilGenericSignF32,
+    HilGenericSignS32,
+    HilGenericSinF32,
+    HilGenericSqrtF32,
+    HilGenericSquareF32,
+    HilGenericZeros,
 )
 from hilc.lowering.registry import Layer, lowers
 from hilc.ops.functions import (
@@ -47,26 +47,26 @@ from hilc.ops.functions import (
 from hilc.ops.operands import quantization
 
 _KERNELS: Mapping[tuple[str, str], Callable[..., Parameters]] = {
-    ("ABS", "float32"): HilAbsF32,
-    ("ABS", "int32"): HilAbsS32,
-    ("CEIL", "float32"): HilCeilF32,
-    ("COS", "float32"): HilCosF32,
-    ("ELU", "float32"): HilEluF32,
-    ("EXP", "float32"): HilExpF32,
-    ("FLOOR", "float32"): HilFloorF32,
-    ("GELU", "float32"): HilGeluF32,
-    ("LOG", "float32"): HilLogF32,
-    ("LOGICAL_NOT", "bool"): HilNotBool,
-    ("NEG", "float32"): HilNegF32,
-    ("NEG", "int32"): HilNegS32,
-    ("NEG", "int64"): HilNegS64,
-    ("ROUND", "float32"): HilRoundF32,
-    ("RSQRT", "float32"): HilRsqrtF32,
-    ("SIGN", "float32"): HilSignF32,
-    ("SIGN", "int32"): HilSignS32,
-    ("SIN", "float32"): HilSinF32,
-    ("SQRT", "float32"): HilSqrtF32,
-    ("SQUARE", "float32"): HilSquareF32,
+    ("ABS", "float32"): HilGenericAbsF32,
+    ("ABS", "int32"): HilGenericAbsS32,
+    ("CEIL", "float32"): HilGenericCeilF32,
+    ("COS", "float32"): HilGenericCosF32,
+    ("ELU", "float32"): HilGenericEluF32,
+    ("EXP", "float32"): HilGenericExpF32,
+    ("FLOOR", "float32"): HilGenericFloorF32,
+    ("GELU", "float32"): HilGenericGeluF32,
+    ("LOG", "float32"): HilGenericLogF32,
+    ("LOGICAL_NOT", "bool"): HilGenericNotBool,
+    ("NEG", "float32"): HilGenericNegF32,
+    ("NEG", "int32"): HilGenericNegS32,
+    ("NEG", "int64"): HilGenericNegS64,
+    ("ROUND", "float32"): HilGenericRoundF32,
+    ("RSQRT", "float32"): HilGenericRsqrtF32,
+    ("SIGN", "float32"): HilGenericSignF32,
+    ("SIGN", "int32"): HilGenericSignS32,
+    ("SIN", "float32"): HilGenericSinF32,
+    ("SQRT", "float32"): HilGenericSqrtF32,
+    ("SQUARE", "float32"): HilGenericSquareF32,
 }
 
 
@@ -83,13 +83,13 @@ def portable(layer: Layer) -> KernelCall:
     if not has_scale(node, x):
         kernel = _KERNELS[node.op, x.dtype]
         if node.op == "GELU" and GeluAttributes.of(node).approximate:
-            kernel = HilGeluTanhF32
+            kernel = HilGenericGeluTanhF32
         return KernelCall(kernel(size=x.size))
     if node.op in INTERPOLATED:
         values = interpolated_table(node, x, layer.out)
-        return KernelCall(HilLutS16(size=x.size, table=values))
+        return KernelCall(HilGenericLutS16(size=x.size, table=values))
     multiplier, shift = wide_scale(node, x, layer.out)
-    of_int16 = HilRsqrtS16 if node.op == "RSQRT" else HilAbsS16
+    of_int16 = HilGenericRsqrtS16 if node.op == "RSQRT" else HilGenericAbsS16
     parameters = of_int16(
         size=x.size,
         in_zero_point=quantization(node, x)[1],
@@ -103,4 +103,4 @@ def portable(layer: Layer) -> KernelCall:
 @lowers("ZEROS_LIKE")
 def zeros(layer: Layer) -> KernelCall:
     """Return the call that writes zeros and reads nothing."""
-    return KernelCall(HilZeros(bytes=layer.out.nbytes), ())
+    return KernelCall(HilGenericZeros(bytes=layer.out.nbytes), ())

@@ -9,12 +9,12 @@ import numpy as np
 from hilc.lowering.generic.data_movement import take_indices
 from hilc.lowering.kernels import KernelCall
 from hilc.lowering.parameters import (
-    HilGatherBlocks,
-    HilGatherPlaces,
+    HilGenericGatherBlocks,
+    HilGenericGatherPlaces,
+    HilGenericOneHotS32,
+    HilGenericOneHotS64,
+    HilGenericUpdateSlice,
     HilOneHot,
-    HilOneHotS32,
-    HilOneHotS64,
-    HilUpdateSlice,
 )
 from hilc.lowering.registry import Layer, lowers
 from hilc.lowering.strides import contiguous_strides, nest, walk
@@ -35,7 +35,7 @@ def gather(layer: Layer) -> KernelCall:
         return take_indices(
             node, x, IndexMap(own.shape, (row, blocks, Axis(own.block, 1))), order[0]
         )
-    parameters = HilGatherBlocks(
+    parameters = HilGenericGatherBlocks(
         batches=own.batches,
         rows=own.rows,
         size=own.size,
@@ -52,7 +52,7 @@ def gather_nd(layer: Layer) -> KernelCall:
     depth = indices.shape[-1]
     steps = np.array(contiguous_strides(x.shape)[:depth], np.int32) * itemsize(x)
     block = prod(x.shape[depth:]) * itemsize(x)
-    parameters = HilGatherPlaces(
+    parameters = HilGenericGatherPlaces(
         count=indices.size // depth,
         depth=depth,
         steps=steps.astype(np.int32),
@@ -71,7 +71,7 @@ def update_slice(layer: Layer) -> KernelCall:
     run = loops.pop().count if loops[-1].steps == (1,) else 1
     walked = walk(layer.node, loops)
     spare = np.subtract(x.shape, update.shape).astype(np.int32)
-    parameters = HilUpdateSlice(
+    parameters = HilGenericUpdateSlice(
         size=x.nbytes,
         axes=len(x.shape),
         spare=spare,
@@ -100,5 +100,5 @@ def one_hot(layer: Layer) -> KernelCall:
         on=on,
         off=off,
     )
-    kernel = HilOneHotS64 if layer.operand(0).dtype == "int64" else HilOneHotS32
+    kernel = HilGenericOneHotS64 if layer.operand(0).dtype == "int64" else HilGenericOneHotS32
     return KernelCall(kernel(one_hot=own))

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from hilc.lowering.generic.elementwise import binary_walk
+from hilc.lowering.generic.binary import binary_walk
 from hilc.lowering.kernels import KernelCall
-from hilc.lowering.parameters import HilInteger, HilIntegerCompare
+from hilc.lowering.parameters import HilGenericInteger, HilGenericIntegerCompare
 from hilc.lowering.registry import Layer, lowers
 from hilc.ops.integers import NAMES, is_comparison
 
@@ -15,7 +15,7 @@ _TYPES = ("int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint6
 @lowers(*NAMES)
 def portable(layer: Layer) -> KernelCall:
     """Return the kernel of any two tensors of integers."""
-    kernel = HilIntegerCompare if is_comparison(layer.node.op) else HilInteger
+    kernel = HilGenericIntegerCompare if is_comparison(layer.node.op) else HilGenericInteger
     parameters = kernel(
         binary=binary_walk(layer),
         type=_TYPES.index(layer.dtype),

@@ -5,11 +5,11 @@ from __future__ import annotations
 from hilc.ir import Rounding
 from hilc.lowering.kernels import KernelCall
 from hilc.lowering.parameters import (
+    HilGenericLayerNormF32,
+    HilGenericLayerNormS8,
+    HilGenericLayerNormS16,
     HilLayerNorm,
-    HilLayerNormF32,
-    HilLayerNormS8,
-    HilLayerNormS8Mve,
-    HilLayerNormS16,
+    HilMveLayerNormS8,
 )
 from hilc.lowering.registry import Layer, lowers
 from hilc.ops.layer_norm import LayerNormAttributes, scaling
@@ -23,9 +23,11 @@ def portable(layer: Layer) -> KernelCall:
     """Return the call over rows."""
     x, attributes = layer.operand(0), LayerNormAttributes.of(layer.node)
     if x.element.quantized:
-        return layer_norm(layer, HilLayerNormS16 if x.element.symmetric else HilLayerNormS8)
+        return layer_norm(
+            layer, HilGenericLayerNormS16 if x.element.symmetric else HilGenericLayerNormS8
+        )
     shifted = len(layer.ins) > 2 and layer.ins[2] is not None
-    parameters = HilLayerNormF32(
+    parameters = HilGenericLayerNormF32(
         rows=x.size // x.shape[-1],
         depth=x.shape[-1],
         epsilon=attributes.epsilon,
@@ -38,7 +40,7 @@ def portable(layer: Layer) -> KernelCall:
 
 def layer_norm(
     layer: Layer,
-    kind: type[HilLayerNormS8] | type[HilLayerNormS16] | type[HilLayerNormS8Mve],
+    kind: type[HilGenericLayerNormS8] | type[HilGenericLayerNormS16] | type[HilMveLayerNormS8],
 ) -> KernelCall:
     """Return the call of a kernel on integers."""
     node, x, made = layer.node, layer.operand(0), scaling(layer.node, layer.ins, layer.out)

@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from hilc.lowering.kernels import KernelCall
 from hilc.lowering.lstm import TENSORS, gates, lstm_form, lstm_shape
-from hilc.lowering.parameters import HilLstmF32, HilLstmS8, HilLstmS16
+from hilc.lowering.parameters import HilGenericLstmF32, HilGenericLstmS8, HilGenericLstmS16
 from hilc.lowering.registry import Layer, lowers
 from hilc.numerics.requantize import FixedPoint, reduced_multiplier, reduced_shift
 from hilc.ops.lstm import BIASES, HIDDEN_WEIGHTS, IN_WEIGHTS, LstmAttributes, X
@@ -21,7 +21,7 @@ def integers(layer: Layer) -> KernelCall:
     form = lstm_form(layer)
     inputs, hidden = form.inputs, form.hidden
     if layer.operand(X).element.symmetric:
-        wide = HilLstmS16(
+        wide = HilGenericLstmS16(
             lstm=form.shape,
             lstm_cell=form.cell,
             in_multipliers=_reduced(inputs.factors),
@@ -33,7 +33,7 @@ def integers(layer: Layer) -> KernelCall:
             in_bias=inputs.bias.reshape(-1).astype("<i8").view("<i4"),
         )
         return KernelCall(wide, TENSORS, form.macs)
-    narrow = HilLstmS8(
+    narrow = HilGenericLstmS8(
         lstm=form.shape,
         lstm_cell=form.cell,
         in_multipliers=inputs.multipliers,
@@ -56,7 +56,7 @@ def floats(layer: Layer) -> KernelCall:
     in_weights, hidden_weights, bias = (
         gates(layer, first).reshape(-1) for first in (IN_WEIGHTS, HIDDEN_WEIGHTS, BIASES)
     )
-    parameters = HilLstmF32(
+    parameters = HilGenericLstmF32(
         lstm=shape,
         clip=float(np.float32(clip)),
         in_weights=in_weights,

@@ -7,15 +7,15 @@ from collections.abc import Sequence
 from hilc.ir import Node, Rounding, Tensor
 from hilc.lowering.kernels import KernelCall
 from hilc.lowering.parameters import (
+    HilGenericMeanF32,
+    HilGenericMeanRowsF32,
+    HilGenericMeanRowsS8,
+    HilGenericMeanRowsS16,
+    HilGenericMeanS8,
+    HilGenericMeanS16,
     HilMean,
-    HilMeanF32,
     HilMeanRows,
-    HilMeanRowsF32,
-    HilMeanRowsF32Mve,
-    HilMeanRowsS8,
-    HilMeanRowsS16,
-    HilMeanS8,
-    HilMeanS16,
+    HilMveMeanRowsF32,
 )
 from hilc.lowering.registry import Layer, lowers, lowers_incrementally
 from hilc.lowering.rounds import Rounds, sum_rounds
@@ -57,9 +57,9 @@ def portable(layer: Layer) -> KernelCall:
     node, x, out, mean = layer.node, layer.operand(0), layer.out, walk_of_values(layer)
     count = x.size // out.size
     if not x.element.quantized:
-        return KernelCall(HilMeanF32(mean=mean, count=divisor(node, count)))
+        return KernelCall(HilGenericMeanF32(mean=mean, count=divisor(node, count)))
     multiplier, shift = mean_scale(node, x, out, count)
-    kind = HilMeanS16 if x.element.symmetric else HilMeanS8
+    kind = HilGenericMeanS16 if x.element.symmetric else HilGenericMeanS8
     parameters = kind(
         mean=mean,
         offset=-quantization(node, x)[1] * count,
@@ -99,16 +99,16 @@ def add_rows(
         first=int(first), last=int(last), pixels=rows * x.shape[2], channels=x.shape[3]
     )
     if node.rounding is Rounding.SINGLE:
-        of_vectors = HilMeanRowsF32Mve(mean_rows=mean_rows, count=divisor(node, count))
+        of_vectors = HilMveMeanRowsF32(mean_rows=mean_rows, count=divisor(node, count))
         return KernelCall(of_vectors)
     if not x.element.quantized:
-        of_floats = HilMeanRowsF32(mean_rows=mean_rows, count=divisor(node, count))
+        of_floats = HilGenericMeanRowsF32(mean_rows=mean_rows, count=divisor(node, count))
         return KernelCall(of_floats)
     multiplier, shift = mean_scale(node, x, out, count)
     if x.element.symmetric:
-        of_rows = HilMeanRowsS16(mean_rows=mean_rows, multiplier=multiplier, shift=shift)
+        of_rows = HilGenericMeanRowsS16(mean_rows=mean_rows, multiplier=multiplier, shift=shift)
         return KernelCall(of_rows)
-    parameters = HilMeanRowsS8(
+    parameters = HilGenericMeanRowsS8(
         mean_rows=mean_rows,
         offset=-quantization(node, x)[1] * count,
         multiplier=multiplier,

@@ -6,10 +6,10 @@ import numpy as np
 
 from hilc.lowering.kernels import KernelCall
 from hilc.lowering.parameters import (
-    HilL2NormalizationF32,
-    HilL2NormalizationS8,
-    HilLogSoftmaxF32,
-    HilLogSoftmaxS8,
+    HilGenericL2NormalizationF32,
+    HilGenericL2NormalizationS8,
+    HilGenericLogSoftmaxF32,
+    HilGenericLogSoftmaxS8,
     HilNormalized,
 )
 from hilc.lowering.registry import Layer, lowers
@@ -29,11 +29,11 @@ def log_softmax(layer: Layer) -> KernelCall:
     """Return the call over rows, by a table of exponentials or of floats."""
     node, x = layer.node, layer.operand(0)
     if not x.element.quantized:
-        return KernelCall(HilLogSoftmaxF32(normalized=_rows(layer)))
+        return KernelCall(HilGenericLogSoftmaxF32(normalized=_rows(layer)))
     scales, powers = log_scales(node, x), exponentials(node, x, 1.0)
     summands = rounding_divide_by_pot(powers.astype(np.int64), SUM_BITS)
     near = 1 + int(np.flatnonzero(summands)[-1])
-    parameters = HilLogSoftmaxS8(
+    parameters = HilGenericLogSoftmaxS8(
         normalized=_rows(layer),
         near=near,
         exponentials=powers[:near],
@@ -52,6 +52,8 @@ def l2_normalization(layer: Layer) -> KernelCall:
     """Return the call over rows."""
     x = layer.operand(0)
     if not x.element.quantized:
-        return KernelCall(HilL2NormalizationF32(normalized=_rows(layer), least=LEAST_NORM))
+        return KernelCall(HilGenericL2NormalizationF32(normalized=_rows(layer), least=LEAST_NORM))
     zero_point = quantization(layer.node, x)[1]
-    return KernelCall(HilL2NormalizationS8(normalized=_rows(layer), in_zero_point=zero_point))
+    return KernelCall(
+        HilGenericL2NormalizationS8(normalized=_rows(layer), in_zero_point=zero_point)
+    )

@@ -10,20 +10,20 @@ import numpy as np
 from hilc.ir import Node, Rounding, Tensor
 from hilc.lowering.kernels import KernelCall, Parameters
 from hilc.lowering.parameters import (
-    HilAveragePoolEvenS8,
-    HilAveragePoolEvenS16,
-    HilAveragePoolF32,
-    HilAveragePoolS8,
-    HilAveragePoolS16,
     HilAverageRows,
-    HilAverageRowsF32,
-    HilAverageRowsF32Mve,
-    HilAverageRowsS8,
-    HilAverageRowsS16,
-    HilL2PoolF32,
-    HilMaxPoolF32,
-    HilMaxPoolS8,
-    HilMaxPoolS16,
+    HilGenericAveragePoolF32,
+    HilGenericAveragePoolS8,
+    HilGenericAveragePoolS8Even,
+    HilGenericAveragePoolS16,
+    HilGenericAveragePoolS16Even,
+    HilGenericAverageRowsF32,
+    HilGenericAverageRowsS8,
+    HilGenericAverageRowsS16,
+    HilGenericL2PoolF32,
+    HilGenericMaxPoolF32,
+    HilGenericMaxPoolS8,
+    HilGenericMaxPoolS16,
+    HilMveAverageRowsF32,
     HilPool,
     HilPoolWindows,
 )
@@ -35,15 +35,15 @@ from hilc.ops.opdef import TWICE_OR_EVEN
 from hilc.ops.operands import ARITHMETIC, operand, quantization
 from hilc.ops.pooling import average_scales, is_scaled, pooling_clamp, pooling_window
 
-_AVERAGES = {"int8": HilAveragePoolS8, "int16": HilAveragePoolS16}
-_EVEN_AVERAGES = {"int8": HilAveragePoolEvenS8, "int16": HilAveragePoolEvenS16}
-_MAXIMA = {"int8": HilMaxPoolS8, "int16": HilMaxPoolS16}
+_AVERAGES = {"int8": HilGenericAveragePoolS8, "int16": HilGenericAveragePoolS16}
+_EVEN_AVERAGES = {"int8": HilGenericAveragePoolS8Even, "int16": HilGenericAveragePoolS16Even}
+_MAXIMA = {"int8": HilGenericMaxPoolS8, "int16": HilGenericMaxPoolS16}
 _OF_FLOATS = {
-    "AVERAGE_POOL_2D": HilAveragePoolF32,
-    "MAX_POOL_2D": HilMaxPoolF32,
-    "L2_POOL_2D": HilL2PoolF32,
+    "AVERAGE_POOL_2D": HilGenericAveragePoolF32,
+    "MAX_POOL_2D": HilGenericMaxPoolF32,
+    "L2_POOL_2D": HilGenericL2PoolF32,
 }
-_ROWS = {"int8": HilAverageRowsS8, "int16": HilAverageRowsS16}
+_ROWS = {"int8": HilGenericAverageRowsS8, "int16": HilGenericAverageRowsS16}
 
 
 @lowers("AVERAGE_POOL_2D", "MAX_POOL_2D", "L2_POOL_2D", dtypes=ARITHMETIC, roundings=TWICE_OR_EVEN)
@@ -197,5 +197,7 @@ def add_rows(
     if out.element.quantized:
         of_integers = _ROWS[out.dtype]
         return KernelCall(of_integers(average_rows=average_rows, low=int(low), high=int(high)))
-    of_floats = HilAverageRowsF32Mve if node.rounding is Rounding.SINGLE else HilAverageRowsF32
+    of_floats = (
+        HilMveAverageRowsF32 if node.rounding is Rounding.SINGLE else HilGenericAverageRowsF32
+    )
     return KernelCall(of_floats(average_rows=average_rows, low=low, high=high))

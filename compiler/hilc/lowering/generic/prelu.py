@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from hilc.lowering.generic.elementwise import binary_walk
+from hilc.lowering.generic.binary import binary_walk
 from hilc.lowering.kernels import KernelCall
-from hilc.lowering.parameters import HilPreluF32, HilPreluS8
+from hilc.lowering.parameters import HilGenericPreluF32, HilGenericPreluS8
 from hilc.lowering.registry import Layer, lowers
 from hilc.ops.operands import quantization
 from hilc.ops.prelu import prelu_scales
@@ -15,9 +15,9 @@ def portable(layer: Layer) -> KernelCall:
     """Return the call with slopes that are broadcast to the input."""
     node, x, slopes, out = layer.node, layer.operand(0), layer.operand(1), layer.out
     if not out.element.quantized:
-        return KernelCall(HilPreluF32(binary=binary_walk(layer)), (0, 1))
+        return KernelCall(HilGenericPreluF32(binary=binary_walk(layer)), (0, 1))
     scales = prelu_scales(node, x, slopes, out)
-    parameters = HilPreluS8(
+    parameters = HilGenericPreluS8(
         binary=binary_walk(layer),
         in_zero_point=quantization(node, x)[1],
         slope_zero_point=quantization(node, slopes)[1],

@@ -7,21 +7,21 @@ from collections.abc import Iterator
 import numpy as np
 
 from hilc.ir import Rounding
-from hilc.lowering.generic.wide import bias_words, multipliers, right_shifts
+from hilc.lowering.generic.conv_s16 import bias_words, multipliers, right_shifts
 from hilc.lowering.kernels import KernelCall, Parameters
 from hilc.lowering.linear import WideRequantization, output_range
 from hilc.lowering.matrices import matrices_form
 from hilc.lowering.parameters import (
-    HilBatchMatmulF32,
-    HilBatchMatmulS8,
-    HilBatchMatmulS16,
-    HilBatchMatmulS16Even,
+    HilGenericBatchMatmulF32,
+    HilGenericBatchMatmulS8,
+    HilGenericBatchMatmulS16,
+    HilGenericBatchMatmulS16Even,
+    HilGenericTransposeConv2dF32,
+    HilGenericTransposeConv2dS8,
+    HilGenericTransposeConv2dS16,
+    HilGenericTransposeConv2dS16Even,
     HilImages,
     HilOutputRange,
-    HilTransposeConv2dF32,
-    HilTransposeConv2dS8,
-    HilTransposeConv2dS16,
-    HilTransposeConv2dS16Even,
     HilTransposed,
 )
 from hilc.lowering.registry import Layer, lowers
@@ -48,9 +48,9 @@ def transposed(layer: Layer) -> Iterator[KernelCall]:
         yield _transposed_call(layer, ops, _words(layer, ops))
 
 
-def _floats(layer: Layer, ops: linear.Operands) -> HilTransposeConv2dF32:
+def _floats(layer: Layer, ops: linear.Operands) -> HilGenericTransposeConv2dF32:
     low, high = float_range(layer.node, ActivationAttributes.of(layer.node).activation)
-    return HilTransposeConv2dF32(
+    return HilGenericTransposeConv2dF32(
         transposed=_shape(layer),
         out_min=low,
         out_max=high,
@@ -59,10 +59,10 @@ def _floats(layer: Layer, ops: linear.Operands) -> HilTransposeConv2dF32:
     )
 
 
-def _words(layer: Layer, ops: linear.Operands) -> HilTransposeConv2dS16:
+def _words(layer: Layer, ops: linear.Operands) -> HilGenericTransposeConv2dS16:
     requant = linear.channel_requantization(layer.node, ops, layer.out)
     outputs = WideRequantization(requant, ops.bias_data.astype(np.int64), 0)
-    return HilTransposeConv2dS16(
+    return HilGenericTransposeConv2dS16(
         transposed=_shape(layer),
         out_min=requant.low,
         out_max=requant.high,
@@ -74,9 +74,9 @@ def _words(layer: Layer, ops: linear.Operands) -> HilTransposeConv2dS16:
     )
 
 
-def _even_words(layer: Layer, ops: linear.Operands) -> HilTransposeConv2dS16Even:
+def _even_words(layer: Layer, ops: linear.Operands) -> HilGenericTransposeConv2dS16Even:
     requant = linear.channel_requantization(layer.node, ops, layer.out)
-    return HilTransposeConv2dS16Even(
+    return HilGenericTransposeConv2dS16Even(
         transposed=_shape(layer),
         in_offset=-quantization(layer.node, ops.x)[1],
         output_range=output_range(requant),
@@ -88,10 +88,10 @@ def _even_words(layer: Layer, ops: linear.Operands) -> HilTransposeConv2dS16Even
     )
 
 
-def _bytes(layer: Layer, ops: linear.Operands) -> HilTransposeConv2dS8:
+def _bytes(layer: Layer, ops: linear.Operands) -> HilGenericTransposeConv2dS8:
     node = layer.node
     requant = linear.channel_requantization(node, ops, layer.out)
-    return HilTransposeConv2dS8(
+    return HilGenericTransposeConv2dS8(
         transposed=_shape(layer),
         in_offset=-quantization(node, ops.x)[1],
         output_range=output_range(requant),
@@ -141,13 +141,13 @@ def batches(layer: Layer) -> Iterator[KernelCall]:
     if not layer.out.element.quantized:
         # Sums that are rounded once, with their products, are for the cores that do.
         if layer.node.rounding is not Rounding.SINGLE:
-            yield form.call(HilBatchMatmulF32(batch_matmul=form.shape))
+            yield form.call(HilGenericBatchMatmulF32(batch_matmul=form.shape))
         return
     multiplier, shift = batch_matmul.scale(layer.node, layer.ins, layer.out)
     low, high = layer.out.element.bounds
     range_ = HilOutputRange(out_zero_point=form.out_zero_point, out_min=low, out_max=high)
     if layer.out.element.symmetric and layer.node.rounding is Rounding.NEAREST_EVEN:
-        exact = HilBatchMatmulS16Even(
+        exact = HilGenericBatchMatmulS16Even(
             batch_matmul=form.shape,
             a_offset=-form.a_zero_point,
             b_offset=-form.b_zero_point,
@@ -158,14 +158,14 @@ def batches(layer: Layer) -> Iterator[KernelCall]:
         yield form.call(exact)
         return
     if layer.out.element.symmetric:
-        wide = HilBatchMatmulS16(
+        wide = HilGenericBatchMatmulS16(
             batch_matmul=form.shape,
             multiplier=int(reduced_multiplier(multiplier)),
             shift=int(reduced_shift(shift)),
         )
         yield form.call(wide)
         return
-    parameters = HilBatchMatmulS8(
+    parameters = HilGenericBatchMatmulS8(
         batch_matmul=form.shape,
         a_offset=-form.a_zero_point,
         b_offset=-form.b_zero_point,

@@ -8,16 +8,16 @@ from hilc.ir import Array, Rounding
 from hilc.lowering.generic.unary import table_call
 from hilc.lowering.kernels import KernelCall
 from hilc.lowering.parameters import (
-    HilCurveS16,
-    HilDequantizeS8F32,
-    HilDequantizeS16F32,
-    HilDequantizeU8F32,
-    HilDequantizeU16F32,
-    HilQuantizeF32S8,
-    HilQuantizeF32S16,
-    HilQuantizeF32U8,
-    HilQuantizeF32U16,
-    HilRequantizeWide,
+    HilGenericCurveS16,
+    HilGenericDequantizeS8F32,
+    HilGenericDequantizeS16F32,
+    HilGenericDequantizeU8F32,
+    HilGenericDequantizeU16F32,
+    HilGenericQuantizeF32S8,
+    HilGenericQuantizeF32S16,
+    HilGenericQuantizeF32U8,
+    HilGenericQuantizeF32U16,
+    HilGenericRequantizeWide,
 )
 from hilc.lowering.registry import Layer, lowers
 from hilc.lowering.rounds import rounds
@@ -30,16 +30,16 @@ from hilc.ops.operands import (
 from hilc.ops.quantize import byte_table, is_table, wide_ratio
 
 _FROM_FLOATS = {
-    "int8": HilQuantizeF32S8,
-    "uint8": HilQuantizeF32U8,
-    "int16": HilQuantizeF32S16,
-    "uint16": HilQuantizeF32U16,
+    "int8": HilGenericQuantizeF32S8,
+    "uint8": HilGenericQuantizeF32U8,
+    "int16": HilGenericQuantizeF32S16,
+    "uint16": HilGenericQuantizeF32U16,
 }
 _TO_FLOATS = {
-    "int8": HilDequantizeS8F32,
-    "uint8": HilDequantizeU8F32,
-    "int16": HilDequantizeS16F32,
-    "uint16": HilDequantizeU16F32,
+    "int8": HilGenericDequantizeS8F32,
+    "uint8": HilGenericDequantizeU8F32,
+    "int16": HilGenericDequantizeS16F32,
+    "uint16": HilGenericDequantizeU16F32,
 }
 
 
@@ -55,7 +55,7 @@ def lookup(layer: Layer) -> KernelCall:
 _STEPS, _REST_BITS = range(3, 11), (0, 1, 2, 4, 8, 16)
 
 
-def _curve(table: Array, size: int) -> HilCurveS16:
+def _curve(table: Array, size: int) -> HilGenericCurveS16:
     """Return the curve that takes the fewest bytes; a flat one serves every table."""
     lines = ((bits, np.append(table[:: 1 << bits], table[-1])) for bits in _STEPS)
     flat = (16, np.zeros(2, np.int16))
@@ -64,7 +64,7 @@ def _curve(table: Array, size: int) -> HilCurveS16:
     return min(curves, key=lambda curve: curve.heights.nbytes + curve.rests.nbytes)
 
 
-def _curve_of(table: Array, size: int, bits: int, heights: Array) -> HilCurveS16 | None:
+def _curve_of(table: Array, size: int, bits: int, heights: Array) -> HilGenericCurveS16 | None:
     """Return the curve with a height for each 2**bits inputs; None where a rest has 17 bits."""
     place = np.arange(table.size)
     low = heights[place >> bits].astype(np.int64)
@@ -77,7 +77,7 @@ def _curve_of(table: Array, size: int, bits: int, heights: Array) -> HilCurveS16
         return None
     digits = (rest[:, np.newaxis] >> np.arange(rest_bits, dtype=np.uint32)) & 1
     packed = np.packbits(digits.astype(np.uint8), bitorder="little")
-    return HilCurveS16(
+    return HilGenericCurveS16(
         size=size,
         bits=bits,
         rest_bits=rest_bits,
@@ -104,7 +104,7 @@ def quantize(layer: Layer) -> KernelCall:
         )
     multiplier, shift = wide_ratio(node, x, layer.out)
     low, high = layer.out.element.bounds
-    parameters = HilRequantizeWide(
+    parameters = HilGenericRequantizeWide(
         size=x.size,
         in_bytes=x.element.itemsize,
         in_mask=int(x.element.high) if x.element.low == 0 else -1,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import get_args
 
 from hilc.lowering.kernels import KernelCall
-from hilc.lowering.parameters import HilGruF32, HilRecurrent, HilRnnF32
+from hilc.lowering.parameters import HilGenericGruF32, HilGenericRnnF32, HilRecurrent
 from hilc.lowering.registry import Layer, lowers
 from hilc.ops.recurrent import (
     BIAS,
@@ -28,7 +28,7 @@ def gru(layer: Layer) -> KernelCall:
     linear = GruAttributes.of(layer.node).linear_before_reset
     shape, macs = _shape(layer, GRU_GATES)
     return KernelCall(
-        HilGruF32(recurrent=shape, linear_before_reset=int(linear)), (X, HIDDEN), macs
+        HilGenericGruF32(recurrent=shape, linear_before_reset=int(linear)), (X, HIDDEN), macs
     )
 
 
@@ -36,7 +36,7 @@ def gru(layer: Layer) -> KernelCall:
 def rnn(layer: Layer) -> KernelCall:
     activation = _ACTIVATIONS.index(RnnAttributes.of(layer.node).activation)
     shape, macs = _shape(layer, RNN_GATES)
-    return KernelCall(HilRnnF32(recurrent=shape, activation=activation), (X, HIDDEN), macs)
+    return KernelCall(HilGenericRnnF32(recurrent=shape, activation=activation), (X, HIDDEN), macs)
 
 
 def _shape(layer: Layer, gates: int) -> tuple[HilRecurrent, int]:

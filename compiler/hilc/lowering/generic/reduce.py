@@ -8,7 +8,7 @@ from hilc.ir import Numerics
 from hilc.ir.dtypes import INDEX_TYPES
 from hilc.lowering.generic.mean import walk_of_values
 from hilc.lowering.kernels import KernelCall
-from hilc.lowering.parameters import HilArg, HilReduce
+from hilc.lowering.parameters import HilGenericArg, HilGenericReduce
 from hilc.lowering.registry import Layer, lowers
 from hilc.ops.cast import CASTABLE
 from hilc.ops.reduce import searched_axis
@@ -34,7 +34,9 @@ def reduced(layer: Layer) -> KernelCall:
     is_real = layer.operand(0).element.is_real
     if is_real and layer.node.numerics is Numerics.ONNX:
         way = _INFINITE.get(way, way)
-    parameters = HilReduce(mean=walk_of_values(layer), type=CASTABLE.index(layer.dtype), way=way)
+    parameters = HilGenericReduce(
+        mean=walk_of_values(layer), type=CASTABLE.index(layer.dtype), way=way
+    )
     return KernelCall(parameters)
 
 
@@ -42,7 +44,7 @@ def reduced(layer: Layer) -> KernelCall:
 def searched(layer: Layer) -> KernelCall:
     """Return the call that says where along an axis the largest or the least number is."""
     x, axis = layer.operand(0), searched_axis(layer.node, layer.ins)
-    parameters = HilArg(
+    parameters = HilGenericArg(
         rows=prod(x.shape[:axis]),
         count=x.shape[axis],
         columns=prod(x.shape[axis + 1 :]),

@@ -10,11 +10,11 @@ from hilc.ir import Rounding
 from hilc.lowering.generic.data_movement import index_calls
 from hilc.lowering.kernels import KernelCall
 from hilc.lowering.parameters import (
+    HilGenericResizeF32,
+    HilGenericResizeS8,
+    HilGenericResizeS8Even,
+    HilGenericResizeS16,
     HilResize,
-    HilResizeEvenS8,
-    HilResizeF32,
-    HilResizeS8,
-    HilResizeS16,
 )
 from hilc.lowering.registry import Layer, lowers
 from hilc.ops.opdef import TWICE_OR_EVEN
@@ -50,7 +50,7 @@ def bilinear(layer: Layer) -> KernelCall:
     )
     if real:
         return KernelCall(
-            HilResizeF32(
+            HilGenericResizeF32(
                 resize=resize,
                 rows=rows.fraction.astype(np.float32),
                 columns=columns.fraction.astype(np.float32),
@@ -59,7 +59,7 @@ def bilinear(layer: Layer) -> KernelCall:
     if layer.node.rounding is Rounding.NEAREST_EVEN:
         multiplier, shift = even_scale(layer.node, x, out)
         return KernelCall(
-            HilResizeEvenS8(
+            HilGenericResizeS8Even(
                 resize=resize,
                 rows=rows.fraction.astype(np.int32),
                 columns=columns.fraction.astype(np.int32),
@@ -71,7 +71,7 @@ def bilinear(layer: Layer) -> KernelCall:
                 out_zero_point=quantization(layer.node, out)[1],
             )
         )
-    of_integers = HilResizeS16 if out.element.symmetric else HilResizeS8
+    of_integers = HilGenericResizeS16 if out.element.symmetric else HilGenericResizeS8
     return KernelCall(
         of_integers(
             resize=resize,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from hilc.lowering.kernels import KernelCall
-from hilc.lowering.parameters import HilScatter
+from hilc.lowering.parameters import HilGenericScatter
 from hilc.lowering.registry import Layer, lowers
 from hilc.ops.data_movement import itemsize
 from hilc.ops.scatter import COMBINED, WAYS, ScatterAttributes
@@ -13,7 +13,7 @@ from hilc.ops.scatter import COMBINED, WAYS, ScatterAttributes
 def portable(layer: Layer) -> KernelCall:
     """Return the call that puts blocks by their indices."""
     x = layer.operand(0)
-    parameters = HilScatter(
+    parameters = HilGenericScatter(
         size=x.shape[0],
         block=x.shape[1],
         bytes=itemsize(x),

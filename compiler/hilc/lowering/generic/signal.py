@@ -10,19 +10,19 @@ from hilc.ir import Array
 from hilc.lowering.kernels import KernelCall
 from hilc.lowering.parameters import (
     HilFourier,
-    HilIrfftF32,
-    HilIrfftS16,
-    HilIrfftS32,
-    HilRfftF32,
-    HilRfftS16,
-    HilRfftS32,
-    HilSignalAutoScale,
-    HilSignalEnergy,
-    HilSignalFilterBank,
-    HilSignalLog,
-    HilSignalPcan,
-    HilSignalSquareRoot,
-    HilSignalWindow,
+    HilGenericIrfftF32,
+    HilGenericIrfftS16,
+    HilGenericIrfftS32,
+    HilGenericRfftF32,
+    HilGenericRfftS16,
+    HilGenericRfftS32,
+    HilGenericSignalAutoScale,
+    HilGenericSignalEnergy,
+    HilGenericSignalFilterBank,
+    HilGenericSignalLog,
+    HilGenericSignalPcan,
+    HilGenericSignalSquareRoot,
+    HilGenericSignalWindow,
 )
 from hilc.lowering.registry import Layer, lowers
 from hilc.numerics.fourier import Transform
@@ -36,15 +36,15 @@ from hilc.ops.filter_bank import (
 )
 from hilc.ops.spectrum import EnergyAttributes, WindowedAttributes, fourier_length
 
-_SPECTRA = {"int16": HilRfftS16, "int32": HilRfftS32, "float32": HilRfftF32}
-_SIGNALS = {"int16": HilIrfftS16, "int32": HilIrfftS32, "float32": HilIrfftF32}
+_SPECTRA = {"int16": HilGenericRfftS16, "int32": HilGenericRfftS32, "float32": HilGenericRfftF32}
+_SIGNALS = {"int16": HilGenericIrfftS16, "int32": HilGenericIrfftS32, "float32": HilGenericIrfftF32}
 
 
 @lowers("SIGNAL_WINDOW")
 def window(layer: Layer) -> KernelCall:
     """Return the call that weights frames."""
     frame = layer.out.shape[-1]
-    parameters = HilSignalWindow(
+    parameters = HilGenericSignalWindow(
         frames=layer.out.size // frame,
         length=frame,
         shift=WindowedAttributes.of(layer.node).shift,
@@ -93,14 +93,14 @@ def frames(layer: Layer) -> KernelCall:
 @lowers("SIGNAL_FFT_AUTO_SCALE")
 def auto_scale(layer: Layer) -> KernelCall:
     """Return the call that makes a frame as loud as its type allows."""
-    return KernelCall(HilSignalAutoScale(length=layer.out.size))
+    return KernelCall(HilGenericSignalAutoScale(length=layer.out.size))
 
 
 @lowers("SIGNAL_ENERGY")
 def energy(layer: Layer) -> KernelCall:
     """Return the call that squares magnitudes."""
     wanted = EnergyAttributes.of(layer.node)
-    parameters = HilSignalEnergy(
+    parameters = HilGenericSignalEnergy(
         length=layer.out.size, start=wanted.start_index, end=wanted.end_index
     )
     return KernelCall(parameters)
@@ -118,7 +118,7 @@ def filter_bank(layer: Layer) -> KernelCall:
     tables, channels = bank(layer.node, layer.ins), layer.out.size
     widths = tables.widths[: channels + 1]
     taps = int(np.maximum(widths.astype(np.int64), 0).sum())
-    parameters = HilSignalFilterBank(
+    parameters = HilGenericSignalFilterBank(
         channels=channels,
         taps=taps,
         weights=tables.weights,
@@ -133,14 +133,14 @@ def filter_bank(layer: Layer) -> KernelCall:
 @lowers("SIGNAL_FILTER_BANK_SQUARE_ROOT")
 def square_root(layer: Layer) -> KernelCall:
     """Return the call that makes energies magnitudes."""
-    return KernelCall(HilSignalSquareRoot(length=layer.out.size), (0, 1))
+    return KernelCall(HilGenericSignalSquareRoot(length=layer.out.size), (0, 1))
 
 
 @lowers("SIGNAL_FILTER_BANK_LOG")
 def logarithm(layer: Layer) -> KernelCall:
     """Return the call that takes logarithms."""
     attributes = LogAttributes.of(layer.node)
-    parameters = HilSignalLog(
+    parameters = HilGenericSignalLog(
         length=layer.out.size,
         correction=attributes.input_correction_bits,
         scale=attributes.output_scale,
@@ -153,7 +153,7 @@ def logarithm(layer: Layer) -> KernelCall:
 @lowers("SIGNAL_PCAN")
 def pcan(layer: Layer) -> KernelCall:
     """Return the call that amplifies channels by their noise."""
-    parameters = HilSignalPcan(
+    parameters = HilGenericSignalPcan(
         length=layer.out.size,
         shift=PcanAttributes.of(layer.node).snr_shift,
         gains=gains(layer.node, layer.ins),

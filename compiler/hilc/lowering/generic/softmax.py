@@ -7,12 +7,12 @@ import numpy as np
 from hilc.ir import Rounding
 from hilc.lowering.kernels import KernelCall, Parameters
 from hilc.lowering.parameters import (
-    HilSoftmaxEvenS8,
-    HilSoftmaxEvenS16,
-    HilSoftmaxF32,
-    HilSoftmaxS8,
-    HilSoftmaxS8S16,
-    HilSoftmaxS16,
+    HilGenericSoftmaxF32,
+    HilGenericSoftmaxS8,
+    HilGenericSoftmaxS8Even,
+    HilGenericSoftmaxS8S16,
+    HilGenericSoftmaxS16,
+    HilGenericSoftmaxS16Even,
 )
 from hilc.lowering.registry import Layer, lowers
 from hilc.numerics.interpolate import EXPONENTIALS, reciprocals
@@ -40,13 +40,13 @@ def portable(layer: Layer) -> KernelCall:
     rows = x.size // depth
     if not x.element.quantized:
         beta = float(np.float32(SoftmaxAttributes.of(node).beta))
-        return KernelCall(HilSoftmaxF32(rows=rows, depth=depth, beta=beta))
+        return KernelCall(HilGenericSoftmaxF32(rows=rows, depth=depth, beta=beta))
     if node.rounding is Rounding.NEAREST_EVEN:
         return KernelCall(_even(layer, rows, depth))
     if not x.element.tabled:
         multiplier, shift = softmax_scale(node, x, SoftmaxAttributes.of(node).beta)
         return KernelCall(
-            HilSoftmaxS16(
+            HilGenericSoftmaxS16(
                 rows=rows,
                 depth=depth,
                 multiplier=multiplier,
@@ -59,7 +59,7 @@ def portable(layer: Layer) -> KernelCall:
     # What adds nothing to the sum is also too little for a share.
     summands = rounding_divide_by_pot(powers.astype(np.int64), SUM_BITS)
     near = 1 + int(np.flatnonzero(summands)[-1])
-    kernel = HilSoftmaxS8 if layer.out.dtype == x.dtype else HilSoftmaxS8S16
+    kernel = HilGenericSoftmaxS8 if layer.out.dtype == x.dtype else HilGenericSoftmaxS8S16
     return KernelCall(kernel(rows=rows, depth=depth, near=near, exponentials=powers[:near]))
 
 
@@ -71,7 +71,7 @@ def _even(layer: Layer, rows: int, depth: int) -> Parameters:
     powers = even_exponentials(node, x, beta, 1 if x.element.tabled else 256)
     near = 1 + int(np.flatnonzero(powers)[-1])
     if x.element.tabled:
-        return HilSoftmaxEvenS8(
+        return HilGenericSoftmaxS8Even(
             rows=rows,
             depth=depth,
             near=near,
@@ -80,7 +80,7 @@ def _even(layer: Layer, rows: int, depth: int) -> Parameters:
             out_zero_point=zero_point,
             exponentials=powers[:near],
         )
-    return HilSoftmaxEvenS16(
+    return HilGenericSoftmaxS16Even(
         rows=rows,
         depth=depth,
         near=near,

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from hilc.lowering.kernels import KernelCall
 from hilc.lowering.parameters import (
-    HilCircularBuffer,
+    HilGenericCircularBuffer,
+    HilGenericSignalDelay,
+    HilGenericSignalFramer,
+    HilGenericSignalOverlapF32,
+    HilGenericSignalOverlapS16,
+    HilGenericSignalStacker,
+    HilGenericSignalSubtract,
     HilOverlap,
-    HilSignalDelay,
-    HilSignalFramer,
-    HilSignalOverlapF32,
-    HilSignalOverlapS16,
-    HilSignalStacker,
-    HilSignalSubtract,
 )
 from hilc.lowering.registry import Layer, lowers
 from hilc.ops.streams import (
@@ -27,14 +27,14 @@ from hilc.ops.streams import (
 def circular_buffer(layer: Layer) -> KernelCall:
     """Return the call that moves rows up, and adds one."""
     row = layer.operand(0).nbytes
-    return KernelCall(HilCircularBuffer(kept=layer.out.nbytes - row, row=row), (0, 1))
+    return KernelCall(HilGenericCircularBuffer(kept=layer.out.nbytes - row, row=row), (0, 1))
 
 
 @lowers("SIGNAL_DELAY")
 def delay(layer: Layer) -> KernelCall:
     """Return the call that delays rows."""
     rows, length = layer.operand(1).shape
-    parameters = HilSignalDelay(rows=rows, frame=layer.out.shape[-1], delay=length)
+    parameters = HilGenericSignalDelay(rows=rows, frame=layer.out.shape[-1], delay=length)
     return KernelCall(parameters, (0, 1))
 
 
@@ -42,7 +42,7 @@ def delay(layer: Layer) -> KernelCall:
 def framer(layer: Layer) -> KernelCall:
     """Return the call that cuts a stream."""
     cut, attributes = framing(layer.node, layer.ins), FramerAttributes.of(layer.node)
-    parameters = HilSignalFramer(
+    parameters = HilGenericSignalFramer(
         rows=cut.rows,
         frames=cut.frames,
         size=attributes.frame_size,
@@ -64,15 +64,15 @@ def overlap_add(layer: Layer) -> KernelCall:
         step=OverlapAddAttributes.of(layer.node).frame_step,
     )
     if x.element.quantized:
-        return KernelCall(HilSignalOverlapS16(overlap=overlap), (0, 1))
-    return KernelCall(HilSignalOverlapF32(overlap=overlap), (0, 1))
+        return KernelCall(HilGenericSignalOverlapS16(overlap=overlap), (0, 1))
+    return KernelCall(HilGenericSignalOverlapF32(overlap=overlap), (0, 1))
 
 
 @lowers("SIGNAL_STACKER")
 def stacker(layer: Layer) -> KernelCall:
     """Return the call that puts rows side by side."""
     attributes = StackerAttributes.of(layer.node)
-    parameters = HilSignalStacker(
+    parameters = HilGenericSignalStacker(
         channels=attributes.num_channels,
         size=layer.out.size,
         right=attributes.stacker_right_context,
@@ -85,7 +85,7 @@ def stacker(layer: Layer) -> KernelCall:
 def subtraction(layer: Layer) -> KernelCall:
     """Return the call that takes noise away."""
     attributes = SubtractionAttributes.of(layer.node)
-    parameters = HilSignalSubtract(
+    parameters = HilGenericSignalSubtract(
         length=layer.out.size,
         smoothing=attributes.smoothing,
         one_minus_smoothing=attributes.one_minus_smoothing,

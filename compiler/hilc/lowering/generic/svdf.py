@@ -5,7 +5,12 @@ from __future__ import annotations
 import numpy as np
 
 from hilc.lowering.kernels import KernelCall
-from hilc.lowering.parameters import HilSvdfF32, HilSvdfS8, HilSvdfS8StateS8, HilSvdfS8StateS16
+from hilc.lowering.parameters import (
+    HilGenericSvdfF32,
+    HilGenericSvdfS8StateS8,
+    HilGenericSvdfS8StateS16,
+    HilSvdfS8,
+)
 from hilc.lowering.registry import Layer, lowers
 from hilc.lowering.svdf import TENSORS, constant, svdf_form, svdf_shape
 from hilc.ops.operands import ACTIVATION_RANGES
@@ -18,7 +23,7 @@ def floats(layer: Layer) -> KernelCall:
     shape, macs = svdf_shape(layer)
     low, high = ACTIVATION_RANGES[SvdfAttributes.of(layer.node).activation]
     bias = np.zeros(shape.units, np.float32) if layer.ins[3] is None else constant(layer, 3)
-    parameters = HilSvdfF32(
+    parameters = HilGenericSvdfF32(
         svdf=shape,
         low=low,
         high=high,
@@ -39,6 +44,6 @@ def integers(layer: Layer) -> KernelCall:
         offsets=form.offsets.astype(np.int32),
         bias=form.bias,
     )
-    kernel = HilSvdfS8StateS16 if form.wide_state else HilSvdfS8StateS8
+    kernel = HilGenericSvdfS8StateS16 if form.wide_state else HilGenericSvdfS8StateS8
     parameters = kernel(svdf=form.shape, svdf_s8=narrow, moments=form.moments)
     return KernelCall(parameters, TENSORS, form.macs)

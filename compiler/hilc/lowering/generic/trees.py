@@ -6,7 +6,7 @@ import numpy as np
 import numpy.typing as npt
 
 from hilc.lowering.kernels import KernelCall
-from hilc.lowering.parameters import HilTreesF32
+from hilc.lowering.parameters import HilGenericTreesF32
 from hilc.lowering.registry import Layer, lowers
 from hilc.ops.tree_ensemble import TreeEnsembleAttributes, Trees, trees_of
 
@@ -18,7 +18,7 @@ _NOTHING = np.iinfo(np.int32).min
 def trees(layer: Layer) -> KernelCall:
     """Return the call that walks the trees for each row."""
     x, constants = layer.operand(0), trees_of(layer.node, layer.ins)
-    parameters = HilTreesF32(
+    parameters = HilGenericTreesF32(
         rows=x.shape[0],
         features=x.shape[1],
         targets=TreeEnsembleAttributes.of(layer.node).targets,

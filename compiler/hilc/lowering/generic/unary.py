@@ -7,17 +7,17 @@ import numpy as np
 from hilc.ir import Array
 from hilc.lowering.kernels import KernelCall, Parameters
 from hilc.lowering.parameters import (
-    HilClampF32Each,
-    HilClampS16,
-    HilHardSwishF32,
-    HilLeakyReluF32,
-    HilLeakyReluS16,
-    HilLogisticF32,
-    HilLogisticS16,
-    HilLutS8,
+    HilGenericClampF32Each,
+    HilGenericClampS16,
+    HilGenericHardSwishF32,
+    HilGenericLeakyReluF32,
+    HilGenericLeakyReluS16,
+    HilGenericLogisticF32,
+    HilGenericLogisticS16,
+    HilGenericLutS8,
+    HilGenericTanhF32,
+    HilGenericTanhS16,
     HilSigmoidS16,
-    HilTanhF32,
-    HilTanhS16,
 )
 from hilc.lowering.registry import Layer, lowers
 from hilc.numerics.interpolate import SIGMOID
@@ -30,7 +30,11 @@ OPERATORS = (
     *("LOGISTIC", "TANH", "HARD_SWISH", "LEAKY_RELU"),
 )
 
-_FLOATS = {"LOGISTIC": HilLogisticF32, "TANH": HilTanhF32, "HARD_SWISH": HilHardSwishF32}
+_FLOATS = {
+    "LOGISTIC": HilGenericLogisticF32,
+    "TANH": HilGenericTanhF32,
+    "HARD_SWISH": HilGenericHardSwishF32,
+}
 
 
 def _integers(layer: Layer) -> Parameters:
@@ -38,14 +42,14 @@ def _integers(layer: Layer) -> Parameters:
     size = layer.operand(0).size
     function = integer_function(layer.node, layer.operand(0), layer.out)
     if isinstance(function, Sigmoid):
-        of_scale = HilLogisticS16 if layer.node.op == "LOGISTIC" else HilTanhS16
+        of_scale = HilGenericLogisticS16 if layer.node.op == "LOGISTIC" else HilGenericTanhS16
         multiplier, right = function.scale
         return of_scale(
             sigmoid_s16=HilSigmoidS16(size=size, multiplier=multiplier, shift=right, table=SIGMOID)
         )
     if function.is_clamp:
-        return HilClampS16(size=size, low=function.low, high=function.high)
-    return HilLeakyReluS16(
+        return HilGenericClampS16(size=size, low=function.low, high=function.high)
+    return HilGenericLeakyReluS16(
         size=size,
         multiplier=function.positive.multiplier,
         shift=function.positive.shift,
@@ -58,7 +62,7 @@ def _integers(layer: Layer) -> Parameters:
 
 def table_call(values: Array, size: int) -> KernelCall:
     """Return the kernel that maps ``size`` bytes through a table."""
-    return KernelCall(HilLutS8(size=size, table=values))
+    return KernelCall(HilGenericLutS8(size=size, table=values))
 
 
 @lowers(*OPERATORS, dtypes=ARITHMETIC)
@@ -72,8 +76,8 @@ def portable(layer: Layer) -> KernelCall:
         return KernelCall(_integers(layer))
     if node.op in ACTIVATION_RANGES:
         low, high = float_range(node, node.op)
-        return KernelCall(HilClampF32Each(size=x.size, low=low, high=high))
+        return KernelCall(HilGenericClampF32Each(size=x.size, low=low, high=high))
     if node.op == "LEAKY_RELU":
         alpha = float(np.float32(LeakyReluAttributes.of(node).alpha))
-        return KernelCall(HilLeakyReluF32(size=x.size, alpha=alpha))
+        return KernelCall(HilGenericLeakyReluF32(size=x.size, alpha=alpha))
     return KernelCall(_FLOATS[node.op](size=x.size))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from hilc.lowering.kernels import KernelCall
-from hilc.lowering.parameters import HilConv3dF32
+from hilc.lowering.parameters import HilGenericConv3dF32
 from hilc.lowering.registry import Layer, lowers
 from hilc.ops.attributes import ActivationAttributes
 from hilc.ops.conv3d import layer_operands
@@ -15,7 +15,7 @@ def convolution(layer: Layer) -> KernelCall:
     """Return the call of a convolution of volumes."""
     ops, (d, h, w) = layer_operands(layer.node, layer.ins)
     low, high = ACTIVATION_RANGES[ActivationAttributes.of(layer.node).activation]
-    parameters = HilConv3dF32(
+    parameters = HilGenericConv3dF32(
         batch=ops.x.shape[0],
         in_d=d.in_size,
         in_h=h.in_size,

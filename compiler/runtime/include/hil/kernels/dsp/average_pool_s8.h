@@ -110,7 +110,7 @@ HIL_INLINE void hil_dsp_average_pool_s8(const struct hil_dsp_average_pool_s8 *p,
 
 /* Averages with a scale of their own, rounded once. */
 /*@kernel
-name = "hil_dsp_scaled_pool_s8"
+name = "hil_dsp_average_pool_s8_scaled"
 requires = ["dsp"]
 inputs = ["int8_t"]
 outputs = ["int8_t"]
@@ -122,7 +122,7 @@ word = "batches * out_h * out_w * ((channels + 3) // 4)"
 filter_row = "word * filter_h"
 tap = "filter_row * filter_w"
 @*/
-struct hil_dsp_scaled_pool_s8 {
+struct hil_dsp_average_pool_s8_scaled {
     HIL_POOL_WINDOWS_FIELDS; /* filter_h * filter_w is at most HIL_DSP_POOL_TAPS */
     int32_t offset;          /* minus the input's zero point of all pixels of a window */
     int32_t multiplier;      /* of the sum, in Q0.31 */
@@ -133,14 +133,15 @@ struct hil_dsp_scaled_pool_s8 {
     int32_t high;            /* the largest output */
 };
 
-HIL_INLINE int8_t hil_dsp_scaled_average(const struct hil_dsp_scaled_pool_s8 *p, int32_t total) {
+HIL_INLINE int8_t hil_dsp_scaled_average(const struct hil_dsp_average_pool_s8_scaled *p,
+                                         int32_t total) {
     const int32_t average = hil_requantize_by(p->rounding, total + p->offset, p->multiplier,
                                               p->shift, p->out_zero_point);
     return hil_clamp_s8(average, p->low, p->high);
 }
 
-HIL_INLINE void hil_dsp_scaled_pool_s8(const struct hil_dsp_scaled_pool_s8 *p, const int8_t *in,
-                                       int8_t *out) {
+HIL_INLINE void hil_dsp_average_pool_s8_scaled(const struct hil_dsp_average_pool_s8_scaled *p,
+                                               const int8_t *in, int8_t *out) {
     HIL_DSP_POOL_WALK(p, in, out, hil_dsp_scaled_average);
 }
 

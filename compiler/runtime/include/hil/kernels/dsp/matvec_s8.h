@@ -1,5 +1,5 @@
 /* A row or few of int8 times four columns of an int8 weight matrix at a time, outputs of any range:
- * fully connected layers where matvec_pairs_s8.h is not proven.
+ * fully connected layers where matvec_s8_column_pairs.h is not proven.
  *
  * Tile: 1 row x 4 columns x 4 elements of depth, a unit.
  *

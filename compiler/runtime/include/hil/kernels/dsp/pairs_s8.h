@@ -70,8 +70,9 @@
  * Cost: a unit takes 17 instructions packed and 16 wide for 24 MACs of 3 rows, 13 and 10 for 16 of
  * 2, 6 wide for 8 of 1; a pair of columns 27 more of 3 rows, 33 packed, and of 2 wide rows 17, 15.5
  * of two pairs in a turn. Measured (`hil tune` on mps2-an386, instructions under QEMU) a MAC: 1x1
- * 25x5x64 to 64 (kws, hil_dsp_matmul_pairs_s8) 0.817 packed, 0.760 wide, of 2 rows 0.962 and
- * 0.710; 3x3 of 64 channels (ic, hil_dsp_conv2d_pairs_s8) 0.780, 0.735, of 2 packed rows 0.886.
+ * 25x5x64 to 64 (kws, hil_dsp_matmul_s8_column_pairs) 0.817 packed, 0.760 wide, of 2 rows 0.962 and
+ * 0.710; 3x3 of 64 channels (ic, hil_dsp_conv2d_s8_column_pairs) 0.780, 0.735, of 2 packed rows
+ * 0.886.
  *
  * Tests: the twin is hil_dsp_pairs_s8_sums with hil_dsp_scaled, which other cores and the host run
  * (tests/c/test_dsp_kernels.py, sanitizers and guard bytes; limits: test_sums_at_their_limits); the

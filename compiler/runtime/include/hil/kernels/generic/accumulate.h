@@ -23,7 +23,7 @@
                  INT8_MIN, INT8_MAX)
 
 /*@kernel
-name = "hil_add_n_s32"
+name = "hil_generic_add_n_s32"
 requires = []
 inputs = ["int32_t[]"]
 outputs = ["int32_t"]
@@ -34,13 +34,13 @@ code = 38
 element = "size"
 value = "size * parts"
 @*/
-struct hil_add_n_s32 {
+struct hil_generic_add_n_s32 {
     int32_t size;  /* elements */
     int32_t parts; /* inputs */
 };
 
-HIL_INLINE void hil_add_n_s32(const struct hil_add_n_s32 *p, const int32_t *const *in,
-                              int32_t *out) {
+HIL_INLINE void hil_generic_add_n_s32(const struct hil_generic_add_n_s32 *p,
+                                      const int32_t *const *in, int32_t *out) {
     for (int32_t i = 0; i < p->size; i++) {
         int32_t total = in[0][i];
         for (int32_t part = 1; part < p->parts; part++) {
@@ -51,7 +51,7 @@ HIL_INLINE void hil_add_n_s32(const struct hil_add_n_s32 *p, const int32_t *cons
 }
 
 /*@kernel
-name = "hil_add_n_f32"
+name = "hil_generic_add_n_f32"
 requires = []
 inputs = ["float[]"]
 outputs = ["float"]
@@ -62,12 +62,13 @@ code = 70
 element = "size"
 value = "size * parts"
 @*/
-struct hil_add_n_f32 {
+struct hil_generic_add_n_f32 {
     int32_t size;  /* elements */
     int32_t parts; /* inputs */
 };
 
-HIL_INLINE void hil_add_n_f32(const struct hil_add_n_f32 *p, const float *const *in, float *out) {
+HIL_INLINE void hil_generic_add_n_f32(const struct hil_generic_add_n_f32 *p, const float *const *in,
+                                      float *out) {
     for (int32_t i = 0; i < p->size; i++) {
         float total = in[0][i];
         for (int32_t part = 1; part < p->parts; part++) {
@@ -78,7 +79,7 @@ HIL_INLINE void hil_add_n_f32(const struct hil_add_n_f32 *p, const float *const 
 }
 
 /*@kernel
-name = "hil_add_n_s8"
+name = "hil_generic_add_n_s8"
 requires = []
 inputs = ["int8_t[]"]
 outputs = ["int8_t"]
@@ -89,13 +90,14 @@ code = 90
 element = "size"
 value = "size * parts"
 @*/
-struct hil_add_n_s8 {
+struct hil_generic_add_n_s8 {
     int32_t size;  /* elements */
     int32_t parts; /* inputs */
     HIL_ACCUMULATE_S8_FIELDS;
 };
 
-HIL_INLINE void hil_add_n_s8(const struct hil_add_n_s8 *p, const int8_t *const *in, int8_t *out) {
+HIL_INLINE void hil_generic_add_n_s8(const struct hil_generic_add_n_s8 *p, const int8_t *const *in,
+                                     int8_t *out) {
     for (int32_t i = 0; i < p->size; i++) {
         int32_t steps = -p->in_zero_point;
         for (int32_t part = 0; part < p->parts; part++) {
@@ -135,7 +137,7 @@ HIL_INLINE void hil_add_n_s8(const struct hil_add_n_s8 *p, const int8_t *const *
 #define HIL_CUMSUM_STEPS(p, x) ((x) - (p)->in_zero_point)
 
 /*@kernel
-name = "hil_cumsum_f32"
+name = "hil_generic_cumsum_f32"
 requires = []
 inputs = ["float"]
 outputs = ["float"]
@@ -146,16 +148,17 @@ code = 14
 line = "outer * inner"
 element = "outer * length * inner"
 @*/
-struct hil_cumsum_f32 {
+struct hil_generic_cumsum_f32 {
     HIL_CUMSUM_FIELDS;
 };
 
-HIL_INLINE void hil_cumsum_f32(const struct hil_cumsum_f32 *p, const float *in, float *out) {
+HIL_INLINE void hil_generic_cumsum_f32(const struct hil_generic_cumsum_f32 *p, const float *in,
+                                       float *out) {
     HIL_CUMSUM_WALK(p, in, out, float, 0.0f, HIL_CUMSUM_AS_IT_IS, HIL_CUMSUM_AS_IT_IS);
 }
 
 /*@kernel
-name = "hil_cumsum_s8"
+name = "hil_generic_cumsum_s8"
 requires = []
 inputs = ["int8_t"]
 outputs = ["int8_t"]
@@ -166,12 +169,13 @@ code = 71
 line = "outer * inner"
 element = "outer * length * inner"
 @*/
-struct hil_cumsum_s8 {
+struct hil_generic_cumsum_s8 {
     HIL_CUMSUM_FIELDS;
     HIL_ACCUMULATE_S8_FIELDS;
 };
 
-HIL_INLINE void hil_cumsum_s8(const struct hil_cumsum_s8 *p, const int8_t *in, int8_t *out) {
+HIL_INLINE void hil_generic_cumsum_s8(const struct hil_generic_cumsum_s8 *p, const int8_t *in,
+                                      int8_t *out) {
     HIL_CUMSUM_WALK(p, in, out, int32_t, -p->in_zero_point, HIL_CUMSUM_STEPS, HIL_ACCUMULATED_S8);
 }
 

@@ -81,7 +81,7 @@
     } while (0)
 
 /*@kernel
-name = "hil_average_rows_s8"
+name = "hil_generic_average_rows_s8"
 requires = []
 inputs = ["int8_t"]
 outputs = ["int8_t"]
@@ -93,26 +93,26 @@ sum = "pixel * channels"
 tap = "sum * filter_w * rows"
 output = "sum * last"
 @*/
-struct hil_average_rows_s8 {
+struct hil_generic_average_rows_s8 {
     HIL_AVERAGE_ROWS_FIELDS;
     int32_t low;  /* the least output */
     int32_t high; /* the largest output */
 };
 
-HIL_INLINE int8_t hil_average_rows_s8_finish(const struct hil_average_rows_s8 *p, int32_t total,
-                                             int32_t covered) {
+HIL_INLINE int8_t hil_average_rows_s8_finish(const struct hil_generic_average_rows_s8 *p,
+                                             int32_t total, int32_t covered) {
     const int32_t half = total > 0 ? covered / 2 : -(covered / 2);
     return hil_clamp_s8((total + half) / covered, p->low, p->high);
 }
 
-HIL_INLINE void hil_average_rows_s8(const struct hil_average_rows_s8 *p, const int8_t *in,
-                                    int8_t *out, void *scratch) {
+HIL_INLINE void hil_generic_average_rows_s8(const struct hil_generic_average_rows_s8 *p,
+                                            const int8_t *in, int8_t *out, void *scratch) {
     int32_t *sums = (int32_t *)scratch;
     HIL_AVERAGE_ROWS(p, int8_t, int32_t, 0, in, out, sums, hil_average_rows_s8_finish);
 }
 
 /*@kernel
-name = "hil_average_rows_s16"
+name = "hil_generic_average_rows_s16"
 requires = []
 inputs = ["int16_t"]
 outputs = ["int16_t"]
@@ -124,26 +124,26 @@ sum = "pixel * channels"
 tap = "sum * filter_w * rows"
 output = "sum * last"
 @*/
-struct hil_average_rows_s16 {
+struct hil_generic_average_rows_s16 {
     HIL_AVERAGE_ROWS_FIELDS;
     int32_t low;  /* the least output */
     int32_t high; /* the largest output */
 };
 
-HIL_INLINE int16_t hil_average_rows_s16_finish(const struct hil_average_rows_s16 *p, int32_t total,
-                                               int32_t covered) {
+HIL_INLINE int16_t hil_average_rows_s16_finish(const struct hil_generic_average_rows_s16 *p,
+                                               int32_t total, int32_t covered) {
     const int32_t half = total > 0 ? covered / 2 : -(covered / 2);
     return (int16_t)hil_clamp((total + half) / covered, p->low, p->high);
 }
 
-HIL_INLINE void hil_average_rows_s16(const struct hil_average_rows_s16 *p, const int16_t *in,
-                                     int16_t *out, void *scratch) {
+HIL_INLINE void hil_generic_average_rows_s16(const struct hil_generic_average_rows_s16 *p,
+                                             const int16_t *in, int16_t *out, void *scratch) {
     int32_t *sums = (int32_t *)scratch;
     HIL_AVERAGE_ROWS(p, int16_t, int32_t, 0, in, out, sums, hil_average_rows_s16_finish);
 }
 
 /*@kernel
-name = "hil_average_rows_f32"
+name = "hil_generic_average_rows_f32"
 requires = []
 inputs = ["float"]
 outputs = ["float"]
@@ -155,19 +155,19 @@ sum = "pixel * channels"
 tap = "sum * filter_w * rows"
 output = "sum * last"
 @*/
-struct hil_average_rows_f32 {
+struct hil_generic_average_rows_f32 {
     HIL_AVERAGE_ROWS_FIELDS;
     float low;  /* the least output */
     float high; /* the largest output */
 };
 
-HIL_INLINE float hil_average_rows_f32_finish(const struct hil_average_rows_f32 *p, float total,
-                                             int32_t covered) {
+HIL_INLINE float hil_average_rows_f32_finish(const struct hil_generic_average_rows_f32 *p,
+                                             float total, int32_t covered) {
     return hil_clamp_f32(total / (float)covered, p->low, p->high);
 }
 
-HIL_INLINE void hil_average_rows_f32(const struct hil_average_rows_f32 *p, const float *in,
-                                     float *out, void *scratch) {
+HIL_INLINE void hil_generic_average_rows_f32(const struct hil_generic_average_rows_f32 *p,
+                                             const float *in, float *out, void *scratch) {
     float *sums = (float *)scratch;
     HIL_AVERAGE_ROWS(p, float, float, 0.0f, in, out, sums, hil_average_rows_f32_finish);
 }
@@ -180,7 +180,7 @@ HIL_INLINE void hil_average_rows_f32(const struct hil_average_rows_f32 *p, const
     int32_t channels /* of each pixel */
 
 /*@kernel
-name = "hil_mean_rows_s8"
+name = "hil_generic_mean_rows_s8"
 requires = []
 inputs = ["int8_t"]
 outputs = ["int8_t"]
@@ -191,7 +191,7 @@ channel = "channels"
 element = "channels * pixels"
 output = "channels * last"
 @*/
-struct hil_mean_rows_s8 {
+struct hil_generic_mean_rows_s8 {
     HIL_MEAN_ROWS_FIELDS;
     int32_t offset;         /* minus the zero point of all values of one output */
     int32_t multiplier;     /* of the sum, in Q0.31 */
@@ -199,8 +199,8 @@ struct hil_mean_rows_s8 {
     int32_t out_zero_point; /* the output that stands for 0.0 */
 };
 
-HIL_INLINE void hil_mean_rows_s8(const struct hil_mean_rows_s8 *p, const int8_t *in, int8_t *out,
-                                 void *scratch) {
+HIL_INLINE void hil_generic_mean_rows_s8(const struct hil_generic_mean_rows_s8 *p, const int8_t *in,
+                                         int8_t *out, void *scratch) {
     int32_t *const sums = (int32_t *)scratch;
     HIL_ADD_ROWS(int8_t, int32_t, p->offset, p->first, 1, p->pixels, 0, p->channels, in, sums);
     if (p->last) {
@@ -212,7 +212,7 @@ HIL_INLINE void hil_mean_rows_s8(const struct hil_mean_rows_s8 *p, const int8_t 
 }
 
 /*@kernel
-name = "hil_mean_rows_s16"
+name = "hil_generic_mean_rows_s16"
 requires = []
 inputs = ["int16_t"]
 outputs = ["int16_t"]
@@ -223,14 +223,14 @@ channel = "channels"
 element = "channels * pixels"
 output = "channels * last"
 @*/
-struct hil_mean_rows_s16 {
+struct hil_generic_mean_rows_s16 {
     HIL_MEAN_ROWS_FIELDS;
     int32_t multiplier; /* of what the scales say, in Q0.31 */
     int32_t shift;      /* of the product, to the left; below 0 to the right */
 };
 
-HIL_INLINE void hil_mean_rows_s16(const struct hil_mean_rows_s16 *p, const int16_t *in,
-                                  int16_t *out, void *scratch) {
+HIL_INLINE void hil_generic_mean_rows_s16(const struct hil_generic_mean_rows_s16 *p,
+                                          const int16_t *in, int16_t *out, void *scratch) {
     int32_t *const sums = (int32_t *)scratch;
     HIL_ADD_ROWS(int16_t, int32_t, 0, p->first, 1, p->pixels, 0, p->channels, in, sums);
     if (p->last) {
@@ -242,7 +242,7 @@ HIL_INLINE void hil_mean_rows_s16(const struct hil_mean_rows_s16 *p, const int16
 }
 
 /*@kernel
-name = "hil_mean_rows_f32"
+name = "hil_generic_mean_rows_f32"
 requires = []
 inputs = ["float"]
 outputs = ["float"]
@@ -253,13 +253,13 @@ channel = "channels"
 element = "channels * pixels"
 output = "channels * last"
 @*/
-struct hil_mean_rows_f32 {
+struct hil_generic_mean_rows_f32 {
     HIL_MEAN_ROWS_FIELDS;
     float count; /* values averaged into one output */
 };
 
-HIL_INLINE void hil_mean_rows_f32(const struct hil_mean_rows_f32 *p, const float *in, float *out,
-                                  void *scratch) {
+HIL_INLINE void hil_generic_mean_rows_f32(const struct hil_generic_mean_rows_f32 *p,
+                                          const float *in, float *out, void *scratch) {
     float *const sums = (float *)scratch;
     HIL_ADD_ROWS(float, float, 0.0f, p->first, 1, p->pixels, 0, p->channels, in, sums);
     if (p->last) {

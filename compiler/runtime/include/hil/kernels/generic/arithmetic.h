@@ -38,7 +38,7 @@ enum hil_operation {
                                   : (type)(((wide)(a) - (wide)(b)) * ((wide)(a) - (wide)(b))))
 
 /*@kernel
-name = "hil_combine_s8"
+name = "hil_generic_combine_s8"
 requires = []
 inputs = ["int8_t", "int8_t"]
 outputs = ["int8_t"]
@@ -49,22 +49,23 @@ code = 42
 row = "rows"
 element = "rows * length"
 @*/
-struct hil_combine_s8 {
+struct hil_generic_combine_s8 {
     HIL_BINARY_FIELDS;
     int32_t operation; /* of enum hil_operation */
 };
 
-HIL_INLINE int8_t hil_combine_s8_element(const struct hil_combine_s8 *p, int8_t a, int8_t b) {
+HIL_INLINE int8_t hil_combine_s8_element(const struct hil_generic_combine_s8 *p, int8_t a,
+                                         int8_t b) {
     return HIL_COMBINED(int8_t, uint32_t, p->operation, a, b);
 }
 
-HIL_INLINE void hil_combine_s8(const struct hil_combine_s8 *p, const int8_t *a, const int8_t *b,
-                               int8_t *out) {
+HIL_INLINE void hil_generic_combine_s8(const struct hil_generic_combine_s8 *p, const int8_t *a,
+                                       const int8_t *b, int8_t *out) {
     HIL_BINARY_WALK(p, a, b, out, hil_combine_s8_element);
 }
 
 /*@kernel
-name = "hil_combine_u8"
+name = "hil_generic_combine_u8"
 requires = []
 inputs = ["uint8_t", "uint8_t"]
 outputs = ["uint8_t"]
@@ -75,22 +76,23 @@ code = 42
 row = "rows"
 element = "rows * length"
 @*/
-struct hil_combine_u8 {
+struct hil_generic_combine_u8 {
     HIL_BINARY_FIELDS;
     int32_t operation; /* of enum hil_operation */
 };
 
-HIL_INLINE uint8_t hil_combine_u8_element(const struct hil_combine_u8 *p, uint8_t a, uint8_t b) {
+HIL_INLINE uint8_t hil_combine_u8_element(const struct hil_generic_combine_u8 *p, uint8_t a,
+                                          uint8_t b) {
     return HIL_COMBINED(uint8_t, uint32_t, p->operation, a, b);
 }
 
-HIL_INLINE void hil_combine_u8(const struct hil_combine_u8 *p, const uint8_t *a, const uint8_t *b,
-                               uint8_t *out) {
+HIL_INLINE void hil_generic_combine_u8(const struct hil_generic_combine_u8 *p, const uint8_t *a,
+                                       const uint8_t *b, uint8_t *out) {
     HIL_BINARY_WALK(p, a, b, out, hil_combine_u8_element);
 }
 
 /*@kernel
-name = "hil_combine_s16"
+name = "hil_generic_combine_s16"
 requires = []
 inputs = ["int16_t", "int16_t"]
 outputs = ["int16_t"]
@@ -101,22 +103,23 @@ code = 43
 row = "rows"
 element = "rows * length"
 @*/
-struct hil_combine_s16 {
+struct hil_generic_combine_s16 {
     HIL_BINARY_FIELDS;
     int32_t operation; /* of enum hil_operation */
 };
 
-HIL_INLINE int16_t hil_combine_s16_element(const struct hil_combine_s16 *p, int16_t a, int16_t b) {
+HIL_INLINE int16_t hil_combine_s16_element(const struct hil_generic_combine_s16 *p, int16_t a,
+                                           int16_t b) {
     return HIL_COMBINED(int16_t, uint32_t, p->operation, a, b);
 }
 
-HIL_INLINE void hil_combine_s16(const struct hil_combine_s16 *p, const int16_t *a, const int16_t *b,
-                                int16_t *out) {
+HIL_INLINE void hil_generic_combine_s16(const struct hil_generic_combine_s16 *p, const int16_t *a,
+                                        const int16_t *b, int16_t *out) {
     HIL_BINARY_WALK(p, a, b, out, hil_combine_s16_element);
 }
 
 /*@kernel
-name = "hil_combine_s32"
+name = "hil_generic_combine_s32"
 requires = []
 inputs = ["int32_t", "int32_t"]
 outputs = ["int32_t"]
@@ -127,24 +130,25 @@ code = 42
 row = "rows"
 element = "rows * length"
 @*/
-struct hil_combine_s32 {
+struct hil_generic_combine_s32 {
     HIL_BINARY_FIELDS;
     int32_t operation; /* of enum hil_operation */
     int32_t low;       /* the least output */
     int32_t high;      /* the largest output */
 };
 
-HIL_INLINE int32_t hil_combine_s32_element(const struct hil_combine_s32 *p, int32_t a, int32_t b) {
+HIL_INLINE int32_t hil_combine_s32_element(const struct hil_generic_combine_s32 *p, int32_t a,
+                                           int32_t b) {
     return hil_clamp(HIL_COMBINED(int32_t, uint32_t, p->operation, a, b), p->low, p->high);
 }
 
-HIL_INLINE void hil_combine_s32(const struct hil_combine_s32 *p, const int32_t *a, const int32_t *b,
-                                int32_t *out) {
+HIL_INLINE void hil_generic_combine_s32(const struct hil_generic_combine_s32 *p, const int32_t *a,
+                                        const int32_t *b, int32_t *out) {
     HIL_BINARY_WALK(p, a, b, out, hil_combine_s32_element);
 }
 
 /*@kernel
-name = "hil_combine_s64"
+name = "hil_generic_combine_s64"
 requires = []
 inputs = ["int64_t", "int64_t"]
 outputs = ["int64_t"]
@@ -155,22 +159,23 @@ code = 58
 row = "rows"
 element = "rows * length"
 @*/
-struct hil_combine_s64 {
+struct hil_generic_combine_s64 {
     HIL_BINARY_FIELDS;
     int32_t operation; /* of enum hil_operation */
 };
 
-HIL_INLINE int64_t hil_combine_s64_element(const struct hil_combine_s64 *p, int64_t a, int64_t b) {
+HIL_INLINE int64_t hil_combine_s64_element(const struct hil_generic_combine_s64 *p, int64_t a,
+                                           int64_t b) {
     return HIL_COMBINED(int64_t, uint64_t, p->operation, a, b);
 }
 
-HIL_INLINE void hil_combine_s64(const struct hil_combine_s64 *p, const int64_t *a, const int64_t *b,
-                                int64_t *out) {
+HIL_INLINE void hil_generic_combine_s64(const struct hil_generic_combine_s64 *p, const int64_t *a,
+                                        const int64_t *b, int64_t *out) {
     HIL_BINARY_WALK(p, a, b, out, hil_combine_s64_element);
 }
 
 /*@kernel
-name = "hil_combine_f32"
+name = "hil_generic_combine_f32"
 requires = []
 inputs = ["float", "float"]
 outputs = ["float"]
@@ -181,19 +186,20 @@ code = 50
 row = "rows"
 element = "rows * length"
 @*/
-struct hil_combine_f32 {
+struct hil_generic_combine_f32 {
     HIL_BINARY_FIELDS;
     int32_t operation; /* of enum hil_operation: a choice or the squared difference */
 };
 
-HIL_INLINE float hil_combine_f32_element(const struct hil_combine_f32 *p, float a, float b) {
+HIL_INLINE float hil_combine_f32_element(const struct hil_generic_combine_f32 *p, float a,
+                                         float b) {
     return p->operation == HIL_MAXIMUM   ? (a > b ? a : b)
            : p->operation == HIL_MINIMUM ? (a < b ? a : b)
                                          : (a - b) * (a - b);
 }
 
-HIL_INLINE void hil_combine_f32(const struct hil_combine_f32 *p, const float *a, const float *b,
-                                float *out) {
+HIL_INLINE void hil_generic_combine_f32(const struct hil_generic_combine_f32 *p, const float *a,
+                                        const float *b, float *out) {
     HIL_BINARY_WALK(p, a, b, out, hil_combine_f32_element);
 }
 
@@ -219,7 +225,7 @@ HIL_INLINE void hil_combine_f32(const struct hil_combine_f32 *p, const float *a,
 HIL_DIVIDE(hil_divided_s8, int8_t, INT8_MIN, INT8_MAX)
 
 /*@kernel
-name = "hil_divide_s8"
+name = "hil_generic_divide_s8"
 requires = []
 inputs = ["int8_t", "int8_t"]
 outputs = ["int8_t"]
@@ -230,24 +236,24 @@ code = 93
 row = "rows"
 element = "rows * length"
 @*/
-struct hil_divide_s8 {
+struct hil_generic_divide_s8 {
     HIL_BINARY_FIELDS;
     int32_t operation; /* of enum hil_operation: a quotient or the remainder */
 };
 
-HIL_INLINE int8_t hil_divide_s8_element(const struct hil_divide_s8 *p, int8_t a, int8_t b) {
+HIL_INLINE int8_t hil_divide_s8_element(const struct hil_generic_divide_s8 *p, int8_t a, int8_t b) {
     return hil_divided_s8(p->operation, a, b);
 }
 
-HIL_INLINE void hil_divide_s8(const struct hil_divide_s8 *p, const int8_t *a, const int8_t *b,
-                              int8_t *out) {
+HIL_INLINE void hil_generic_divide_s8(const struct hil_generic_divide_s8 *p, const int8_t *a,
+                                      const int8_t *b, int8_t *out) {
     HIL_BINARY_WALK(p, a, b, out, hil_divide_s8_element);
 }
 
 HIL_DIVIDE(hil_divided_s16, int16_t, INT16_MIN, INT16_MAX)
 
 /*@kernel
-name = "hil_divide_s16"
+name = "hil_generic_divide_s16"
 requires = []
 inputs = ["int16_t", "int16_t"]
 outputs = ["int16_t"]
@@ -258,24 +264,25 @@ code = 95
 row = "rows"
 element = "rows * length"
 @*/
-struct hil_divide_s16 {
+struct hil_generic_divide_s16 {
     HIL_BINARY_FIELDS;
     int32_t operation; /* of enum hil_operation: a quotient or the remainder */
 };
 
-HIL_INLINE int16_t hil_divide_s16_element(const struct hil_divide_s16 *p, int16_t a, int16_t b) {
+HIL_INLINE int16_t hil_divide_s16_element(const struct hil_generic_divide_s16 *p, int16_t a,
+                                          int16_t b) {
     return hil_divided_s16(p->operation, a, b);
 }
 
-HIL_INLINE void hil_divide_s16(const struct hil_divide_s16 *p, const int16_t *a, const int16_t *b,
-                               int16_t *out) {
+HIL_INLINE void hil_generic_divide_s16(const struct hil_generic_divide_s16 *p, const int16_t *a,
+                                       const int16_t *b, int16_t *out) {
     HIL_BINARY_WALK(p, a, b, out, hil_divide_s16_element);
 }
 
 HIL_DIVIDE(hil_divided_s32, int32_t, INT32_MIN, INT32_MAX)
 
 /*@kernel
-name = "hil_divide_s32"
+name = "hil_generic_divide_s32"
 requires = []
 inputs = ["int32_t", "int32_t"]
 outputs = ["int32_t"]
@@ -286,26 +293,27 @@ code = 78
 row = "rows"
 element = "rows * length"
 @*/
-struct hil_divide_s32 {
+struct hil_generic_divide_s32 {
     HIL_BINARY_FIELDS;
     int32_t operation; /* of enum hil_operation: a quotient or the remainder */
     int32_t low;       /* the least output */
     int32_t high;      /* the largest output */
 };
 
-HIL_INLINE int32_t hil_divide_s32_element(const struct hil_divide_s32 *p, int32_t a, int32_t b) {
+HIL_INLINE int32_t hil_divide_s32_element(const struct hil_generic_divide_s32 *p, int32_t a,
+                                          int32_t b) {
     return hil_clamp(hil_divided_s32(p->operation, a, b), p->low, p->high);
 }
 
-HIL_INLINE void hil_divide_s32(const struct hil_divide_s32 *p, const int32_t *a, const int32_t *b,
-                               int32_t *out) {
+HIL_INLINE void hil_generic_divide_s32(const struct hil_generic_divide_s32 *p, const int32_t *a,
+                                       const int32_t *b, int32_t *out) {
     HIL_BINARY_WALK(p, a, b, out, hil_divide_s32_element);
 }
 
 HIL_DIVIDE(hil_divided_s64, int64_t, INT64_MIN, INT64_MAX)
 
 /*@kernel
-name = "hil_divide_s64"
+name = "hil_generic_divide_s64"
 requires = []
 inputs = ["int64_t", "int64_t"]
 outputs = ["int64_t"]
@@ -316,22 +324,23 @@ code = 101
 row = "rows"
 element = "rows * length"
 @*/
-struct hil_divide_s64 {
+struct hil_generic_divide_s64 {
     HIL_BINARY_FIELDS;
     int32_t operation; /* of enum hil_operation: a quotient or the remainder */
 };
 
-HIL_INLINE int64_t hil_divide_s64_element(const struct hil_divide_s64 *p, int64_t a, int64_t b) {
+HIL_INLINE int64_t hil_divide_s64_element(const struct hil_generic_divide_s64 *p, int64_t a,
+                                          int64_t b) {
     return hil_divided_s64(p->operation, a, b);
 }
 
-HIL_INLINE void hil_divide_s64(const struct hil_divide_s64 *p, const int64_t *a, const int64_t *b,
-                               int64_t *out) {
+HIL_INLINE void hil_generic_divide_s64(const struct hil_generic_divide_s64 *p, const int64_t *a,
+                                       const int64_t *b, int64_t *out) {
     HIL_BINARY_WALK(p, a, b, out, hil_divide_s64_element);
 }
 
 /*@kernel
-name = "hil_div_f32"
+name = "hil_generic_div_f32"
 requires = []
 inputs = ["float", "float"]
 outputs = ["float"]
@@ -342,23 +351,23 @@ code = 90
 row = "rows"
 element = "rows * length"
 @*/
-struct hil_div_f32 {
+struct hil_generic_div_f32 {
     HIL_BINARY_FIELDS;
     float low;  /* the least output */
     float high; /* the largest output */
 };
 
-HIL_INLINE float hil_div_f32_element(const struct hil_div_f32 *p, float a, float b) {
+HIL_INLINE float hil_div_f32_element(const struct hil_generic_div_f32 *p, float a, float b) {
     return hil_clamp_f32(a / b, p->low, p->high);
 }
 
-HIL_INLINE void hil_div_f32(const struct hil_div_f32 *p, const float *a, const float *b,
-                            float *out) {
+HIL_INLINE void hil_generic_div_f32(const struct hil_generic_div_f32 *p, const float *a,
+                                    const float *b, float *out) {
     HIL_BINARY_WALK(p, a, b, out, hil_div_f32_element);
 }
 
 /*@kernel
-name = "hil_floor_div_f32"
+name = "hil_generic_floor_div_f32"
 requires = []
 inputs = ["float", "float"]
 outputs = ["float"]
@@ -369,22 +378,23 @@ code = 40
 row = "rows"
 element = "rows * length"
 @*/
-struct hil_floor_div_f32 {
+struct hil_generic_floor_div_f32 {
     HIL_BINARY_FIELDS;
 };
 
-HIL_INLINE float hil_floor_div_f32_element(const struct hil_floor_div_f32 *p, float a, float b) {
+HIL_INLINE float hil_floor_div_f32_element(const struct hil_generic_floor_div_f32 *p, float a,
+                                           float b) {
     (void)p;
     return floorf(a / b);
 }
 
-HIL_INLINE void hil_floor_div_f32(const struct hil_floor_div_f32 *p, const float *a, const float *b,
-                                  float *out) {
+HIL_INLINE void hil_generic_floor_div_f32(const struct hil_generic_floor_div_f32 *p, const float *a,
+                                          const float *b, float *out) {
     HIL_BINARY_WALK(p, a, b, out, hil_floor_div_f32_element);
 }
 
 /*@kernel
-name = "hil_floor_mod_f32"
+name = "hil_generic_floor_mod_f32"
 requires = []
 inputs = ["float", "float"]
 outputs = ["float"]
@@ -395,24 +405,25 @@ code = 133
 row = "rows"
 element = "rows * length"
 @*/
-struct hil_floor_mod_f32 {
+struct hil_generic_floor_mod_f32 {
     HIL_BINARY_FIELDS;
 };
 
-HIL_INLINE float hil_floor_mod_f32_element(const struct hil_floor_mod_f32 *p, float a, float b) {
+HIL_INLINE float hil_floor_mod_f32_element(const struct hil_generic_floor_mod_f32 *p, float a,
+                                           float b) {
     (void)p;
     const float remainder = fmodf(a, b);
     const int lower = remainder != 0.0f && (remainder < 0.0f) != (b < 0.0f);
     return lower ? remainder + b : remainder;
 }
 
-HIL_INLINE void hil_floor_mod_f32(const struct hil_floor_mod_f32 *p, const float *a, const float *b,
-                                  float *out) {
+HIL_INLINE void hil_generic_floor_mod_f32(const struct hil_generic_floor_mod_f32 *p, const float *a,
+                                          const float *b, float *out) {
     HIL_BINARY_WALK(p, a, b, out, hil_floor_mod_f32_element);
 }
 
 /*@kernel
-name = "hil_pow_f32"
+name = "hil_generic_pow_f32"
 requires = []
 inputs = ["float", "float"]
 outputs = ["float"]
@@ -423,22 +434,22 @@ code = 35
 row = "rows"
 element = "rows * length"
 @*/
-struct hil_pow_f32 {
+struct hil_generic_pow_f32 {
     HIL_BINARY_FIELDS;
 };
 
-HIL_INLINE float hil_pow_f32_element(const struct hil_pow_f32 *p, float a, float b) {
+HIL_INLINE float hil_pow_f32_element(const struct hil_generic_pow_f32 *p, float a, float b) {
     (void)p;
     return powf(a, b);
 }
 
-HIL_INLINE void hil_pow_f32(const struct hil_pow_f32 *p, const float *a, const float *b,
-                            float *out) {
+HIL_INLINE void hil_generic_pow_f32(const struct hil_generic_pow_f32 *p, const float *a,
+                                    const float *b, float *out) {
     HIL_BINARY_WALK(p, a, b, out, hil_pow_f32_element);
 }
 
 /*@kernel
-name = "hil_pow_s32"
+name = "hil_generic_pow_s32"
 requires = []
 inputs = ["int32_t", "int32_t"]
 outputs = ["int32_t"]
@@ -449,11 +460,11 @@ code = 64
 row = "rows"
 element = "rows * length"
 @*/
-struct hil_pow_s32 {
+struct hil_generic_pow_s32 {
     HIL_BINARY_FIELDS;
 };
 
-HIL_INLINE int32_t hil_pow_s32_element(const struct hil_pow_s32 *p, int32_t a, int32_t b) {
+HIL_INLINE int32_t hil_pow_s32_element(const struct hil_generic_pow_s32 *p, int32_t a, int32_t b) {
     (void)p;
     /* Wraps around; 0 for exponents below 0. */
     uint32_t power = b < 0 ? 0 : 1;
@@ -465,8 +476,8 @@ HIL_INLINE int32_t hil_pow_s32_element(const struct hil_pow_s32 *p, int32_t a, i
     return (int32_t)power;
 }
 
-HIL_INLINE void hil_pow_s32(const struct hil_pow_s32 *p, const int32_t *a, const int32_t *b,
-                            int32_t *out) {
+HIL_INLINE void hil_generic_pow_s32(const struct hil_generic_pow_s32 *p, const int32_t *a,
+                                    const int32_t *b, int32_t *out) {
     HIL_BINARY_WALK(p, a, b, out, hil_pow_s32_element);
 }
 
@@ -474,7 +485,7 @@ HIL_INLINE void hil_pow_s32(const struct hil_pow_s32 *p, const int32_t *a, const
 HIL_INLINE int hil_bits(uint32_t x) { return x == 0 ? 0 : 32 - __builtin_clz(x); }
 
 /*@kernel
-name = "hil_div_s8"
+name = "hil_generic_div_s8"
 requires = []
 inputs = ["int8_t", "int8_t"]
 outputs = ["int8_t"]
@@ -485,7 +496,7 @@ code = 458
 row = "rows"
 element = "rows * length"
 @*/
-struct hil_div_s8 {
+struct hil_generic_div_s8 {
     HIL_BINARY_FIELDS;
     int32_t a_zero_point;   /* the first operand's value that stands for 0.0 */
     int32_t b_zero_point;   /* the second operand's value that stands for 0.0 */
@@ -496,7 +507,7 @@ struct hil_div_s8 {
     int32_t high;           /* the largest output */
 };
 
-HIL_INLINE int8_t hil_div_s8_element(const struct hil_div_s8 *p, int8_t a, int8_t b) {
+HIL_INLINE int8_t hil_div_s8_element(const struct hil_generic_div_s8 *p, int8_t a, int8_t b) {
     int32_t x = a - p->a_zero_point;
     int32_t y = b - p->b_zero_point;
     if (y < 0) {
@@ -520,8 +531,8 @@ HIL_INLINE int8_t hil_div_s8_element(const struct hil_div_s8 *p, int8_t a, int8_
     return hil_clamp_s8(quotient + p->out_zero_point, p->low, p->high);
 }
 
-HIL_INLINE void hil_div_s8(const struct hil_div_s8 *p, const int8_t *a, const int8_t *b,
-                           int8_t *out) {
+HIL_INLINE void hil_generic_div_s8(const struct hil_generic_div_s8 *p, const int8_t *a,
+                                   const int8_t *b, int8_t *out) {
     HIL_BINARY_WALK(p, a, b, out, hil_div_s8_element);
 }
 
@@ -535,7 +546,7 @@ HIL_INLINE void hil_div_s8(const struct hil_div_s8 *p, const int8_t *a, const in
                           (p)->out_zero_point
 
 /*@kernel
-name = "hil_squared_difference_s8"
+name = "hil_generic_squared_difference_s8"
 requires = []
 inputs = ["int8_t", "int8_t"]
 outputs = ["int8_t"]
@@ -546,7 +557,7 @@ code = 170
 row = "rows"
 element = "rows * length"
 @*/
-struct hil_squared_difference_s8 {
+struct hil_generic_squared_difference_s8 {
     HIL_BINARY_FIELDS;
     int32_t a_zero_point;   /* the first operand's value that stands for 0.0 */
     int32_t b_zero_point;   /* the second operand's value that stands for 0.0 */
@@ -559,19 +570,19 @@ struct hil_squared_difference_s8 {
     int32_t out_shift;      /* of that product, to the left; 0 or less */
 };
 
-HIL_INLINE int8_t hil_squared_difference_s8_element(const struct hil_squared_difference_s8 *p,
-                                                    int8_t a, int8_t b) {
+HIL_INLINE int8_t hil_squared_difference_s8_element(
+    const struct hil_generic_squared_difference_s8 *p, int8_t a, int8_t b) {
     HIL_SQUARED_DIFFERENCE_STEPS(p, a, b, 7);
     return hil_clamp_s8(steps, INT8_MIN, INT8_MAX);
 }
 
-HIL_INLINE void hil_squared_difference_s8(const struct hil_squared_difference_s8 *p,
-                                          const int8_t *a, const int8_t *b, int8_t *out) {
+HIL_INLINE void hil_generic_squared_difference_s8(const struct hil_generic_squared_difference_s8 *p,
+                                                  const int8_t *a, const int8_t *b, int8_t *out) {
     HIL_BINARY_WALK(p, a, b, out, hil_squared_difference_s8_element);
 }
 
 /*@kernel
-name = "hil_squared_difference_s16"
+name = "hil_generic_squared_difference_s16"
 requires = []
 inputs = ["int16_t", "int16_t"]
 outputs = ["int16_t"]
@@ -582,7 +593,7 @@ code = 204
 row = "rows"
 element = "rows * length"
 @*/
-struct hil_squared_difference_s16 {
+struct hil_generic_squared_difference_s16 {
     HIL_BINARY_FIELDS;
     int32_t a_zero_point;   /* the first operand's value that stands for 0.0 */
     int32_t b_zero_point;   /* the second operand's value that stands for 0.0 */
@@ -595,14 +606,15 @@ struct hil_squared_difference_s16 {
     int32_t out_shift;      /* of that product, to the left; 0 or less */
 };
 
-HIL_INLINE int16_t hil_squared_difference_s16_element(const struct hil_squared_difference_s16 *p,
-                                                      int16_t a, int16_t b) {
+HIL_INLINE int16_t hil_squared_difference_s16_element(
+    const struct hil_generic_squared_difference_s16 *p, int16_t a, int16_t b) {
     HIL_SQUARED_DIFFERENCE_STEPS(p, a, b, 0);
     return (int16_t)hil_clamp(steps, INT16_MIN, INT16_MAX);
 }
 
-HIL_INLINE void hil_squared_difference_s16(const struct hil_squared_difference_s16 *p,
-                                           const int16_t *a, const int16_t *b, int16_t *out) {
+HIL_INLINE void
+hil_generic_squared_difference_s16(const struct hil_generic_squared_difference_s16 *p,
+                                   const int16_t *a, const int16_t *b, int16_t *out) {
     HIL_BINARY_WALK(p, a, b, out, hil_squared_difference_s16_element);
 }
 
@@ -613,7 +625,7 @@ HIL_INLINE void hil_squared_difference_s16(const struct hil_squared_difference_s
                                     : (a) <= (b))
 
 /*@kernel
-name = "hil_compare_u8"
+name = "hil_generic_compare_u8"
 requires = []
 inputs = ["uint8_t", "uint8_t"]
 outputs = ["uint8_t"]
@@ -624,22 +636,23 @@ code = 46
 row = "rows"
 element = "rows * length"
 @*/
-struct hil_compare_u8 {
+struct hil_generic_compare_u8 {
     HIL_BINARY_FIELDS;
     int32_t operation; /* of enum hil_operation: a comparison */
 };
 
-HIL_INLINE uint8_t hil_compare_u8_element(const struct hil_compare_u8 *p, uint8_t a, uint8_t b) {
+HIL_INLINE uint8_t hil_compare_u8_element(const struct hil_generic_compare_u8 *p, uint8_t a,
+                                          uint8_t b) {
     return HIL_COMPARED(p->operation, a, b);
 }
 
-HIL_INLINE void hil_compare_u8(const struct hil_compare_u8 *p, const uint8_t *a, const uint8_t *b,
-                               uint8_t *out) {
+HIL_INLINE void hil_generic_compare_u8(const struct hil_generic_compare_u8 *p, const uint8_t *a,
+                                       const uint8_t *b, uint8_t *out) {
     HIL_BINARY_WALK(p, a, b, out, hil_compare_u8_element);
 }
 
 /*@kernel
-name = "hil_compare_s16"
+name = "hil_generic_compare_s16"
 requires = []
 inputs = ["int16_t", "int16_t"]
 outputs = ["uint8_t"]
@@ -650,22 +663,23 @@ code = 44
 row = "rows"
 element = "rows * length"
 @*/
-struct hil_compare_s16 {
+struct hil_generic_compare_s16 {
     HIL_BINARY_FIELDS;
     int32_t operation; /* of enum hil_operation: a comparison */
 };
 
-HIL_INLINE uint8_t hil_compare_s16_element(const struct hil_compare_s16 *p, int16_t a, int16_t b) {
+HIL_INLINE uint8_t hil_compare_s16_element(const struct hil_generic_compare_s16 *p, int16_t a,
+                                           int16_t b) {
     return HIL_COMPARED(p->operation, a, b);
 }
 
-HIL_INLINE void hil_compare_s16(const struct hil_compare_s16 *p, const int16_t *a, const int16_t *b,
-                                uint8_t *out) {
+HIL_INLINE void hil_generic_compare_s16(const struct hil_generic_compare_s16 *p, const int16_t *a,
+                                        const int16_t *b, uint8_t *out) {
     HIL_BINARY_WALK(p, a, b, out, hil_compare_s16_element);
 }
 
 /*@kernel
-name = "hil_compare_s32"
+name = "hil_generic_compare_s32"
 requires = []
 inputs = ["int32_t", "int32_t"]
 outputs = ["uint8_t"]
@@ -676,22 +690,23 @@ code = 44
 row = "rows"
 element = "rows * length"
 @*/
-struct hil_compare_s32 {
+struct hil_generic_compare_s32 {
     HIL_BINARY_FIELDS;
     int32_t operation; /* of enum hil_operation: a comparison */
 };
 
-HIL_INLINE uint8_t hil_compare_s32_element(const struct hil_compare_s32 *p, int32_t a, int32_t b) {
+HIL_INLINE uint8_t hil_compare_s32_element(const struct hil_generic_compare_s32 *p, int32_t a,
+                                           int32_t b) {
     return HIL_COMPARED(p->operation, a, b);
 }
 
-HIL_INLINE void hil_compare_s32(const struct hil_compare_s32 *p, const int32_t *a, const int32_t *b,
-                                uint8_t *out) {
+HIL_INLINE void hil_generic_compare_s32(const struct hil_generic_compare_s32 *p, const int32_t *a,
+                                        const int32_t *b, uint8_t *out) {
     HIL_BINARY_WALK(p, a, b, out, hil_compare_s32_element);
 }
 
 /*@kernel
-name = "hil_compare_s64"
+name = "hil_generic_compare_s64"
 requires = []
 inputs = ["int64_t", "int64_t"]
 outputs = ["uint8_t"]
@@ -702,22 +717,23 @@ code = 52
 row = "rows"
 element = "rows * length"
 @*/
-struct hil_compare_s64 {
+struct hil_generic_compare_s64 {
     HIL_BINARY_FIELDS;
     int32_t operation; /* of enum hil_operation: a comparison */
 };
 
-HIL_INLINE uint8_t hil_compare_s64_element(const struct hil_compare_s64 *p, int64_t a, int64_t b) {
+HIL_INLINE uint8_t hil_compare_s64_element(const struct hil_generic_compare_s64 *p, int64_t a,
+                                           int64_t b) {
     return HIL_COMPARED(p->operation, a, b);
 }
 
-HIL_INLINE void hil_compare_s64(const struct hil_compare_s64 *p, const int64_t *a, const int64_t *b,
-                                uint8_t *out) {
+HIL_INLINE void hil_generic_compare_s64(const struct hil_generic_compare_s64 *p, const int64_t *a,
+                                        const int64_t *b, uint8_t *out) {
     HIL_BINARY_WALK(p, a, b, out, hil_compare_s64_element);
 }
 
 /*@kernel
-name = "hil_compare_f32"
+name = "hil_generic_compare_f32"
 requires = []
 inputs = ["float", "float"]
 outputs = ["uint8_t"]
@@ -728,22 +744,23 @@ code = 42
 row = "rows"
 element = "rows * length"
 @*/
-struct hil_compare_f32 {
+struct hil_generic_compare_f32 {
     HIL_BINARY_FIELDS;
     int32_t operation; /* of enum hil_operation: a comparison */
 };
 
-HIL_INLINE uint8_t hil_compare_f32_element(const struct hil_compare_f32 *p, float a, float b) {
+HIL_INLINE uint8_t hil_compare_f32_element(const struct hil_generic_compare_f32 *p, float a,
+                                           float b) {
     return HIL_COMPARED(p->operation, a, b);
 }
 
-HIL_INLINE void hil_compare_f32(const struct hil_compare_f32 *p, const float *a, const float *b,
-                                uint8_t *out) {
+HIL_INLINE void hil_generic_compare_f32(const struct hil_generic_compare_f32 *p, const float *a,
+                                        const float *b, uint8_t *out) {
     HIL_BINARY_WALK(p, a, b, out, hil_compare_f32_element);
 }
 
 /*@kernel
-name = "hil_compare_scaled_s8"
+name = "hil_generic_compare_s8_scaled"
 requires = []
 inputs = ["int8_t", "int8_t"]
 outputs = ["uint8_t"]
@@ -754,7 +771,7 @@ code = 146
 row = "rows"
 element = "rows * length"
 @*/
-struct hil_compare_scaled_s8 {
+struct hil_generic_compare_s8_scaled {
     HIL_BINARY_FIELDS;
     int32_t operation;    /* of enum hil_operation: a comparison */
     int32_t a_zero_point; /* the first operand's value that stands for 0.0 */
@@ -765,15 +782,15 @@ struct hil_compare_scaled_s8 {
     int32_t b_shift;      /* of that, to the left; 0 or less */
 };
 
-HIL_INLINE uint8_t hil_compare_scaled_s8_element(const struct hil_compare_scaled_s8 *p, int8_t a,
-                                                 int8_t b) {
+HIL_INLINE uint8_t hil_compare_scaled_s8_element(const struct hil_generic_compare_s8_scaled *p,
+                                                 int8_t a, int8_t b) {
     const int32_t x = hil_requantize((a - p->a_zero_point) * 256, p->a_multiplier, p->a_shift);
     const int32_t y = hil_requantize((b - p->b_zero_point) * 256, p->b_multiplier, p->b_shift);
     return HIL_COMPARED(p->operation, x, y);
 }
 
-HIL_INLINE void hil_compare_scaled_s8(const struct hil_compare_scaled_s8 *p, const int8_t *a,
-                                      const int8_t *b, uint8_t *out) {
+HIL_INLINE void hil_generic_compare_s8_scaled(const struct hil_generic_compare_s8_scaled *p,
+                                              const int8_t *a, const int8_t *b, uint8_t *out) {
     HIL_BINARY_WALK(p, a, b, out, hil_compare_scaled_s8_element);
 }
 

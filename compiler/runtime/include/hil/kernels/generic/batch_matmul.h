@@ -45,7 +45,7 @@
     }
 
 /*@kernel
-name = "hil_batch_matmul_s8"
+name = "hil_generic_batch_matmul_s8"
 requires = []
 inputs = ["int8_t", "int8_t"]
 outputs = ["int8_t"]
@@ -57,7 +57,7 @@ batch = "batches"
 output = "batches * rows * columns"
 mac = "output * depth"
 @*/
-struct hil_batch_matmul_s8 {
+struct hil_generic_batch_matmul_s8 {
     HIL_BATCH_MATMUL_FIELDS;
     int32_t a_offset; /* what is added to each element of the first matrix */
     int32_t b_offset; /* what is added to each element of the second one */
@@ -67,8 +67,8 @@ struct hil_batch_matmul_s8 {
     int32_t rounding;   /* of those: HIL_ROUND_TWICE and others (quant.h) */
 };
 
-HIL_INLINE int32_t hil_batch_matmul_s8_sum(const struct hil_batch_matmul_s8 *p, const int8_t *a,
-                                           const int8_t *b) {
+HIL_INLINE int32_t hil_batch_matmul_s8_sum(const struct hil_generic_batch_matmul_s8 *p,
+                                           const int8_t *a, const int8_t *b) {
     int32_t sum = 0;
     for (int32_t i = 0; i < p->depth; i++) {
         sum += (*a + p->a_offset) * (*b + p->b_offset);
@@ -78,21 +78,22 @@ HIL_INLINE int32_t hil_batch_matmul_s8_sum(const struct hil_batch_matmul_s8 *p, 
     return sum;
 }
 
-HIL_INLINE int8_t hil_batch_matmul_s8_finish(const struct hil_batch_matmul_s8 *p, int32_t sum) {
+HIL_INLINE int8_t hil_batch_matmul_s8_finish(const struct hil_generic_batch_matmul_s8 *p,
+                                             int32_t sum) {
     const int32_t value =
         hil_requantize_by(p->rounding, sum, p->multiplier, p->shift, p->out_zero_point);
     return (int8_t)hil_clamp(value, p->out_min, p->out_max);
 }
 
-HIL_INLINE void hil_batch_matmul_s8(const struct hil_batch_matmul_s8 *p, const int8_t *a,
-                                    const int8_t *b, int8_t *out) {
+HIL_INLINE void hil_generic_batch_matmul_s8(const struct hil_generic_batch_matmul_s8 *p,
+                                            const int8_t *a, const int8_t *b, int8_t *out) {
     HIL_BATCH_MATMUL_EACH(p, a, b,
                           HIL_BATCH_MATMUL_PRODUCT(p, a, b, out, hil_batch_matmul_s8_sum,
                                                    hil_batch_matmul_s8_finish));
 }
 
 /*@kernel
-name = "hil_batch_matmul_s16"
+name = "hil_generic_batch_matmul_s16"
 requires = []
 inputs = ["int16_t", "int16_t"]
 outputs = ["int16_t"]
@@ -104,14 +105,14 @@ batch = "batches"
 output = "batches * rows * columns"
 mac = "output * depth"
 @*/
-struct hil_batch_matmul_s16 {
+struct hil_generic_batch_matmul_s16 {
     HIL_BATCH_MATMUL_FIELDS;
     int32_t multiplier; /* of 15 bits */
     int32_t shift;      /* to the right, 8 to 46 */
 };
 
-HIL_INLINE int64_t hil_batch_matmul_s16_sum(const struct hil_batch_matmul_s16 *p, const int16_t *a,
-                                            const int16_t *b) {
+HIL_INLINE int64_t hil_batch_matmul_s16_sum(const struct hil_generic_batch_matmul_s16 *p,
+                                            const int16_t *a, const int16_t *b) {
     int64_t sum = 0;
     for (int32_t i = 0; i < p->depth; i++) {
         sum += *a * *b;
@@ -121,13 +122,14 @@ HIL_INLINE int64_t hil_batch_matmul_s16_sum(const struct hil_batch_matmul_s16 *p
     return sum;
 }
 
-HIL_INLINE int16_t hil_batch_matmul_s16_finish(const struct hil_batch_matmul_s16 *p, int64_t sum) {
+HIL_INLINE int16_t hil_batch_matmul_s16_finish(const struct hil_generic_batch_matmul_s16 *p,
+                                               int64_t sum) {
     const int32_t scaled = hil_requantize_once(sum, p->multiplier, p->shift);
     return (int16_t)hil_clamp(scaled, INT16_MIN, INT16_MAX);
 }
 
-HIL_INLINE void hil_batch_matmul_s16(const struct hil_batch_matmul_s16 *p, const int16_t *a,
-                                     const int16_t *b, int16_t *out) {
+HIL_INLINE void hil_generic_batch_matmul_s16(const struct hil_generic_batch_matmul_s16 *p,
+                                             const int16_t *a, const int16_t *b, int16_t *out) {
     HIL_BATCH_MATMUL_EACH(p, a, b,
                           HIL_BATCH_MATMUL_PRODUCT(p, a, b, out, hil_batch_matmul_s16_sum,
                                                    hil_batch_matmul_s16_finish));
@@ -135,7 +137,7 @@ HIL_INLINE void hil_batch_matmul_s16(const struct hil_batch_matmul_s16 *p, const
 
 /* Sums of 64 bits, rounded once, ties to even. */
 /*@kernel
-name = "hil_batch_matmul_s16_even"
+name = "hil_generic_batch_matmul_s16_even"
 requires = []
 inputs = ["int16_t", "int16_t"]
 outputs = ["int16_t"]
@@ -147,7 +149,7 @@ batch = "batches"
 output = "batches * rows * columns"
 mac = "output * depth"
 @*/
-struct hil_batch_matmul_s16_even {
+struct hil_generic_batch_matmul_s16_even {
     HIL_BATCH_MATMUL_FIELDS;
     int32_t a_offset; /* what is added to each element of the first matrix */
     int32_t b_offset; /* what is added to each element of the second one */
@@ -156,7 +158,7 @@ struct hil_batch_matmul_s16_even {
     int32_t shift;      /* of the products, to the left; below 0 to the right */
 };
 
-HIL_INLINE int64_t hil_batch_matmul_s16_even_sum(const struct hil_batch_matmul_s16_even *p,
+HIL_INLINE int64_t hil_batch_matmul_s16_even_sum(const struct hil_generic_batch_matmul_s16_even *p,
                                                  const int16_t *a, const int16_t *b) {
     int64_t sum = 0;
     for (int32_t i = 0; i < p->depth; i++) {
@@ -167,22 +169,23 @@ HIL_INLINE int64_t hil_batch_matmul_s16_even_sum(const struct hil_batch_matmul_s
     return sum;
 }
 
-HIL_INLINE int16_t hil_batch_matmul_s16_even_finish(const struct hil_batch_matmul_s16_even *p,
-                                                    int64_t sum) {
+HIL_INLINE int16_t
+hil_batch_matmul_s16_even_finish(const struct hil_generic_batch_matmul_s16_even *p, int64_t sum) {
     const int32_t value =
         hil_requantize_wide_even(sum, p->multiplier, p->shift) + p->out_zero_point;
     return (int16_t)hil_clamp(value, p->out_min, p->out_max);
 }
 
-HIL_INLINE void hil_batch_matmul_s16_even(const struct hil_batch_matmul_s16_even *p,
-                                          const int16_t *a, const int16_t *b, int16_t *out) {
+HIL_INLINE void hil_generic_batch_matmul_s16_even(const struct hil_generic_batch_matmul_s16_even *p,
+                                                  const int16_t *a, const int16_t *b,
+                                                  int16_t *out) {
     HIL_BATCH_MATMUL_EACH(p, a, b,
                           HIL_BATCH_MATMUL_PRODUCT(p, a, b, out, hil_batch_matmul_s16_even_sum,
                                                    hil_batch_matmul_s16_even_finish));
 }
 
 /*@kernel
-name = "hil_batch_matmul_f32"
+name = "hil_generic_batch_matmul_f32"
 requires = []
 inputs = ["float", "float"]
 outputs = ["float"]
@@ -194,12 +197,12 @@ batch = "batches"
 output = "batches * rows * columns"
 mac = "output * depth"
 @*/
-struct hil_batch_matmul_f32 {
+struct hil_generic_batch_matmul_f32 {
     HIL_BATCH_MATMUL_FIELDS;
 };
 
-HIL_INLINE float hil_batch_matmul_f32_sum(const struct hil_batch_matmul_f32 *p, const float *a,
-                                          const float *b) {
+HIL_INLINE float hil_batch_matmul_f32_sum(const struct hil_generic_batch_matmul_f32 *p,
+                                          const float *a, const float *b) {
     float sum = 0.0F;
     for (int32_t i = 0; i < p->depth; i++) {
         sum += *a * *b;
@@ -209,13 +212,14 @@ HIL_INLINE float hil_batch_matmul_f32_sum(const struct hil_batch_matmul_f32 *p, 
     return sum;
 }
 
-HIL_INLINE float hil_batch_matmul_f32_finish(const struct hil_batch_matmul_f32 *p, float sum) {
+HIL_INLINE float hil_batch_matmul_f32_finish(const struct hil_generic_batch_matmul_f32 *p,
+                                             float sum) {
     (void)p;
     return sum;
 }
 
-HIL_INLINE void hil_batch_matmul_f32(const struct hil_batch_matmul_f32 *p, const float *a,
-                                     const float *b, float *out) {
+HIL_INLINE void hil_generic_batch_matmul_f32(const struct hil_generic_batch_matmul_f32 *p,
+                                             const float *a, const float *b, float *out) {
     HIL_BATCH_MATMUL_EACH(p, a, b,
                           HIL_BATCH_MATMUL_PRODUCT(p, a, b, out, hil_batch_matmul_f32_sum,
                                                    hil_batch_matmul_f32_finish));

@@ -73,7 +73,7 @@ HIL_INLINE int32_t hil_binary_s8_scale(int32_t x, int32_t multiplier, int32_t sh
 }
 
 /*@kernel
-name = "hil_add_s8"
+name = "hil_generic_add_s8"
 requires = []
 inputs = ["int8_t", "int8_t"]
 outputs = ["int8_t"]
@@ -84,11 +84,11 @@ code = 96
 row = "rows"
 element = "rows * length"
 @*/
-struct hil_add_s8 {
+struct hil_generic_add_s8 {
     HIL_SUM_S8_FIELDS;
 };
 
-HIL_INLINE int8_t hil_add_s8_element(const struct hil_add_s8 *p, int8_t a, int8_t b) {
+HIL_INLINE int8_t hil_add_s8_element(const struct hil_generic_add_s8 *p, int8_t a, int8_t b) {
     const int32_t x = hil_sum_s8_operand(a - p->a_zero_point, p->a_multiplier, p->a_shift);
     const int32_t y = hil_sum_s8_operand(b - p->b_zero_point, p->b_multiplier, p->b_shift);
     const int32_t sum =
@@ -96,13 +96,13 @@ HIL_INLINE int8_t hil_add_s8_element(const struct hil_add_s8 *p, int8_t a, int8_
     return hil_clamp_s8(sum, p->low, p->high);
 }
 
-HIL_INLINE void hil_add_s8(const struct hil_add_s8 *p, const int8_t *a, const int8_t *b,
-                           int8_t *out) {
+HIL_INLINE void hil_generic_add_s8(const struct hil_generic_add_s8 *p, const int8_t *a,
+                                   const int8_t *b, int8_t *out) {
     HIL_BINARY_WALK(p, a, b, out, hil_add_s8_element);
 }
 
 /*@kernel
-name = "hil_sub_s8"
+name = "hil_generic_sub_s8"
 requires = []
 inputs = ["int8_t", "int8_t"]
 outputs = ["int8_t"]
@@ -113,11 +113,11 @@ code = 104
 row = "rows"
 element = "rows * length"
 @*/
-struct hil_sub_s8 {
+struct hil_generic_sub_s8 {
     HIL_SUM_S8_FIELDS;
 };
 
-HIL_INLINE int8_t hil_sub_s8_element(const struct hil_sub_s8 *p, int8_t a, int8_t b) {
+HIL_INLINE int8_t hil_sub_s8_element(const struct hil_generic_sub_s8 *p, int8_t a, int8_t b) {
     const int32_t x = hil_sum_s8_operand(a - p->a_zero_point, p->a_multiplier, p->a_shift);
     const int32_t y = hil_sum_s8_operand(b - p->b_zero_point, p->b_multiplier, p->b_shift);
     const int32_t difference =
@@ -125,8 +125,8 @@ HIL_INLINE int8_t hil_sub_s8_element(const struct hil_sub_s8 *p, int8_t a, int8_
     return hil_clamp_s8(difference, p->low, p->high);
 }
 
-HIL_INLINE void hil_sub_s8(const struct hil_sub_s8 *p, const int8_t *a, const int8_t *b,
-                           int8_t *out) {
+HIL_INLINE void hil_generic_sub_s8(const struct hil_generic_sub_s8 *p, const int8_t *a,
+                                   const int8_t *b, int8_t *out) {
     HIL_BINARY_WALK(p, a, b, out, hil_sub_s8_element);
 }
 
@@ -134,7 +134,7 @@ HIL_INLINE void hil_sub_s8(const struct hil_sub_s8 *p, const int8_t *a, const in
  * compared one with what is wanted for all pairs of values, or products of 64 bits, whose ties go
  * to even. */
 /*@kernel
-name = "hil_line_sum_s8"
+name = "hil_generic_sum_s8_affine"
 requires = []
 inputs = ["int8_t", "int8_t"]
 outputs = ["int8_t"]
@@ -145,7 +145,7 @@ code = 90
 row = "rows"
 element = "rows * length"
 @*/
-struct hil_line_sum_s8 {
+struct hil_generic_sum_s8_affine {
     HIL_BINARY_FIELDS;
     int32_t first;  /* factor of the first operand */
     int32_t second; /* factor of the second operand */
@@ -155,18 +155,19 @@ struct hil_line_sum_s8 {
     int32_t high;   /* the largest output */
 };
 
-HIL_INLINE int8_t hil_line_sum_s8_element(const struct hil_line_sum_s8 *p, int8_t a, int8_t b) {
+HIL_INLINE int8_t hil_line_sum_s8_element(const struct hil_generic_sum_s8_affine *p, int8_t a,
+                                          int8_t b) {
     const int32_t sum = a * p->first + (b * p->second + p->addend);
     return hil_clamp_s8(sum >> p->shift, p->low, p->high);
 }
 
-HIL_INLINE void hil_line_sum_s8(const struct hil_line_sum_s8 *p, const int8_t *a, const int8_t *b,
-                                int8_t *out) {
+HIL_INLINE void hil_generic_sum_s8_affine(const struct hil_generic_sum_s8_affine *p,
+                                          const int8_t *a, const int8_t *b, int8_t *out) {
     HIL_BINARY_WALK(p, a, b, out, hil_line_sum_s8_element);
 }
 
 /*@kernel
-name = "hil_even_sum_s8"
+name = "hil_generic_sum_s8_even"
 requires = []
 inputs = ["int8_t", "int8_t"]
 outputs = ["int8_t"]
@@ -177,7 +178,7 @@ code = 140
 row = "rows"
 element = "rows * length"
 @*/
-struct hil_even_sum_s8 {
+struct hil_generic_sum_s8_even {
     HIL_BINARY_FIELDS;
     int32_t a_zero_point;   /* the first operand's value that stands for 0.0 */
     int32_t b_zero_point;   /* the second operand's value that stands for 0.0 */
@@ -189,19 +190,20 @@ struct hil_even_sum_s8 {
     int32_t high;           /* the largest output */
 };
 
-HIL_INLINE int8_t hil_even_sum_s8_element(const struct hil_even_sum_s8 *p, int8_t a, int8_t b) {
+HIL_INLINE int8_t hil_even_sum_s8_element(const struct hil_generic_sum_s8_even *p, int8_t a,
+                                          int8_t b) {
     const int64_t sum =
         (int64_t)(a - p->a_zero_point) * p->a_factor + (int64_t)(b - p->b_zero_point) * p->b_factor;
     return hil_clamp_s8(hil_round_even(sum, p->right) + p->out_zero_point, p->low, p->high);
 }
 
-HIL_INLINE void hil_even_sum_s8(const struct hil_even_sum_s8 *p, const int8_t *a, const int8_t *b,
-                                int8_t *out) {
+HIL_INLINE void hil_generic_sum_s8_even(const struct hil_generic_sum_s8_even *p, const int8_t *a,
+                                        const int8_t *b, int8_t *out) {
     HIL_BINARY_WALK(p, a, b, out, hil_even_sum_s8_element);
 }
 
 /*@kernel
-name = "hil_mul_s8"
+name = "hil_generic_mul_s8"
 requires = []
 inputs = ["int8_t", "int8_t"]
 outputs = ["int8_t"]
@@ -212,7 +214,7 @@ code = 70
 row = "rows"
 element = "rows * length"
 @*/
-struct hil_mul_s8 {
+struct hil_generic_mul_s8 {
     HIL_BINARY_FIELDS;
     int32_t a_zero_point;   /* the first operand's value that stands for 0.0 */
     int32_t b_zero_point;   /* the second operand's value that stands for 0.0 */
@@ -224,15 +226,15 @@ struct hil_mul_s8 {
     int32_t high;           /* the largest output */
 };
 
-HIL_INLINE int8_t hil_mul_s8_element(const struct hil_mul_s8 *p, int8_t a, int8_t b) {
+HIL_INLINE int8_t hil_mul_s8_element(const struct hil_generic_mul_s8 *p, int8_t a, int8_t b) {
     const int32_t product = (a - p->a_zero_point) * (b - p->b_zero_point);
     const int32_t scaled =
         hil_requantize_by(p->rounding, product, p->multiplier, p->shift, p->out_zero_point);
     return hil_clamp_s8(scaled, p->low, p->high);
 }
 
-HIL_INLINE void hil_mul_s8(const struct hil_mul_s8 *p, const int8_t *a, const int8_t *b,
-                           int8_t *out) {
+HIL_INLINE void hil_generic_mul_s8(const struct hil_generic_mul_s8 *p, const int8_t *a,
+                                   const int8_t *b, int8_t *out) {
     HIL_BINARY_WALK(p, a, b, out, hil_mul_s8_element);
 }
 
@@ -242,7 +244,7 @@ HIL_INLINE void hil_mul_s8(const struct hil_mul_s8 *p, const int8_t *a, const in
     float high /* the largest output */
 
 /*@kernel
-name = "hil_add_f32"
+name = "hil_generic_add_f32"
 requires = []
 inputs = ["float", "float"]
 outputs = ["float"]
@@ -253,21 +255,21 @@ code = 88
 row = "rows"
 element = "rows * length"
 @*/
-struct hil_add_f32 {
+struct hil_generic_add_f32 {
     HIL_BINARY_F32_FIELDS;
 };
 
-HIL_INLINE float hil_add_f32_element(const struct hil_add_f32 *p, float a, float b) {
+HIL_INLINE float hil_add_f32_element(const struct hil_generic_add_f32 *p, float a, float b) {
     return hil_clamp_f32(a + b, p->low, p->high);
 }
 
-HIL_INLINE void hil_add_f32(const struct hil_add_f32 *p, const float *a, const float *b,
-                            float *out) {
+HIL_INLINE void hil_generic_add_f32(const struct hil_generic_add_f32 *p, const float *a,
+                                    const float *b, float *out) {
     HIL_BINARY_WALK(p, a, b, out, hil_add_f32_element);
 }
 
 /*@kernel
-name = "hil_sub_f32"
+name = "hil_generic_sub_f32"
 requires = []
 inputs = ["float", "float"]
 outputs = ["float"]
@@ -278,21 +280,21 @@ code = 88
 row = "rows"
 element = "rows * length"
 @*/
-struct hil_sub_f32 {
+struct hil_generic_sub_f32 {
     HIL_BINARY_F32_FIELDS;
 };
 
-HIL_INLINE float hil_sub_f32_element(const struct hil_sub_f32 *p, float a, float b) {
+HIL_INLINE float hil_sub_f32_element(const struct hil_generic_sub_f32 *p, float a, float b) {
     return hil_clamp_f32(a - b, p->low, p->high);
 }
 
-HIL_INLINE void hil_sub_f32(const struct hil_sub_f32 *p, const float *a, const float *b,
-                            float *out) {
+HIL_INLINE void hil_generic_sub_f32(const struct hil_generic_sub_f32 *p, const float *a,
+                                    const float *b, float *out) {
     HIL_BINARY_WALK(p, a, b, out, hil_sub_f32_element);
 }
 
 /*@kernel
-name = "hil_mul_f32"
+name = "hil_generic_mul_f32"
 requires = []
 inputs = ["float", "float"]
 outputs = ["float"]
@@ -303,16 +305,16 @@ code = 94
 row = "rows"
 element = "rows * length"
 @*/
-struct hil_mul_f32 {
+struct hil_generic_mul_f32 {
     HIL_BINARY_F32_FIELDS;
 };
 
-HIL_INLINE float hil_mul_f32_element(const struct hil_mul_f32 *p, float a, float b) {
+HIL_INLINE float hil_mul_f32_element(const struct hil_generic_mul_f32 *p, float a, float b) {
     return hil_clamp_f32(a * b, p->low, p->high);
 }
 
-HIL_INLINE void hil_mul_f32(const struct hil_mul_f32 *p, const float *a, const float *b,
-                            float *out) {
+HIL_INLINE void hil_generic_mul_f32(const struct hil_generic_mul_f32 *p, const float *a,
+                                    const float *b, float *out) {
     HIL_BINARY_WALK(p, a, b, out, hil_mul_f32_element);
 }
 

@@ -22,7 +22,7 @@ HIL_INLINE int32_t hil_sum_s16_operand(int32_t x, int32_t multiplier, int32_t sh
 }
 
 /*@kernel
-name = "hil_add_s16"
+name = "hil_generic_add_s16"
 requires = []
 inputs = ["int16_t", "int16_t"]
 outputs = ["int16_t"]
@@ -33,24 +33,24 @@ code = 178
 row = "rows"
 element = "rows * length"
 @*/
-struct hil_add_s16 {
+struct hil_generic_add_s16 {
     HIL_SUM_S16_FIELDS;
 };
 
-HIL_INLINE int16_t hil_add_s16_element(const struct hil_add_s16 *p, int16_t a, int16_t b) {
+HIL_INLINE int16_t hil_add_s16_element(const struct hil_generic_add_s16 *p, int16_t a, int16_t b) {
     const int32_t x = hil_sum_s16_operand(a, p->a_multiplier, p->a_shift);
     const int32_t y = hil_sum_s16_operand(b, p->b_multiplier, p->b_shift);
     const int32_t sum = hil_requantize(x + y, p->out_multiplier, p->out_shift);
     return (int16_t)hil_clamp(sum, p->low, p->high);
 }
 
-HIL_INLINE void hil_add_s16(const struct hil_add_s16 *p, const int16_t *a, const int16_t *b,
-                            int16_t *out) {
+HIL_INLINE void hil_generic_add_s16(const struct hil_generic_add_s16 *p, const int16_t *a,
+                                    const int16_t *b, int16_t *out) {
     HIL_BINARY_WALK(p, a, b, out, hil_add_s16_element);
 }
 
 /*@kernel
-name = "hil_sub_s16"
+name = "hil_generic_sub_s16"
 requires = []
 inputs = ["int16_t", "int16_t"]
 outputs = ["int16_t"]
@@ -61,24 +61,24 @@ code = 164
 row = "rows"
 element = "rows * length"
 @*/
-struct hil_sub_s16 {
+struct hil_generic_sub_s16 {
     HIL_SUM_S16_FIELDS;
 };
 
-HIL_INLINE int16_t hil_sub_s16_element(const struct hil_sub_s16 *p, int16_t a, int16_t b) {
+HIL_INLINE int16_t hil_sub_s16_element(const struct hil_generic_sub_s16 *p, int16_t a, int16_t b) {
     const int32_t x = hil_sum_s16_operand(a, p->a_multiplier, p->a_shift);
     const int32_t y = hil_sum_s16_operand(b, p->b_multiplier, p->b_shift);
     const int32_t difference = hil_requantize(x - y, p->out_multiplier, p->out_shift);
     return (int16_t)hil_clamp(difference, p->low, p->high);
 }
 
-HIL_INLINE void hil_sub_s16(const struct hil_sub_s16 *p, const int16_t *a, const int16_t *b,
-                            int16_t *out) {
+HIL_INLINE void hil_generic_sub_s16(const struct hil_generic_sub_s16 *p, const int16_t *a,
+                                    const int16_t *b, int16_t *out) {
     HIL_BINARY_WALK(p, a, b, out, hil_sub_s16_element);
 }
 
 /*@kernel
-name = "hil_mul_s16"
+name = "hil_generic_mul_s16"
 requires = []
 inputs = ["int16_t", "int16_t"]
 outputs = ["int16_t"]
@@ -89,7 +89,7 @@ code = 106
 row = "rows"
 element = "rows * length"
 @*/
-struct hil_mul_s16 {
+struct hil_generic_mul_s16 {
     HIL_BINARY_FIELDS;
     int32_t a_zero_point;   /* the first operand's value that stands for 0.0 */
     int32_t b_zero_point;   /* the second operand's value that stands for 0.0 */
@@ -101,21 +101,21 @@ struct hil_mul_s16 {
     int32_t high;           /* the largest output */
 };
 
-HIL_INLINE int16_t hil_mul_s16_element(const struct hil_mul_s16 *p, int16_t a, int16_t b) {
+HIL_INLINE int16_t hil_mul_s16_element(const struct hil_generic_mul_s16 *p, int16_t a, int16_t b) {
     const int32_t product = (a - p->a_zero_point) * (b - p->b_zero_point);
     const int32_t scaled =
         hil_requantize_by(p->rounding, product, p->multiplier, p->shift, p->out_zero_point);
     return (int16_t)hil_clamp(scaled, p->low, p->high);
 }
 
-HIL_INLINE void hil_mul_s16(const struct hil_mul_s16 *p, const int16_t *a, const int16_t *b,
-                            int16_t *out) {
+HIL_INLINE void hil_generic_mul_s16(const struct hil_generic_mul_s16 *p, const int16_t *a,
+                                    const int16_t *b, int16_t *out) {
     HIL_BINARY_WALK(p, a, b, out, hil_mul_s16_element);
 }
 
 /* Products of up to 34 bits, rounded once, ties to even. */
 /*@kernel
-name = "hil_mul_s16_even"
+name = "hil_generic_mul_s16_even"
 requires = []
 inputs = ["int16_t", "int16_t"]
 outputs = ["int16_t"]
@@ -126,7 +126,7 @@ code = 180
 row = "rows"
 element = "rows * length"
 @*/
-struct hil_mul_s16_even {
+struct hil_generic_mul_s16_even {
     HIL_BINARY_FIELDS;
     int32_t a_zero_point;   /* the first operand's value that stands for 0.0 */
     int32_t b_zero_point;   /* the second operand's value that stands for 0.0 */
@@ -137,21 +137,21 @@ struct hil_mul_s16_even {
     int32_t high;           /* the largest output */
 };
 
-HIL_INLINE int16_t hil_mul_s16_even_element(const struct hil_mul_s16_even *p, int16_t a,
+HIL_INLINE int16_t hil_mul_s16_even_element(const struct hil_generic_mul_s16_even *p, int16_t a,
                                             int16_t b) {
     const int64_t product = (int64_t)(a - p->a_zero_point) * (b - p->b_zero_point);
     const int32_t scaled = hil_requantize_wide_even(product, p->multiplier, p->shift);
     return (int16_t)hil_clamp(scaled + p->out_zero_point, p->low, p->high);
 }
 
-HIL_INLINE void hil_mul_s16_even(const struct hil_mul_s16_even *p, const int16_t *a,
-                                 const int16_t *b, int16_t *out) {
+HIL_INLINE void hil_generic_mul_s16_even(const struct hil_generic_mul_s16_even *p, const int16_t *a,
+                                         const int16_t *b, int16_t *out) {
     HIL_BINARY_WALK(p, a, b, out, hil_mul_s16_even_element);
 }
 
 /* A sum or difference that is rounded once, ties to even. */
 /*@kernel
-name = "hil_even_sum_s16"
+name = "hil_generic_sum_s16_even"
 requires = []
 inputs = ["int16_t", "int16_t"]
 outputs = ["int16_t"]
@@ -162,7 +162,7 @@ code = 140
 row = "rows"
 element = "rows * length"
 @*/
-struct hil_even_sum_s16 {
+struct hil_generic_sum_s16_even {
     HIL_BINARY_FIELDS;
     int32_t a_zero_point;   /* the first operand's value that stands for 0.0 */
     int32_t b_zero_point;   /* the second operand's value that stands for 0.0 */
@@ -174,15 +174,15 @@ struct hil_even_sum_s16 {
     int32_t high;           /* the largest output */
 };
 
-HIL_INLINE int16_t hil_even_sum_s16_element(const struct hil_even_sum_s16 *p, int16_t a,
+HIL_INLINE int16_t hil_even_sum_s16_element(const struct hil_generic_sum_s16_even *p, int16_t a,
                                             int16_t b) {
     const int64_t sum =
         (int64_t)(a - p->a_zero_point) * p->a_factor + (int64_t)(b - p->b_zero_point) * p->b_factor;
     return (int16_t)hil_clamp(hil_round_even(sum, p->right) + p->out_zero_point, p->low, p->high);
 }
 
-HIL_INLINE void hil_even_sum_s16(const struct hil_even_sum_s16 *p, const int16_t *a,
-                                 const int16_t *b, int16_t *out) {
+HIL_INLINE void hil_generic_sum_s16_even(const struct hil_generic_sum_s16_even *p, const int16_t *a,
+                                         const int16_t *b, int16_t *out) {
     HIL_BINARY_WALK(p, a, b, out, hil_even_sum_s16_element);
 }
 

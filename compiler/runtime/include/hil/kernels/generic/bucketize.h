@@ -32,7 +32,7 @@ HIL_INLINE int32_t hil_bucket(const float *boundaries, int32_t count, float x) {
     }
 
 /*@kernel
-name = "hil_bucketize_f32"
+name = "hil_generic_bucketize_f32"
 requires = []
 inputs = ["float"]
 outputs = ["int32_t"]
@@ -42,17 +42,17 @@ code = 80
 [cost]
 element = "size"
 @*/
-struct hil_bucketize_f32 {
+struct hil_generic_bucketize_f32 {
     HIL_BUCKETIZE_FIELDS;
 };
 
-HIL_INLINE void hil_bucketize_f32(const struct hil_bucketize_f32 *p, const float *in,
-                                  int32_t *out) {
+HIL_INLINE void hil_generic_bucketize_f32(const struct hil_generic_bucketize_f32 *p,
+                                          const float *in, int32_t *out) {
     HIL_BUCKETIZE(p, in, out);
 }
 
 /*@kernel
-name = "hil_bucketize_s32"
+name = "hil_generic_bucketize_s32"
 requires = []
 inputs = ["int32_t"]
 outputs = ["int32_t"]
@@ -62,17 +62,17 @@ code = 80
 [cost]
 element = "size"
 @*/
-struct hil_bucketize_s32 {
+struct hil_generic_bucketize_s32 {
     HIL_BUCKETIZE_FIELDS;
 };
 
-HIL_INLINE void hil_bucketize_s32(const struct hil_bucketize_s32 *p, const int32_t *in,
-                                  int32_t *out) {
+HIL_INLINE void hil_generic_bucketize_s32(const struct hil_generic_bucketize_s32 *p,
+                                          const int32_t *in, int32_t *out) {
     HIL_BUCKETIZE(p, in, out);
 }
 
 /*@kernel
-name = "hil_bucketize_s64"
+name = "hil_generic_bucketize_s64"
 requires = []
 inputs = ["int64_t"]
 outputs = ["int32_t"]
@@ -82,12 +82,12 @@ code = 80
 [cost]
 element = "size"
 @*/
-struct hil_bucketize_s64 {
+struct hil_generic_bucketize_s64 {
     HIL_BUCKETIZE_FIELDS;
 };
 
-HIL_INLINE void hil_bucketize_s64(const struct hil_bucketize_s64 *p, const int64_t *in,
-                                  int32_t *out) {
+HIL_INLINE void hil_generic_bucketize_s64(const struct hil_generic_bucketize_s64 *p,
+                                          const int64_t *in, int32_t *out) {
     HIL_BUCKETIZE(p, in, out);
 }
 

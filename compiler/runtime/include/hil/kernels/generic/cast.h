@@ -21,7 +21,7 @@ enum hil_cast_type {
 };
 
 /*@kernel
-name = "hil_cast"
+name = "hil_generic_cast"
 requires = []
 inputs = ["void"]
 outputs = ["void"]
@@ -33,7 +33,7 @@ element = "size"
 from_float = "size * (source == 5)"
 to_float = "size * (target == 5)"
 @*/
-struct hil_cast {
+struct hil_generic_cast {
     int32_t size;   /* elements */
     int32_t source; /* type of the input, of enum hil_cast_type */
     int32_t target; /* type of the output, likewise */
@@ -93,7 +93,8 @@ HIL_INLINE float hil_cast_real(int64_t integer, int32_t source) {
                                                             : (float)(int32_t)integer;
 }
 
-HIL_INLINE void hil_cast_element(const struct hil_cast *p, const void *in, void *out, int32_t i) {
+HIL_INLINE void hil_cast_element(const struct hil_generic_cast *p, const void *in, void *out,
+                                 int32_t i) {
     const int from_float = p->source == HIL_CAST_F32;
     const float real = from_float ? ((const hil_any_f32 *)in)[i] : 0.0f;
     const int64_t integer = from_float ? 0 : hil_cast_integer(in, p->source, i);
@@ -137,7 +138,7 @@ HIL_INLINE void hil_cast_element(const struct hil_cast *p, const void *in, void 
     }
 }
 
-HIL_INLINE void hil_cast(const struct hil_cast *p, const void *in, void *out) {
+HIL_INLINE void hil_generic_cast(const struct hil_generic_cast *p, const void *in, void *out) {
     for (int32_t i = 0; i < p->size; i++) {
         hil_cast_element(p, in, out, i);
     }

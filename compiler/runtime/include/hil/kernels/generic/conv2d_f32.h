@@ -7,7 +7,7 @@
 #include "hil/kernels/generic/patch.h"
 
 /*@kernel
-name = "hil_conv2d_f32"
+name = "hil_generic_conv2d_f32"
 requires = []
 inputs = ["float"]
 outputs = ["float"]
@@ -22,7 +22,7 @@ copied = "window * filter_h * filter_w * in_c"
 output = "window * out_c"
 mac = "output * filter_h * filter_w * in_c"
 @*/
-struct hil_conv2d_f32 {
+struct hil_generic_conv2d_f32 {
     HIL_IMAGES_FIELDS;
     int32_t out_c; /* output channels */
     HIL_WINDOW_FIELDS;
@@ -32,8 +32,8 @@ struct hil_conv2d_f32 {
     const float *weights; /* a column is an output channel: see struct hil_columns_f32 */
 };
 
-HIL_INLINE void hil_conv2d_f32(const struct hil_conv2d_f32 *p, const float *in, float *out,
-                               void *scratch) {
+HIL_INLINE void hil_generic_conv2d_f32(const struct hil_generic_conv2d_f32 *p, const float *in,
+                                       float *out, void *scratch) {
     const struct hil_columns_f32 columns = {
         .depth = p->filter_h * p->filter_w * p->in_c,
         .count = p->out_c,

@@ -6,7 +6,7 @@
 #include "hil/kernels/generic/groups.h"
 
 /*@kernel
-name = "hil_conv2d_groups_s8"
+name = "hil_generic_conv2d_s8_groups"
 requires = []
 inputs = ["int8_t"]
 outputs = ["int8_t"]
@@ -20,7 +20,7 @@ copied = "window * filter_h * filter_w * in_c"
 output = "window * out_c"
 mac = "output * filter_h * filter_w * in_c / groups"
 @*/
-struct hil_conv2d_groups_s8 {
+struct hil_generic_conv2d_s8_groups {
     HIL_IMAGES_FIELDS;
     int32_t out_c;  /* channels of the output */
     int32_t groups; /* of channels; 1: each output sums over all of the input */
@@ -30,7 +30,7 @@ struct hil_conv2d_groups_s8 {
     const int8_t *weights; /* [out_c][filter_h][filter_w][in_c / groups] */
 };
 
-HIL_INLINE int8_t hil_conv2d_groups_s8_finish(const struct hil_conv2d_groups_s8 *p,
+HIL_INLINE int8_t hil_conv2d_groups_s8_finish(const struct hil_generic_conv2d_s8_groups *p,
                                               const int8_t *row, const int8_t *weights,
                                               int32_t depth, int32_t channel) {
     int32_t sum = p->bias[channel];
@@ -43,14 +43,14 @@ HIL_INLINE int8_t hil_conv2d_groups_s8_finish(const struct hil_conv2d_groups_s8 
     return (int8_t)hil_clamp(value, p->out_min, p->out_max);
 }
 
-HIL_INLINE void hil_conv2d_groups_s8(const struct hil_conv2d_groups_s8 *p, const int8_t *in,
-                                     int8_t *out, void *scratch) {
+HIL_INLINE void hil_generic_conv2d_s8_groups(const struct hil_generic_conv2d_s8_groups *p,
+                                             const int8_t *in, int8_t *out, void *scratch) {
     HIL_GROUPS_WALK(p, in, out, scratch, int8_t, int8_t, p->in_zero_point,
                     hil_conv2d_groups_s8_finish);
 }
 
 /*@kernel
-name = "hil_conv2d_groups_f32"
+name = "hil_generic_conv2d_f32_groups"
 requires = []
 inputs = ["float"]
 outputs = ["float"]
@@ -63,7 +63,7 @@ window = "batch * out_h * out_w"
 output = "window * out_c"
 mac = "output * filter_h * filter_w * in_c / groups"
 @*/
-struct hil_conv2d_groups_f32 {
+struct hil_generic_conv2d_f32_groups {
     HIL_IMAGES_FIELDS;
     int32_t out_c;  /* channels of the output */
     int32_t groups; /* of channels; 1: each output sums over all of the input */
@@ -74,7 +74,7 @@ struct hil_conv2d_groups_f32 {
     const float *bias;    /* of each output channel */
 };
 
-HIL_INLINE float hil_conv2d_groups_f32_finish(const struct hil_conv2d_groups_f32 *p,
+HIL_INLINE float hil_conv2d_groups_f32_finish(const struct hil_generic_conv2d_f32_groups *p,
                                               const float *row, const float *weights, int32_t depth,
                                               int32_t channel) {
     float sum = 0.0F;
@@ -84,8 +84,8 @@ HIL_INLINE float hil_conv2d_groups_f32_finish(const struct hil_conv2d_groups_f32
     return hil_clamp_f32(sum + p->bias[channel], p->out_min, p->out_max);
 }
 
-HIL_INLINE void hil_conv2d_groups_f32(const struct hil_conv2d_groups_f32 *p, const float *in,
-                                      float *out, void *scratch) {
+HIL_INLINE void hil_generic_conv2d_f32_groups(const struct hil_generic_conv2d_f32_groups *p,
+                                              const float *in, float *out, void *scratch) {
     HIL_GROUPS_WALK(p, in, out, scratch, float, float, 0, hil_conv2d_groups_f32_finish);
 }
 

@@ -18,7 +18,7 @@
 
 /* Sums of 64 bits, with a multiplier of 15 bits, rounded once. */
 /*@kernel
-name = "hil_conv2d_s16"
+name = "hil_generic_conv2d_s16"
 requires = []
 inputs = ["int16_t"]
 outputs = ["int16_t"]
@@ -32,14 +32,14 @@ copied = "window * filter_h * filter_w * in_c"
 output = "window * out_c"
 mac = "output * filter_h * filter_w * in_c / groups"
 @*/
-struct hil_conv2d_s16 {
+struct hil_generic_conv2d_s16 {
     HIL_WIDE_CONV2D_FIELDS;
     const int32_t *bias;        /* of each channel the lower word, then the upper one */
     const int16_t *multipliers; /* of each output channel, or one for all */
     const int8_t *shifts;       /* to the right, 8 to 46 */
 };
 
-HIL_INLINE int16_t hil_conv2d_s16_finish(const struct hil_conv2d_s16 *p, const int16_t *row,
+HIL_INLINE int16_t hil_conv2d_s16_finish(const struct hil_generic_conv2d_s16 *p, const int16_t *row,
                                          const int8_t *weights, int32_t depth, int32_t channel) {
     const int64_t sum =
         hil_matmul_s16_bias(p->bias, channel) + hil_matmul_s16_sum(row, weights, depth);
@@ -48,14 +48,14 @@ HIL_INLINE int16_t hil_conv2d_s16_finish(const struct hil_conv2d_s16 *p, const i
     return (int16_t)hil_clamp(scaled, p->out_min, p->out_max);
 }
 
-HIL_INLINE void hil_conv2d_s16(const struct hil_conv2d_s16 *p, const int16_t *in, int16_t *out,
-                               void *scratch) {
+HIL_INLINE void hil_generic_conv2d_s16(const struct hil_generic_conv2d_s16 *p, const int16_t *in,
+                                       int16_t *out, void *scratch) {
     HIL_GROUPS_WALK(p, in, out, scratch, int16_t, int8_t, 0, hil_conv2d_s16_finish);
 }
 
 /* Sums of 32 bits. */
 /*@kernel
-name = "hil_conv2d_s16_sums32"
+name = "hil_generic_conv2d_s16_sums32"
 requires = []
 inputs = ["int16_t"]
 outputs = ["int16_t"]
@@ -69,7 +69,7 @@ copied = "window * filter_h * filter_w * in_c"
 output = "window * out_c"
 mac = "output * filter_h * filter_w * in_c / groups"
 @*/
-struct hil_conv2d_s16_sums32 {
+struct hil_generic_conv2d_s16_sums32 {
     HIL_WIDE_CONV2D_FIELDS;
     int32_t in_zero_point;      /* of positions outside the image */
     int32_t out_zero_point;     /* the output that stands for 0.0 */
@@ -79,7 +79,7 @@ struct hil_conv2d_s16_sums32 {
     const int8_t *shifts;       /* to the left; negative ones are to the right */
 };
 
-HIL_INLINE int16_t hil_conv2d_s16_sums32_finish(const struct hil_conv2d_s16_sums32 *p,
+HIL_INLINE int16_t hil_conv2d_s16_sums32_finish(const struct hil_generic_conv2d_s16_sums32 *p,
                                                 const int16_t *row, const int8_t *weights,
                                                 int32_t depth, int32_t channel) {
     const int32_t sum = p->bias[channel] + hil_matmul_s16_run(row, weights, depth);
@@ -89,15 +89,15 @@ HIL_INLINE int16_t hil_conv2d_s16_sums32_finish(const struct hil_conv2d_s16_sums
     return (int16_t)hil_clamp(value, p->out_min, p->out_max);
 }
 
-HIL_INLINE void hil_conv2d_s16_sums32(const struct hil_conv2d_s16_sums32 *p, const int16_t *in,
-                                      int16_t *out, void *scratch) {
+HIL_INLINE void hil_generic_conv2d_s16_sums32(const struct hil_generic_conv2d_s16_sums32 *p,
+                                              const int16_t *in, int16_t *out, void *scratch) {
     HIL_GROUPS_WALK(p, in, out, scratch, int16_t, int8_t, p->in_zero_point,
                     hil_conv2d_s16_sums32_finish);
 }
 
 /* Sums of 64 bits of products with weights of 16 bits, rounded once, ties to even. */
 /*@kernel
-name = "hil_conv2d_s16_even"
+name = "hil_generic_conv2d_s16_even"
 requires = []
 inputs = ["int16_t"]
 outputs = ["int16_t"]
@@ -111,7 +111,7 @@ copied = "window * filter_h * filter_w * in_c"
 output = "window * out_c"
 mac = "output * filter_h * filter_w * in_c / groups"
 @*/
-struct hil_conv2d_s16_even {
+struct hil_generic_conv2d_s16_even {
     HIL_IMAGES_FIELDS;
     int32_t out_c;  /* channels of the output */
     int32_t groups; /* of channels; 1: each output sums over all of the input */
@@ -125,7 +125,7 @@ struct hil_conv2d_s16_even {
     const int8_t *shifts;       /* of the products, to the left; below 0 to the right */
 };
 
-HIL_INLINE int16_t hil_conv2d_s16_even_finish(const struct hil_conv2d_s16_even *p,
+HIL_INLINE int16_t hil_conv2d_s16_even_finish(const struct hil_generic_conv2d_s16_even *p,
                                               const int16_t *row, const int16_t *weights,
                                               int32_t depth, int32_t channel) {
     const int64_t sum =
@@ -136,8 +136,8 @@ HIL_INLINE int16_t hil_conv2d_s16_even_finish(const struct hil_conv2d_s16_even *
     return (int16_t)hil_clamp(value, p->out_min, p->out_max);
 }
 
-HIL_INLINE void hil_conv2d_s16_even(const struct hil_conv2d_s16_even *p, const int16_t *in,
-                                    int16_t *out, void *scratch) {
+HIL_INLINE void hil_generic_conv2d_s16_even(const struct hil_generic_conv2d_s16_even *p,
+                                            const int16_t *in, int16_t *out, void *scratch) {
     HIL_GROUPS_WALK(p, in, out, scratch, int16_t, int16_t, p->in_zero_point,
                     hil_conv2d_s16_even_finish);
 }

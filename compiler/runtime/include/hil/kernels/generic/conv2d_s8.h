@@ -7,7 +7,7 @@
 #include "hil/kernels/generic/patch.h"
 
 /*@kernel
-name = "hil_conv2d_s8"
+name = "hil_generic_conv2d_s8"
 requires = []
 inputs = ["int8_t"]
 outputs = ["int8_t"]
@@ -23,7 +23,7 @@ block_tap = "block * filter_h * filter_w * in_c"
 column_tap = "(batch * out_h * out_w // 2) * (out_c % 4) * filter_h * filter_w * in_c"
 last_mac = "(batch * out_h * out_w % 2) * out_c * filter_h * filter_w * in_c"
 @*/
-struct hil_conv2d_s8 {
+struct hil_generic_conv2d_s8 {
     HIL_IMAGES_FIELDS;
     int32_t out_c; /* output channels */
     HIL_WINDOW_FIELDS;
@@ -32,8 +32,8 @@ struct hil_conv2d_s8 {
     const int8_t *weights; /* a column is an output channel, interleaved as columns_s8.h says */
 };
 
-HIL_INLINE void hil_conv2d_s8(const struct hil_conv2d_s8 *p, const int8_t *in, int8_t *out,
-                              void *scratch) {
+HIL_INLINE void hil_generic_conv2d_s8(const struct hil_generic_conv2d_s8 *p, const int8_t *in,
+                                      int8_t *out, void *scratch) {
     const struct hil_columns_s8 columns = {
         .depth = p->filter_h * p->filter_w * p->in_c,
         .count = p->out_c,

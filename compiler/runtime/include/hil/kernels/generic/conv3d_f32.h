@@ -8,7 +8,7 @@
 #include "hil/quant.h"
 
 /*@kernel
-name = "hil_conv3d_f32"
+name = "hil_generic_conv3d_f32"
 requires = []
 inputs = ["float"]
 outputs = ["float"]
@@ -20,7 +20,7 @@ output = "batch * out_d * out_h * out_w * out_c"
 row = "output * filter_d * filter_h * filter_w"
 mac = "row * in_c"
 @*/
-struct hil_conv3d_f32 {
+struct hil_generic_conv3d_f32 {
     int32_t batch;        /* volumes */
     int32_t in_d;         /* slices of a volume */
     int32_t in_h;         /* rows of a slice */
@@ -49,7 +49,7 @@ struct hil_conv3d_f32 {
 };
 
 /* Sum of an output channel's products, its filter at slice z, row y and column x. */
-HIL_INLINE float hil_conv3d_f32_sum(const struct hil_conv3d_f32 *p, const float *in,
+HIL_INLINE float hil_conv3d_f32_sum(const struct hil_generic_conv3d_f32 *p, const float *in,
                                     const float *weights, int32_t z, int32_t y, int32_t x) {
     float sum = 0.0f;
     for (int32_t d = 0; d < p->filter_d; d++) {
@@ -73,7 +73,8 @@ HIL_INLINE float hil_conv3d_f32_sum(const struct hil_conv3d_f32 *p, const float 
     return sum;
 }
 
-HIL_INLINE void hil_conv3d_f32(const struct hil_conv3d_f32 *p, const float *in, float *out) {
+HIL_INLINE void hil_generic_conv3d_f32(const struct hil_generic_conv3d_f32 *p, const float *in,
+                                       float *out) {
     const int32_t taps = p->filter_d * p->filter_h * p->filter_w * p->in_c;
     for (int32_t batch = 0; batch < p->batch; batch++) {
         for (int32_t z = 0; z < p->out_d; z++) {

@@ -8,7 +8,7 @@
 #include "hil/kernels/generic/patch.h"
 
 /*@kernel
-name = "hil_depthwise_conv2d_f32"
+name = "hil_generic_depthwise_conv2d_f32"
 requires = []
 inputs = ["float"]
 outputs = ["float"]
@@ -22,7 +22,7 @@ pixel = "batch * out_h * out_w"
 output = "pixel * in_c * depth_multiplier"
 mac = "output * filter_h * filter_w"
 @*/
-struct hil_depthwise_conv2d_f32 {
+struct hil_generic_depthwise_conv2d_f32 {
     HIL_IMAGES_FIELDS;
     int32_t depth_multiplier; /* outputs of each input channel, next to each other */
     HIL_WINDOW_FIELDS;
@@ -33,7 +33,7 @@ struct hil_depthwise_conv2d_f32 {
 };
 
 /* All channels of one output pixel; the taps lie row_step and column_step bytes apart. */
-HIL_INLINE void hil_depthwise_conv2d_f32_pixel(const struct hil_depthwise_conv2d_f32 *p,
+HIL_INLINE void hil_depthwise_conv2d_f32_pixel(const struct hil_generic_depthwise_conv2d_f32 *p,
                                                const float *in, int32_t row_step,
                                                int32_t column_step, float *out) {
     const float *w = p->weights;
@@ -56,8 +56,8 @@ HIL_INLINE void hil_depthwise_conv2d_f32_pixel(const struct hil_depthwise_conv2d
     }
 }
 
-HIL_INLINE void hil_depthwise_conv2d_f32(const struct hil_depthwise_conv2d_f32 *p, const float *in,
-                                         float *out, void *scratch) {
+HIL_INLINE void hil_generic_depthwise_conv2d_f32(const struct hil_generic_depthwise_conv2d_f32 *p,
+                                                 const float *in, float *out, void *scratch) {
     const struct hil_patch window = HIL_PATCH_OF(p, (int32_t)sizeof(float), 0);
     /* Windows that start within these are inside the image. */
     const int32_t last_y = p->in_h - ((p->filter_h - 1) * p->dilation_h + 1);

@@ -9,7 +9,7 @@
 
 /* Sums of 64 bits, with a multiplier of 15 bits, rounded once. */
 /*@kernel
-name = "hil_depthwise_conv2d_s16"
+name = "hil_generic_depthwise_conv2d_s16"
 requires = []
 inputs = ["int16_t"]
 outputs = ["int16_t"]
@@ -22,7 +22,7 @@ pixel = "batch * out_h * out_w"
 output = "pixel * in_c * depth_multiplier"
 mac = "output * filter_h * filter_w"
 @*/
-struct hil_depthwise_conv2d_s16 {
+struct hil_generic_depthwise_conv2d_s16 {
     HIL_IMAGES_FIELDS;
     int32_t depth_multiplier; /* outputs of each input channel, next to each other */
     HIL_WINDOW_FIELDS;
@@ -36,7 +36,7 @@ struct hil_depthwise_conv2d_s16 {
 };
 
 /* All channels of one output pixel; the taps lie row_step and column_step elements apart. */
-HIL_INLINE void hil_depthwise_conv2d_s16_pixel(const struct hil_depthwise_conv2d_s16 *p,
+HIL_INLINE void hil_depthwise_conv2d_s16_pixel(const struct hil_generic_depthwise_conv2d_s16 *p,
                                                const int16_t *in, int32_t row_step,
                                                int32_t column_step, int16_t *out) {
     const int8_t *w = p->weights;
@@ -67,8 +67,8 @@ HIL_INLINE void hil_depthwise_conv2d_s16_pixel(const struct hil_depthwise_conv2d
     }
 }
 
-HIL_INLINE void hil_depthwise_conv2d_s16(const struct hil_depthwise_conv2d_s16 *p,
-                                         const int16_t *in, int16_t *out, void *scratch) {
+HIL_INLINE void hil_generic_depthwise_conv2d_s16(const struct hil_generic_depthwise_conv2d_s16 *p,
+                                                 const int16_t *in, int16_t *out, void *scratch) {
     const struct hil_patch window = HIL_PATCH_OF(p, (int32_t)sizeof(int16_t), 0);
     /* Windows that start within these are inside the image. */
     const int32_t last_y = p->in_h - ((p->filter_h - 1) * p->dilation_h + 1);

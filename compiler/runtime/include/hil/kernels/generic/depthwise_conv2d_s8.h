@@ -8,7 +8,7 @@
 #include "hil/kernels/generic/patch.h"
 
 /*@kernel
-name = "hil_depthwise_conv2d_s8"
+name = "hil_generic_depthwise_conv2d_s8"
 requires = []
 inputs = ["int8_t"]
 outputs = ["int8_t"]
@@ -24,7 +24,7 @@ mac = "output * filter_h * filter_w"
 band_pixel = "row * ((out_w + tile_w - 1) // tile_w) * (in_c // block) * filter_h * band_w"
 copied = "band_pixel * block"
 @*/
-struct hil_depthwise_conv2d_s8 {
+struct hil_generic_depthwise_conv2d_s8 {
     HIL_IMAGES_FIELDS;
     int32_t depth_multiplier; /* outputs of each input channel, next to each other */
     HIL_WINDOW_FIELDS;
@@ -46,7 +46,7 @@ struct hil_depthwise_conv2d_s8_channel {
 
 /* A channel's outputs at `pixels` places next to each other, a constant of at most 4, from the
  * place of its input channel in the band. */
-HIL_INLINE void hil_depthwise_conv2d_s8_pixels(const struct hil_depthwise_conv2d_s8 *p,
+HIL_INLINE void hil_depthwise_conv2d_s8_pixels(const struct hil_generic_depthwise_conv2d_s8 *p,
                                                const struct hil_depthwise_conv2d_s8_channel *c,
                                                int32_t pixels, const int8_t *in, int8_t *out) {
     const int32_t step = p->stride_w * p->block;
@@ -82,7 +82,7 @@ HIL_INLINE void hil_depthwise_conv2d_s8_pixels(const struct hil_depthwise_conv2d
 }
 
 /* Output channel `channel` of `count` pixels of a row. */
-HIL_INLINE void hil_depthwise_conv2d_s8_row(const struct hil_depthwise_conv2d_s8 *p,
+HIL_INLINE void hil_depthwise_conv2d_s8_row(const struct hil_generic_depthwise_conv2d_s8 *p,
                                             int32_t channel, int32_t count, const int8_t *in,
                                             int8_t *out) {
     const int32_t entry = p->per_channel ? channel : 0;
@@ -110,8 +110,8 @@ HIL_INLINE void hil_depthwise_conv2d_s8_row(const struct hil_depthwise_conv2d_s8
     }
 }
 
-HIL_INLINE void hil_depthwise_conv2d_s8(const struct hil_depthwise_conv2d_s8 *p, const int8_t *in,
-                                        int8_t *out, void *scratch) {
+HIL_INLINE void hil_generic_depthwise_conv2d_s8(const struct hil_generic_depthwise_conv2d_s8 *p,
+                                                const int8_t *in, int8_t *out, void *scratch) {
     const struct hil_patch band = {
         .in_h = p->in_h,
         .in_w = p->in_w,

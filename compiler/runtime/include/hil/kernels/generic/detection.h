@@ -107,7 +107,7 @@ HIL_INLINE int32_t hil_box_class(int32_t classes, const float *scores, int32_t b
 }
 
 /*@kernel
-name = "hil_detection_fast"
+name = "hil_generic_detection_fast"
 requires = []
 inputs = ["float", "float", "float"]
 outputs = ["float", "float", "float", "float"]
@@ -120,14 +120,15 @@ box = "anchors"
 score = "anchors * classes"
 search = "most * anchors"
 @*/
-struct hil_detection_fast {
+struct hil_generic_detection_fast {
     HIL_DETECTION_FIELDS;
     int32_t categories; /* classes that are given of a box */
 };
 
-HIL_INLINE int32_t hil_detection_fast(const struct hil_detection_fast *p, const float *encoded,
-                                      const float *scores, const float *anchors, float *boxes,
-                                      float *classes, float *found, float *count, void *scratch) {
+HIL_INLINE int32_t hil_generic_detection_fast(const struct hil_generic_detection_fast *p,
+                                              const float *encoded, const float *scores,
+                                              const float *anchors, float *boxes, float *classes,
+                                              float *found, float *count, void *scratch) {
     float *const decoded = (float *)scratch;
     float *const best = &decoded[p->anchors * HIL_BOX_CORNERS];
     uint8_t *const active = (uint8_t *)&best[p->anchors];
@@ -166,7 +167,7 @@ HIL_INLINE int32_t hil_detection_fast(const struct hil_detection_fast *p, const 
 }
 
 /*@kernel
-name = "hil_detection_regular"
+name = "hil_generic_detection_regular"
 requires = []
 inputs = ["float", "float", "float"]
 outputs = ["float", "float", "float", "float"]
@@ -179,15 +180,15 @@ box = "anchors"
 score = "anchors * classes"
 search = "classes * most * anchors"
 @*/
-struct hil_detection_regular {
+struct hil_generic_detection_regular {
     HIL_DETECTION_FIELDS;
     int32_t per_class; /* detections of a class */
 };
 
-HIL_INLINE int32_t hil_detection_regular(const struct hil_detection_regular *p,
-                                         const float *encoded, const float *scores,
-                                         const float *anchors, float *boxes, float *classes,
-                                         float *found, float *count, void *scratch) {
+HIL_INLINE int32_t hil_generic_detection_regular(const struct hil_generic_detection_regular *p,
+                                                 const float *encoded, const float *scores,
+                                                 const float *anchors, float *boxes, float *classes,
+                                                 float *found, float *count, void *scratch) {
     float *const decoded = (float *)scratch;
     uint8_t *const active = (uint8_t *)&decoded[p->anchors * HIL_BOX_CORNERS];
     int32_t detections = 0;

@@ -23,7 +23,7 @@ enum hil_double_operation {
 };
 
 /*@kernel
-name = "hil_combine_f64"
+name = "hil_generic_combine_f64"
 requires = []
 inputs = ["double", "double"]
 outputs = ["double"]
@@ -39,7 +39,7 @@ chosen = "elements * (operation >= 4) * (operation <= 5)"
 remainder = "elements * (operation == 6)"
 power = "elements * (operation == 7)"
 @*/
-struct hil_combine_f64 {
+struct hil_generic_combine_f64 {
     HIL_BINARY_FIELDS;
     int32_t operation; /* of enum hil_double_operation */
 };
@@ -49,7 +49,8 @@ HIL_INLINE double hil_combine_f64_remainder(double a, double b) {
     return rest != 0.0 && (b < 0.0) != (rest < 0.0) ? rest + b : rest;
 }
 
-HIL_INLINE double hil_combine_f64_element(const struct hil_combine_f64 *p, double a, double b) {
+HIL_INLINE double hil_combine_f64_element(const struct hil_generic_combine_f64 *p, double a,
+                                          double b) {
     switch (p->operation) {
     case HIL_DOUBLE_ADD:
         return a + b;
@@ -70,8 +71,8 @@ HIL_INLINE double hil_combine_f64_element(const struct hil_combine_f64 *p, doubl
     }
 }
 
-HIL_INLINE void hil_combine_f64(const struct hil_combine_f64 *p, const double *a, const double *b,
-                                double *out) {
+HIL_INLINE void hil_generic_combine_f64(const struct hil_generic_combine_f64 *p, const double *a,
+                                        const double *b, double *out) {
     HIL_BINARY_WALK(p, a, b, out, hil_combine_f64_element);
 }
 
@@ -83,7 +84,7 @@ enum hil_double_comparison {
 };
 
 /*@kernel
-name = "hil_compare_f64"
+name = "hil_generic_compare_f64"
 requires = []
 inputs = ["double", "double"]
 outputs = ["uint8_t"]
@@ -94,12 +95,13 @@ code = 140
 row = "rows"
 element = "rows * length"
 @*/
-struct hil_compare_f64 {
+struct hil_generic_compare_f64 {
     HIL_BINARY_FIELDS;
     int32_t comparison; /* of enum hil_double_comparison */
 };
 
-HIL_INLINE uint8_t hil_compare_f64_element(const struct hil_compare_f64 *p, double a, double b) {
+HIL_INLINE uint8_t hil_compare_f64_element(const struct hil_generic_compare_f64 *p, double a,
+                                           double b) {
     switch (p->comparison) {
     case HIL_DOUBLE_EQUAL:
         return a == b;
@@ -112,8 +114,8 @@ HIL_INLINE uint8_t hil_compare_f64_element(const struct hil_compare_f64 *p, doub
     }
 }
 
-HIL_INLINE void hil_compare_f64(const struct hil_compare_f64 *p, const double *a, const double *b,
-                                uint8_t *out) {
+HIL_INLINE void hil_generic_compare_f64(const struct hil_generic_compare_f64 *p, const double *a,
+                                        const double *b, uint8_t *out) {
     HIL_BINARY_WALK(p, a, b, out, hil_compare_f64_element);
 }
 
@@ -135,7 +137,7 @@ enum hil_double_function {
 };
 
 /*@kernel
-name = "hil_function_f64"
+name = "hil_generic_function_f64"
 requires = []
 inputs = ["double"]
 outputs = ["double"]
@@ -153,7 +155,7 @@ tanh = "size * (function == 11)"
 logistic = "size * (function == 12)"
 relu = "size * (function == 13)"
 @*/
-struct hil_function_f64 {
+struct hil_generic_function_f64 {
     int32_t size;     /* elements */
     int32_t function; /* of enum hil_double_function */
 };
@@ -191,7 +193,8 @@ HIL_INLINE double hil_function_f64_element(int32_t function, double x) {
     }
 }
 
-HIL_INLINE void hil_function_f64(const struct hil_function_f64 *p, const double *in, double *out) {
+HIL_INLINE void hil_generic_function_f64(const struct hil_generic_function_f64 *p, const double *in,
+                                         double *out) {
     for (int32_t i = 0; i < p->size; i++) {
         out[i] = hil_function_f64_element(p->function, in[i]);
     }
@@ -206,7 +209,7 @@ enum hil_double_reduction {
 };
 
 /*@kernel
-name = "hil_reduce_f64"
+name = "hil_generic_reduce_f64"
 requires = []
 inputs = ["double"]
 outputs = ["double"]
@@ -218,13 +221,13 @@ output = "size"
 row = "size * rows"
 value = "row * length"
 @*/
-struct hil_reduce_f64 {
+struct hil_generic_reduce_f64 {
     HIL_MEAN_FIELDS;
     int32_t way;   /* of enum hil_double_reduction */
     int32_t count; /* values of one output */
 };
 
-HIL_INLINE double hil_reduce_f64_initial(const struct hil_reduce_f64 *p) {
+HIL_INLINE double hil_reduce_f64_initial(const struct hil_generic_reduce_f64 *p) {
     switch (p->way) {
     case HIL_DOUBLE_LARGEST:
         return -INFINITY;
@@ -235,7 +238,8 @@ HIL_INLINE double hil_reduce_f64_initial(const struct hil_reduce_f64 *p) {
     }
 }
 
-HIL_INLINE double hil_reduce_f64_fold(const struct hil_reduce_f64 *p, double total, double value) {
+HIL_INLINE double hil_reduce_f64_fold(const struct hil_generic_reduce_f64 *p, double total,
+                                      double value) {
     switch (p->way) {
     case HIL_DOUBLE_LARGEST:
         return value > total || isnan(value) ? value : total;
@@ -248,17 +252,18 @@ HIL_INLINE double hil_reduce_f64_fold(const struct hil_reduce_f64 *p, double tot
     }
 }
 
-HIL_INLINE double hil_reduce_f64_finish(const struct hil_reduce_f64 *p, double total) {
+HIL_INLINE double hil_reduce_f64_finish(const struct hil_generic_reduce_f64 *p, double total) {
     return p->way == HIL_DOUBLE_MEAN ? total / (double)p->count : total;
 }
 
-HIL_INLINE void hil_reduce_f64(const struct hil_reduce_f64 *p, const double *in, double *out) {
+HIL_INLINE void hil_generic_reduce_f64(const struct hil_generic_reduce_f64 *p, const double *in,
+                                       double *out) {
     HIL_REDUCE_WALK(p, in, out, double, hil_reduce_f64_initial(p), hil_reduce_f64_fold,
                     hil_reduce_f64_finish);
 }
 
 /*@kernel
-name = "hil_cast_f64"
+name = "hil_generic_cast_f64"
 requires = []
 inputs = ["void"]
 outputs = ["void"]
@@ -268,7 +273,7 @@ code = 320
 [cost]
 element = "size"
 @*/
-struct hil_cast_f64 {
+struct hil_generic_cast_f64 {
     int32_t size;   /* elements */
     int32_t source; /* type of the input: of enum hil_cast_type, or the number after for double */
     int32_t target; /* type of the output, likewise; one of them is double */
@@ -313,7 +318,8 @@ HIL_INLINE void hil_cast_f64_narrowed(int32_t target, double x, void *out, int32
     }
 }
 
-HIL_INLINE void hil_cast_f64(const struct hil_cast_f64 *p, const void *in, void *out) {
+HIL_INLINE void hil_generic_cast_f64(const struct hil_generic_cast_f64 *p, const void *in,
+                                     void *out) {
     for (int32_t i = 0; i < p->size; i++) {
         if (p->source > HIL_CAST_BOOL) {
             hil_cast_f64_narrowed(p->target, ((const double *)in)[i], out, i);

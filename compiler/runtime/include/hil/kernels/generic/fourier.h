@@ -218,7 +218,7 @@ HIL_FOURIER_FUNCTIONS(f32, float, float)
     } while (0)
 
 /*@kernel
-name = "hil_rfft_s16"
+name = "hil_generic_rfft_s16"
 requires = []
 inputs = ["int16_t"]
 outputs = ["int16_t"]
@@ -230,19 +230,19 @@ row = "rows"
 sample = "rows * length"
 step = "sample * (1 + (length > 8) + (length > 32) + (length > 128) + (length > 512))"
 @*/
-struct hil_rfft_s16 {
+struct hil_generic_rfft_s16 {
     HIL_FOURIER_FIELDS;
     const int16_t *twiddles;   /* factors of the steps, real and imaginary parts */
     const int16_t *separating; /* factors of the step that separates the halves */
 };
 
-HIL_INLINE void hil_rfft_s16(const struct hil_rfft_s16 *p, const int16_t *in, int16_t *out,
-                             void *scratch) {
+HIL_INLINE void hil_generic_rfft_s16(const struct hil_generic_rfft_s16 *p, const int16_t *in,
+                                     int16_t *out, void *scratch) {
     HIL_FOURIER_SPECTRUM(p, in, out, scratch, s16, int16_t);
 }
 
 /*@kernel
-name = "hil_irfft_s16"
+name = "hil_generic_irfft_s16"
 requires = []
 inputs = ["int16_t"]
 outputs = ["int16_t"]
@@ -254,19 +254,19 @@ row = "rows"
 sample = "rows * length"
 step = "sample * (1 + (length > 8) + (length > 32) + (length > 128) + (length > 512))"
 @*/
-struct hil_irfft_s16 {
+struct hil_generic_irfft_s16 {
     HIL_FOURIER_FIELDS;
     const int16_t *twiddles;   /* factors of the steps, real and imaginary parts */
     const int16_t *separating; /* factors of the step that separates the halves */
 };
 
-HIL_INLINE void hil_irfft_s16(const struct hil_irfft_s16 *p, const int16_t *in, int16_t *out,
-                              void *scratch) {
+HIL_INLINE void hil_generic_irfft_s16(const struct hil_generic_irfft_s16 *p, const int16_t *in,
+                                      int16_t *out, void *scratch) {
     HIL_FOURIER_SIGNAL(p, in, out, scratch, s16, int16_t);
 }
 
 /*@kernel
-name = "hil_rfft_s32"
+name = "hil_generic_rfft_s32"
 requires = []
 inputs = ["int32_t"]
 outputs = ["int32_t"]
@@ -278,19 +278,19 @@ row = "rows"
 sample = "rows * length"
 step = "sample * (1 + (length > 8) + (length > 32) + (length > 128) + (length > 512))"
 @*/
-struct hil_rfft_s32 {
+struct hil_generic_rfft_s32 {
     HIL_FOURIER_FIELDS;
     const int32_t *twiddles;   /* factors of the steps, real and imaginary parts */
     const int32_t *separating; /* factors of the step that separates the halves */
 };
 
-HIL_INLINE void hil_rfft_s32(const struct hil_rfft_s32 *p, const int32_t *in, int32_t *out,
-                             void *scratch) {
+HIL_INLINE void hil_generic_rfft_s32(const struct hil_generic_rfft_s32 *p, const int32_t *in,
+                                     int32_t *out, void *scratch) {
     HIL_FOURIER_SPECTRUM(p, in, out, scratch, s32, int32_t);
 }
 
 /*@kernel
-name = "hil_irfft_s32"
+name = "hil_generic_irfft_s32"
 requires = []
 inputs = ["int32_t"]
 outputs = ["int32_t"]
@@ -302,19 +302,19 @@ row = "rows"
 sample = "rows * length"
 step = "sample * (1 + (length > 8) + (length > 32) + (length > 128) + (length > 512))"
 @*/
-struct hil_irfft_s32 {
+struct hil_generic_irfft_s32 {
     HIL_FOURIER_FIELDS;
     const int32_t *twiddles;   /* factors of the steps, real and imaginary parts */
     const int32_t *separating; /* factors of the step that separates the halves */
 };
 
-HIL_INLINE void hil_irfft_s32(const struct hil_irfft_s32 *p, const int32_t *in, int32_t *out,
-                              void *scratch) {
+HIL_INLINE void hil_generic_irfft_s32(const struct hil_generic_irfft_s32 *p, const int32_t *in,
+                                      int32_t *out, void *scratch) {
     HIL_FOURIER_SIGNAL(p, in, out, scratch, s32, int32_t);
 }
 
 /*@kernel
-name = "hil_rfft_f32"
+name = "hil_generic_rfft_f32"
 requires = []
 inputs = ["float"]
 outputs = ["float"]
@@ -326,19 +326,19 @@ row = "rows"
 sample = "rows * length"
 step = "sample * (1 + (length > 8) + (length > 32) + (length > 128) + (length > 512))"
 @*/
-struct hil_rfft_f32 {
+struct hil_generic_rfft_f32 {
     HIL_FOURIER_FIELDS;
     const float *twiddles;   /* factors of the steps, real and imaginary parts */
     const float *separating; /* factors of the step that separates the halves */
 };
 
-HIL_INLINE void hil_rfft_f32(const struct hil_rfft_f32 *p, const float *in, float *out,
-                             void *scratch) {
+HIL_INLINE void hil_generic_rfft_f32(const struct hil_generic_rfft_f32 *p, const float *in,
+                                     float *out, void *scratch) {
     HIL_FOURIER_SPECTRUM(p, in, out, scratch, f32, float);
 }
 
 /*@kernel
-name = "hil_irfft_f32"
+name = "hil_generic_irfft_f32"
 requires = []
 inputs = ["float"]
 outputs = ["float"]
@@ -350,14 +350,14 @@ row = "rows"
 sample = "rows * length"
 step = "sample * (1 + (length > 8) + (length > 32) + (length > 128) + (length > 512))"
 @*/
-struct hil_irfft_f32 {
+struct hil_generic_irfft_f32 {
     HIL_FOURIER_FIELDS;
     const float *twiddles;   /* factors of the steps, real and imaginary parts */
     const float *separating; /* factors of the step that separates the halves */
 };
 
-HIL_INLINE void hil_irfft_f32(const struct hil_irfft_f32 *p, const float *in, float *out,
-                              void *scratch) {
+HIL_INLINE void hil_generic_irfft_f32(const struct hil_generic_irfft_f32 *p, const float *in,
+                                      float *out, void *scratch) {
     HIL_FOURIER_SIGNAL(p, in, out, scratch, f32, float);
 }
 

@@ -19,7 +19,7 @@
     }
 
 /*@kernel
-name = "hil_abs_f32"
+name = "hil_generic_abs_f32"
 requires = []
 inputs = ["float"]
 outputs = ["float"]
@@ -29,14 +29,14 @@ code = 26
 [cost]
 element = "size"
 @*/
-struct hil_abs_f32 {
+struct hil_generic_abs_f32 {
     int32_t size; /* elements */
 };
 
-HIL_FUNCTION(hil_abs_f32, float, fabsf(x))
+HIL_FUNCTION(hil_generic_abs_f32, float, fabsf(x))
 
 /*@kernel
-name = "hil_neg_f32"
+name = "hil_generic_neg_f32"
 requires = []
 inputs = ["float"]
 outputs = ["float"]
@@ -46,14 +46,14 @@ code = 18
 [cost]
 element = "size"
 @*/
-struct hil_neg_f32 {
+struct hil_generic_neg_f32 {
     int32_t size; /* elements */
 };
 
-HIL_FUNCTION(hil_neg_f32, float, -x)
+HIL_FUNCTION(hil_generic_neg_f32, float, -x)
 
 /*@kernel
-name = "hil_sign_f32"
+name = "hil_generic_sign_f32"
 requires = []
 inputs = ["float"]
 outputs = ["float"]
@@ -63,14 +63,14 @@ code = 84
 [cost]
 element = "size"
 @*/
-struct hil_sign_f32 {
+struct hil_generic_sign_f32 {
     int32_t size; /* elements */
 };
 
-HIL_FUNCTION(hil_sign_f32, float, x > 0.0f ? 1.0f : (x < 0.0f ? -1.0f : x))
+HIL_FUNCTION(hil_generic_sign_f32, float, x > 0.0f ? 1.0f : (x < 0.0f ? -1.0f : x))
 
 /*@kernel
-name = "hil_ceil_f32"
+name = "hil_generic_ceil_f32"
 requires = []
 inputs = ["float"]
 outputs = ["float"]
@@ -80,14 +80,14 @@ code = 30
 [cost]
 element = "size"
 @*/
-struct hil_ceil_f32 {
+struct hil_generic_ceil_f32 {
     int32_t size; /* elements */
 };
 
-HIL_FUNCTION(hil_ceil_f32, float, ceilf(x))
+HIL_FUNCTION(hil_generic_ceil_f32, float, ceilf(x))
 
 /*@kernel
-name = "hil_floor_f32"
+name = "hil_generic_floor_f32"
 requires = []
 inputs = ["float"]
 outputs = ["float"]
@@ -97,14 +97,14 @@ code = 28
 [cost]
 element = "size"
 @*/
-struct hil_floor_f32 {
+struct hil_generic_floor_f32 {
     int32_t size; /* elements */
 };
 
-HIL_FUNCTION(hil_floor_f32, float, floorf(x))
+HIL_FUNCTION(hil_generic_floor_f32, float, floorf(x))
 
 /*@kernel
-name = "hil_round_f32"
+name = "hil_generic_round_f32"
 requires = []
 inputs = ["float"]
 outputs = ["float"]
@@ -114,14 +114,14 @@ code = 30
 [cost]
 element = "size"
 @*/
-struct hil_round_f32 {
+struct hil_generic_round_f32 {
     int32_t size; /* elements */
 };
 
-HIL_FUNCTION(hil_round_f32, float, rintf(x))
+HIL_FUNCTION(hil_generic_round_f32, float, rintf(x))
 
 /*@kernel
-name = "hil_sqrt_f32"
+name = "hil_generic_sqrt_f32"
 requires = []
 inputs = ["float"]
 outputs = ["float"]
@@ -131,14 +131,14 @@ code = 30
 [cost]
 element = "size"
 @*/
-struct hil_sqrt_f32 {
+struct hil_generic_sqrt_f32 {
     int32_t size; /* elements */
 };
 
-HIL_FUNCTION(hil_sqrt_f32, float, sqrtf(x))
+HIL_FUNCTION(hil_generic_sqrt_f32, float, sqrtf(x))
 
 /*@kernel
-name = "hil_rsqrt_f32"
+name = "hil_generic_rsqrt_f32"
 requires = []
 inputs = ["float"]
 outputs = ["float"]
@@ -148,14 +148,14 @@ code = 28
 [cost]
 element = "size"
 @*/
-struct hil_rsqrt_f32 {
+struct hil_generic_rsqrt_f32 {
     int32_t size; /* elements */
 };
 
-HIL_FUNCTION(hil_rsqrt_f32, float, 1.0f / sqrtf(x))
+HIL_FUNCTION(hil_generic_rsqrt_f32, float, 1.0f / sqrtf(x))
 
 /*@kernel
-name = "hil_square_f32"
+name = "hil_generic_square_f32"
 requires = []
 inputs = ["float"]
 outputs = ["float"]
@@ -165,14 +165,14 @@ code = 32
 [cost]
 element = "size"
 @*/
-struct hil_square_f32 {
+struct hil_generic_square_f32 {
     int32_t size; /* elements */
 };
 
-HIL_FUNCTION(hil_square_f32, float, x *x)
+HIL_FUNCTION(hil_generic_square_f32, float, x *x)
 
 /*@kernel
-name = "hil_exp_f32"
+name = "hil_generic_exp_f32"
 requires = []
 inputs = ["float"]
 outputs = ["float"]
@@ -182,14 +182,14 @@ code = 30
 [cost]
 element = "size"
 @*/
-struct hil_exp_f32 {
+struct hil_generic_exp_f32 {
     int32_t size; /* elements */
 };
 
-HIL_FUNCTION(hil_exp_f32, float, expf(x))
+HIL_FUNCTION(hil_generic_exp_f32, float, expf(x))
 
 /*@kernel
-name = "hil_log_f32"
+name = "hil_generic_log_f32"
 requires = []
 inputs = ["float"]
 outputs = ["float"]
@@ -199,14 +199,14 @@ code = 30
 [cost]
 element = "size"
 @*/
-struct hil_log_f32 {
+struct hil_generic_log_f32 {
     int32_t size; /* elements */
 };
 
-HIL_FUNCTION(hil_log_f32, float, logf(x))
+HIL_FUNCTION(hil_generic_log_f32, float, logf(x))
 
 /*@kernel
-name = "hil_sin_f32"
+name = "hil_generic_sin_f32"
 requires = []
 inputs = ["float"]
 outputs = ["float"]
@@ -216,14 +216,14 @@ code = 29
 [cost]
 element = "size"
 @*/
-struct hil_sin_f32 {
+struct hil_generic_sin_f32 {
     int32_t size; /* elements */
 };
 
-HIL_FUNCTION(hil_sin_f32, float, sinf(x))
+HIL_FUNCTION(hil_generic_sin_f32, float, sinf(x))
 
 /*@kernel
-name = "hil_cos_f32"
+name = "hil_generic_cos_f32"
 requires = []
 inputs = ["float"]
 outputs = ["float"]
@@ -233,14 +233,14 @@ code = 30
 [cost]
 element = "size"
 @*/
-struct hil_cos_f32 {
+struct hil_generic_cos_f32 {
     int32_t size; /* elements */
 };
 
-HIL_FUNCTION(hil_cos_f32, float, cosf(x))
+HIL_FUNCTION(hil_generic_cos_f32, float, cosf(x))
 
 /*@kernel
-name = "hil_elu_f32"
+name = "hil_generic_elu_f32"
 requires = []
 inputs = ["float"]
 outputs = ["float"]
@@ -250,14 +250,14 @@ code = 36
 [cost]
 element = "size"
 @*/
-struct hil_elu_f32 {
+struct hil_generic_elu_f32 {
     int32_t size; /* elements */
 };
 
-HIL_FUNCTION(hil_elu_f32, float, x < 0.0f ? expm1f(x) : x)
+HIL_FUNCTION(hil_generic_elu_f32, float, x < 0.0f ? expm1f(x) : x)
 
 /*@kernel
-name = "hil_gelu_f32"
+name = "hil_generic_gelu_f32"
 requires = []
 inputs = ["float"]
 outputs = ["float"]
@@ -267,14 +267,14 @@ code = 72
 [cost]
 element = "size"
 @*/
-struct hil_gelu_f32 {
+struct hil_generic_gelu_f32 {
     int32_t size; /* elements */
 };
 
-HIL_FUNCTION(hil_gelu_f32, float, 0.5f * x * erfcf(x * -0.707106769084930419921875f))
+HIL_FUNCTION(hil_generic_gelu_f32, float, 0.5f * x * erfcf(x * -0.707106769084930419921875f))
 
 /*@kernel
-name = "hil_gelu_tanh_f32"
+name = "hil_generic_gelu_tanh_f32"
 requires = []
 inputs = ["float"]
 outputs = ["float"]
@@ -284,15 +284,15 @@ code = 112
 [cost]
 element = "size"
 @*/
-struct hil_gelu_tanh_f32 {
+struct hil_generic_gelu_tanh_f32 {
     int32_t size; /* elements */
 };
 
-HIL_FUNCTION(hil_gelu_tanh_f32, float,
+HIL_FUNCTION(hil_generic_gelu_tanh_f32, float,
              x / (1.0f + expf(-2.0f * (0.797884583473205566f * (x + 0.044715f * x * x * x)))))
 
 /*@kernel
-name = "hil_abs_s32"
+name = "hil_generic_abs_s32"
 requires = []
 inputs = ["int32_t"]
 outputs = ["int32_t"]
@@ -302,14 +302,14 @@ code = 28
 [cost]
 element = "size"
 @*/
-struct hil_abs_s32 {
+struct hil_generic_abs_s32 {
     int32_t size; /* elements */
 };
 
-HIL_FUNCTION(hil_abs_s32, int32_t, (int32_t)(x < 0 ? 0u - (uint32_t)x : (uint32_t)x))
+HIL_FUNCTION(hil_generic_abs_s32, int32_t, (int32_t)(x < 0 ? 0u - (uint32_t)x : (uint32_t)x))
 
 /*@kernel
-name = "hil_neg_s32"
+name = "hil_generic_neg_s32"
 requires = []
 inputs = ["int32_t"]
 outputs = ["int32_t"]
@@ -319,14 +319,14 @@ code = 24
 [cost]
 element = "size"
 @*/
-struct hil_neg_s32 {
+struct hil_generic_neg_s32 {
     int32_t size; /* elements */
 };
 
-HIL_FUNCTION(hil_neg_s32, int32_t, (int32_t)(0u - (uint32_t)x))
+HIL_FUNCTION(hil_generic_neg_s32, int32_t, (int32_t)(0u - (uint32_t)x))
 
 /*@kernel
-name = "hil_neg_s64"
+name = "hil_generic_neg_s64"
 requires = []
 inputs = ["int64_t"]
 outputs = ["int64_t"]
@@ -336,14 +336,14 @@ code = 28
 [cost]
 element = "size"
 @*/
-struct hil_neg_s64 {
+struct hil_generic_neg_s64 {
     int32_t size; /* elements */
 };
 
-HIL_FUNCTION(hil_neg_s64, int64_t, (int64_t)(UINT64_C(0) - (uint64_t)x))
+HIL_FUNCTION(hil_generic_neg_s64, int64_t, (int64_t)(UINT64_C(0) - (uint64_t)x))
 
 /*@kernel
-name = "hil_sign_s32"
+name = "hil_generic_sign_s32"
 requires = []
 inputs = ["int32_t"]
 outputs = ["int32_t"]
@@ -353,14 +353,14 @@ code = 36
 [cost]
 element = "size"
 @*/
-struct hil_sign_s32 {
+struct hil_generic_sign_s32 {
     int32_t size; /* elements */
 };
 
-HIL_FUNCTION(hil_sign_s32, int32_t, (x > 0) - (x < 0))
+HIL_FUNCTION(hil_generic_sign_s32, int32_t, (x > 0) - (x < 0))
 
 /*@kernel
-name = "hil_not_bool"
+name = "hil_generic_not_bool"
 requires = []
 inputs = ["uint8_t"]
 outputs = ["uint8_t"]
@@ -370,14 +370,14 @@ code = 23
 [cost]
 element = "size"
 @*/
-struct hil_not_bool {
+struct hil_generic_not_bool {
     int32_t size; /* elements */
 };
 
-HIL_FUNCTION(hil_not_bool, uint8_t, (uint8_t)(x == 0))
+HIL_FUNCTION(hil_generic_not_bool, uint8_t, (uint8_t)(x == 0))
 
 /*@kernel
-name = "hil_abs_s16"
+name = "hil_generic_abs_s16"
 requires = []
 inputs = ["int16_t"]
 outputs = ["int16_t"]
@@ -387,7 +387,7 @@ code = 72
 [cost]
 element = "size"
 @*/
-struct hil_abs_s16 {
+struct hil_generic_abs_s16 {
     int32_t size;           /* elements */
     int32_t in_zero_point;  /* the input that stands for 0.0 */
     int32_t multiplier;     /* of the result, in Q0.31, to the output's scale */
@@ -395,7 +395,8 @@ struct hil_abs_s16 {
     int32_t out_zero_point; /* the output that stands for 0.0 */
 };
 
-HIL_INLINE void hil_abs_s16(const struct hil_abs_s16 *p, const int16_t *in, int16_t *out) {
+HIL_INLINE void hil_generic_abs_s16(const struct hil_generic_abs_s16 *p, const int16_t *in,
+                                    int16_t *out) {
     for (int32_t i = 0; i < p->size; i++) {
         const int32_t steps = in[i] - p->in_zero_point;
         const int32_t scaled = hil_requantize(steps < 0 ? -steps : steps, p->multiplier, p->shift);
@@ -405,7 +406,7 @@ HIL_INLINE void hil_abs_s16(const struct hil_abs_s16 *p, const int16_t *in, int1
 
 /* What is not above zero has no inverse root: it has that of zero, the largest output. */
 /*@kernel
-name = "hil_rsqrt_s16"
+name = "hil_generic_rsqrt_s16"
 requires = []
 inputs = ["int16_t"]
 outputs = ["int16_t"]
@@ -415,7 +416,7 @@ code = 420
 [cost]
 element = "size"
 @*/
-struct hil_rsqrt_s16 {
+struct hil_generic_rsqrt_s16 {
     int32_t size;          /* elements */
     int32_t in_zero_point; /* the input that stands for 0.0 */
     int32_t multiplier; /* of an inverse root raised by 20 bits, in Q0.31, to the output's scale */
@@ -423,7 +424,8 @@ struct hil_rsqrt_s16 {
     int32_t out_zero_point; /* the output that stands for 0.0 */
 };
 
-HIL_INLINE void hil_rsqrt_s16(const struct hil_rsqrt_s16 *p, const int16_t *in, int16_t *out) {
+HIL_INLINE void hil_generic_rsqrt_s16(const struct hil_generic_rsqrt_s16 *p, const int16_t *in,
+                                      int16_t *out) {
     for (int32_t i = 0; i < p->size; i++) {
         const int32_t steps = in[i] - p->in_zero_point;
         int32_t y = INT16_MAX;
@@ -438,7 +440,7 @@ HIL_INLINE void hil_rsqrt_s16(const struct hil_rsqrt_s16 *p, const int16_t *in, 
 }
 
 /*@kernel
-name = "hil_zeros"
+name = "hil_generic_zeros"
 requires = []
 inputs = []
 outputs = ["void"]
@@ -448,11 +450,11 @@ code = 13
 [cost]
 byte = "bytes"
 @*/
-struct hil_zeros {
+struct hil_generic_zeros {
     int32_t bytes; /* of the output */
 };
 
-HIL_INLINE void hil_zeros(const struct hil_zeros *p, void *out) {
+HIL_INLINE void hil_generic_zeros(const struct hil_generic_zeros *p, void *out) {
     memset(out, 0, (size_t)p->bytes);
 }
 

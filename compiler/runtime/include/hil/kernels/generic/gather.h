@@ -9,7 +9,7 @@
 #include "hil/quant.h"
 
 /*@kernel
-name = "hil_gather_blocks"
+name = "hil_generic_gather_blocks"
 requires = []
 inputs = ["void", "int32_t"]
 outputs = ["void"]
@@ -21,7 +21,7 @@ code = 120
 block = "batches * rows * count"
 byte = "block * block_bytes"
 @*/
-struct hil_gather_blocks {
+struct hil_generic_gather_blocks {
     int32_t batches;     /* of the tensor and the indices */
     int32_t rows;        /* of a batch of the tensor */
     int32_t size;        /* blocks of a row */
@@ -29,8 +29,8 @@ struct hil_gather_blocks {
     int32_t count;       /* indices of a batch */
 };
 
-HIL_INLINE int32_t hil_gather_blocks(const struct hil_gather_blocks *p, const void *in,
-                                     const int32_t *indices, void *out) {
+HIL_INLINE int32_t hil_generic_gather_blocks(const struct hil_generic_gather_blocks *p,
+                                             const void *in, const int32_t *indices, void *out) {
     const uint8_t *row = (const uint8_t *)in;
     uint8_t *target = (uint8_t *)out;
     for (int32_t batch = 0; batch < p->batches; batch++) {
@@ -51,7 +51,7 @@ HIL_INLINE int32_t hil_gather_blocks(const struct hil_gather_blocks *p, const vo
 }
 
 /*@kernel
-name = "hil_gather_places"
+name = "hil_generic_gather_places"
 requires = []
 inputs = ["void", "int32_t"]
 outputs = ["void"]
@@ -64,7 +64,7 @@ block = "count"
 index = "count * depth"
 byte = "count * block_bytes"
 @*/
-struct hil_gather_places {
+struct hil_generic_gather_places {
     int32_t count;        /* of blocks */
     int32_t depth;        /* indices of a block, one for each of the first axes */
     const int32_t *steps; /* bytes from one to the next along each of these axes */
@@ -72,8 +72,8 @@ struct hil_gather_places {
     int32_t most;         /* the last byte at which a block may begin */
 };
 
-HIL_INLINE int32_t hil_gather_places(const struct hil_gather_places *p, const void *in,
-                                     const int32_t *indices, void *out) {
+HIL_INLINE int32_t hil_generic_gather_places(const struct hil_generic_gather_places *p,
+                                             const void *in, const int32_t *indices, void *out) {
     uint8_t *target = (uint8_t *)out;
     for (int32_t n = 0; n < p->count; n++) {
         int64_t place = 0;
@@ -90,7 +90,7 @@ HIL_INLINE int32_t hil_gather_places(const struct hil_gather_places *p, const vo
 }
 
 /*@kernel
-name = "hil_update_slice"
+name = "hil_generic_update_slice"
 requires = []
 inputs = ["void", "void", "int32_t"]
 outputs = ["void"]
@@ -102,7 +102,7 @@ byte = "size"
 line = "rows"
 copied = "rows * row"
 @*/
-struct hil_update_slice {
+struct hil_generic_update_slice {
     int32_t size;                   /* bytes of the tensor */
     int32_t axes;                   /* of the tensor */
     const int32_t *spare;           /* elements by which the update is shorter along each axis */
@@ -114,8 +114,8 @@ struct hil_update_slice {
     int32_t row;                   /* bytes that lie together in update and output */
 };
 
-HIL_INLINE void hil_update_slice(const struct hil_update_slice *p, const void *in,
-                                 const void *update, const int32_t *begins, void *out) {
+HIL_INLINE void hil_generic_update_slice(const struct hil_generic_update_slice *p, const void *in,
+                                         const void *update, const int32_t *begins, void *out) {
     const uint8_t *source = (const uint8_t *)update;
     uint8_t *target = (uint8_t *)out;
     int32_t index[HIL_WALK_LOOPS] = {0};
@@ -155,7 +155,7 @@ HIL_INLINE void hil_update_slice(const struct hil_update_slice *p, const void *i
     } while (0)
 
 /*@kernel
-name = "hil_one_hot_s32"
+name = "hil_generic_one_hot_s32"
 requires = []
 inputs = ["int32_t"]
 outputs = ["void"]
@@ -165,17 +165,17 @@ code = 90
 [cost]
 element = "rows * classes * columns"
 @*/
-struct hil_one_hot_s32 {
+struct hil_generic_one_hot_s32 {
     HIL_ONE_HOT_FIELDS;
 };
 
-HIL_INLINE void hil_one_hot_s32(const struct hil_one_hot_s32 *p, const int32_t *indices,
-                                void *out) {
+HIL_INLINE void hil_generic_one_hot_s32(const struct hil_generic_one_hot_s32 *p,
+                                        const int32_t *indices, void *out) {
     HIL_ONE_HOT(p, indices, out);
 }
 
 /*@kernel
-name = "hil_one_hot_s64"
+name = "hil_generic_one_hot_s64"
 requires = []
 inputs = ["int64_t"]
 outputs = ["void"]
@@ -185,12 +185,12 @@ code = 90
 [cost]
 element = "rows * classes * columns"
 @*/
-struct hil_one_hot_s64 {
+struct hil_generic_one_hot_s64 {
     HIL_ONE_HOT_FIELDS;
 };
 
-HIL_INLINE void hil_one_hot_s64(const struct hil_one_hot_s64 *p, const int64_t *indices,
-                                void *out) {
+HIL_INLINE void hil_generic_one_hot_s64(const struct hil_generic_one_hot_s64 *p,
+                                        const int64_t *indices, void *out) {
     HIL_ONE_HOT(p, indices, out);
 }
 

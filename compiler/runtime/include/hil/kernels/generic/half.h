@@ -8,7 +8,7 @@
 #include "hil/quant.h"
 
 /*@kernel
-name = "hil_widen_f16"
+name = "hil_generic_cast_f16_f32"
 requires = []
 inputs = ["uint16_t"]
 outputs = ["float"]
@@ -18,7 +18,7 @@ code = 90
 [cost]
 element = "size"
 @*/
-struct hil_widen_f16 {
+struct hil_generic_cast_f16_f32 {
     int32_t size; /* elements */
 };
 
@@ -46,14 +46,15 @@ HIL_INLINE float hil_widened_f16(uint16_t half) {
     return value;
 }
 
-HIL_INLINE void hil_widen_f16(const struct hil_widen_f16 *p, const uint16_t *in, float *out) {
+HIL_INLINE void hil_generic_cast_f16_f32(const struct hil_generic_cast_f16_f32 *p,
+                                         const uint16_t *in, float *out) {
     for (int32_t i = 0; i < p->size; i++) {
         out[i] = hil_widened_f16(in[i]);
     }
 }
 
 /*@kernel
-name = "hil_narrow_f16"
+name = "hil_generic_cast_f32_f16"
 requires = []
 inputs = ["float"]
 outputs = ["uint16_t"]
@@ -63,7 +64,7 @@ code = 130
 [cost]
 element = "size"
 @*/
-struct hil_narrow_f16 {
+struct hil_generic_cast_f32_f16 {
     int32_t size; /* elements */
 };
 
@@ -93,7 +94,8 @@ HIL_INLINE uint16_t hil_narrowed_f16(float x) {
     return (uint16_t)(sign | (kept + (rest > half || (rest == half && (kept & 1u) != 0u))));
 }
 
-HIL_INLINE void hil_narrow_f16(const struct hil_narrow_f16 *p, const float *in, uint16_t *out) {
+HIL_INLINE void hil_generic_cast_f32_f16(const struct hil_generic_cast_f32_f16 *p, const float *in,
+                                         uint16_t *out) {
     for (int32_t i = 0; i < p->size; i++) {
         out[i] = hil_narrowed_f16(in[i]);
     }

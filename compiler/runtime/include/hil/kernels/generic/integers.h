@@ -41,7 +41,7 @@ enum hil_integer_operation {
 };
 
 /*@kernel
-name = "hil_integer"
+name = "hil_generic_integer"
 requires = []
 inputs = ["void", "void"]
 outputs = ["void"]
@@ -57,14 +57,14 @@ long_quotient = "elements * (operation >= 3) * (operation <= 5) * (type >= 6)"
 power = "elements * (operation == 8)"
 long = "elements * (type >= 6)"
 @*/
-struct hil_integer {
+struct hil_generic_integer {
     HIL_BINARY_FIELDS;
     int32_t type;      /* of the operands and the output, of enum hil_integer_type */
     int32_t operation; /* of enum hil_integer_operation, no comparison */
 };
 
 /*@kernel
-name = "hil_integer_compare"
+name = "hil_generic_integer_compare"
 requires = []
 inputs = ["void", "void"]
 outputs = ["uint8_t"]
@@ -75,7 +75,7 @@ code = 60
 row = "rows"
 element = "rows * length"
 @*/
-struct hil_integer_compare {
+struct hil_generic_integer_compare {
     HIL_BINARY_FIELDS;
     int32_t type;      /* of the operands, of enum hil_integer_type */
     int32_t operation; /* of enum hil_integer_operation, a comparison */
@@ -104,7 +104,8 @@ struct hil_integer_compare {
         }                                                                                          \
         return (type)power;                                                                        \
     }                                                                                              \
-    HIL_INLINE type hil_integer_element_##suffix(const struct hil_integer *p, type a, type b) {    \
+    HIL_INLINE type hil_integer_element_##suffix(const struct hil_generic_integer *p, type a,      \
+                                                 type b) {                                         \
         switch (p->operation) {                                                                    \
         case HIL_INTEGER_ADD:                                                                      \
             return (type)((wide)a + (wide)b);                                                      \
@@ -137,8 +138,8 @@ struct hil_integer_compare {
                                            : (type)(a != 0 && !(a > 0) ? -1 : 0));                 \
         }                                                                                          \
     }                                                                                              \
-    HIL_INLINE uint8_t hil_integer_compared_##suffix(const struct hil_integer_compare *p, type a,  \
-                                                     type b) {                                     \
+    HIL_INLINE uint8_t hil_integer_compared_##suffix(const struct hil_generic_integer_compare *p,  \
+                                                     type a, type b) {                             \
         return p->operation == HIL_INTEGER_EQUAL  ? a == b                                         \
                : p->operation == HIL_INTEGER_LESS ? a < b                                          \
                                                   : a <= b;                                        \
@@ -159,7 +160,8 @@ HIL_INTEGER_FUNCTIONS(u64, uint64_t, uint64_t, 64, 0)
         HIL_BINARY_WALK(p, (const type *)(a), (const type *)(b), (out_type *)(out), suffix);       \
         break
 
-HIL_INLINE void hil_integer(const struct hil_integer *p, const void *a, const void *b, void *out) {
+HIL_INLINE void hil_generic_integer(const struct hil_generic_integer *p, const void *a,
+                                    const void *b, void *out) {
     switch (p->type) {
         HIL_INTEGER_CASE(HIL_INTEGER_S8, int8_t, hil_integer_element_s8, p, a, b, out, int8_t);
         HIL_INTEGER_CASE(HIL_INTEGER_U8, uint8_t, hil_integer_element_u8, p, a, b, out, uint8_t);
@@ -179,8 +181,8 @@ HIL_INLINE void hil_integer(const struct hil_integer *p, const void *a, const vo
     }
 }
 
-HIL_INLINE void hil_integer_compare(const struct hil_integer_compare *p, const void *a,
-                                    const void *b, uint8_t *out) {
+HIL_INLINE void hil_generic_integer_compare(const struct hil_generic_integer_compare *p,
+                                            const void *a, const void *b, uint8_t *out) {
     switch (p->type) {
         HIL_INTEGER_CASE(HIL_INTEGER_S8, int8_t, hil_integer_compared_s8, p, a, b, out, uint8_t);
         HIL_INTEGER_CASE(HIL_INTEGER_U8, uint8_t, hil_integer_compared_u8, p, a, b, out, uint8_t);

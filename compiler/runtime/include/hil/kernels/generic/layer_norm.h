@@ -8,7 +8,7 @@
 #include "hil/quant.h"
 
 /*@kernel
-name = "hil_layer_norm_f32"
+name = "hil_generic_layer_norm_f32"
 requires = []
 inputs = ["float", "float", "float"]
 outputs = ["float"]
@@ -19,7 +19,7 @@ code = 300
 row = "rows"
 element = "rows * depth"
 @*/
-struct hil_layer_norm_f32 {
+struct hil_generic_layer_norm_f32 {
     int32_t rows;     /* that each are normalized by themselves */
     int32_t depth;    /* elements of a row */
     float epsilon;    /* what is added to the variance */
@@ -27,8 +27,9 @@ struct hil_layer_norm_f32 {
     int32_t shifted;  /* 1: with addends; 0: these are not read */
 };
 
-HIL_INLINE void hil_layer_norm_f32(const struct hil_layer_norm_f32 *p, const float *in,
-                                   const float *factors, const float *addends, float *out) {
+HIL_INLINE void hil_generic_layer_norm_f32(const struct hil_generic_layer_norm_f32 *p,
+                                           const float *in, const float *factors,
+                                           const float *addends, float *out) {
     const float count = (float)p->depth;
     for (int32_t row = 0; row < p->rows; row++) {
         float sum = 0.0F;
@@ -90,7 +91,7 @@ HIL_INLINE struct hil_layer_norm_row hil_layer_norm_row(int32_t depth, int32_t c
 }
 
 /*@kernel
-name = "hil_layer_norm_s8"
+name = "hil_generic_layer_norm_s8"
 requires = []
 inputs = ["int8_t"]
 outputs = ["int8_t"]
@@ -101,12 +102,12 @@ code = 330
 row = "rows"
 element = "rows * depth"
 @*/
-struct hil_layer_norm_s8 {
+struct hil_generic_layer_norm_s8 {
     HIL_LAYER_NORM_FIELDS;
 };
 
-HIL_INLINE void hil_layer_norm_s8(const struct hil_layer_norm_s8 *p, const int8_t *in,
-                                  int8_t *out) {
+HIL_INLINE void hil_generic_layer_norm_s8(const struct hil_generic_layer_norm_s8 *p,
+                                          const int8_t *in, int8_t *out) {
     const float least = (float)(INT8_MIN - p->out_zero_point);
     const float most = (float)(INT8_MAX - p->out_zero_point);
     for (int32_t n = 0; n < p->rows; n++) {
@@ -132,7 +133,7 @@ HIL_INLINE void hil_layer_norm_s8(const struct hil_layer_norm_s8 *p, const int8_
 }
 
 /*@kernel
-name = "hil_layer_norm_s16"
+name = "hil_generic_layer_norm_s16"
 requires = []
 inputs = ["int16_t"]
 outputs = ["int16_t"]
@@ -143,12 +144,12 @@ code = 340
 row = "rows"
 element = "rows * depth"
 @*/
-struct hil_layer_norm_s16 {
+struct hil_generic_layer_norm_s16 {
     HIL_LAYER_NORM_FIELDS;
 };
 
-HIL_INLINE void hil_layer_norm_s16(const struct hil_layer_norm_s16 *p, const int16_t *in,
-                                   int16_t *out) {
+HIL_INLINE void hil_generic_layer_norm_s16(const struct hil_generic_layer_norm_s16 *p,
+                                           const int16_t *in, int16_t *out) {
     const float least = (float)(INT16_MIN - p->out_zero_point);
     const float most = (float)(INT16_MAX - p->out_zero_point);
     for (int32_t n = 0; n < p->rows; n++) {

@@ -118,7 +118,7 @@ HIL_LSTM_UNIT(hil_lstm_unit, hil_requantize, hil_lstm_between)
 
 /* Sums of 32 bits, rounded twice. */
 /*@kernel
-name = "hil_lstm_s8"
+name = "hil_generic_lstm_s8"
 requires = []
 inputs = ["int8_t", "int8_t", "int16_t"]
 outputs = ["int8_t", "int8_t", "int16_t"]
@@ -132,7 +132,7 @@ unit = "batch * steps * units"
 input = "batch * steps * units * depth"
 hidden = "batch * steps * units * units"
 @*/
-struct hil_lstm_s8 {
+struct hil_generic_lstm_s8 {
     HIL_LSTM_FIELDS;
     HIL_LSTM_CELL_FIELDS;
     int32_t in_multipliers[HIL_LSTM_GATES];     /* from sums of inputs to Q3.12 */
@@ -146,8 +146,8 @@ struct hil_lstm_s8 {
 };
 
 /* A step of a sequence; where the new cell state goes and where the new hidden state does. */
-HIL_INLINE void hil_lstm_s8_step(const struct hil_lstm_s8 *p, const int8_t *x, const int8_t *h,
-                                 const int16_t *c, int16_t *new_c, void *scratch) {
+HIL_INLINE void hil_lstm_s8_step(const struct hil_generic_lstm_s8 *p, const int8_t *x,
+                                 const int8_t *h, const int16_t *c, int16_t *new_c, void *scratch) {
     int8_t *const next = (int8_t *)scratch;
     const struct hil_lstm_cell cell = HIL_LSTM_CELL(p);
     for (int32_t unit = 0; unit < p->units; unit++) {
@@ -167,16 +167,16 @@ HIL_INLINE void hil_lstm_s8_step(const struct hil_lstm_s8 *p, const int8_t *x, c
     }
 }
 
-HIL_INLINE void hil_lstm_s8(const struct hil_lstm_s8 *p, const int8_t *in, const int8_t *hidden,
-                            const int16_t *cell, int8_t *out, int8_t *new_hidden, int16_t *new_cell,
-                            void *scratch) {
+HIL_INLINE void hil_generic_lstm_s8(const struct hil_generic_lstm_s8 *p, const int8_t *in,
+                                    const int8_t *hidden, const int16_t *cell, int8_t *out,
+                                    int8_t *new_hidden, int16_t *new_cell, void *scratch) {
     HIL_LSTM_TURNS(p, hil_lstm_s8_step, in, hidden, cell, out, new_hidden, new_cell,
                    (int8_t *)scratch, scratch);
 }
 
 /* Sums of 64 bits, with a multiplier of 15 bits, rounded once. */
 /*@kernel
-name = "hil_lstm_s16"
+name = "hil_generic_lstm_s16"
 requires = []
 inputs = ["int16_t", "int16_t", "int16_t"]
 outputs = ["int16_t", "int16_t", "int16_t"]
@@ -190,7 +190,7 @@ unit = "batch * steps * units"
 input = "batch * steps * units * depth"
 hidden = "batch * steps * units * units"
 @*/
-struct hil_lstm_s16 {
+struct hil_generic_lstm_s16 {
     HIL_LSTM_FIELDS;
     HIL_LSTM_CELL_FIELDS;
     int32_t in_multipliers[HIL_LSTM_GATES];     /* of 15 bits, from sums of inputs to Q3.12 */
@@ -212,8 +212,9 @@ HIL_INLINE int64_t hil_lstm_s16_sum(const int16_t *values, const int8_t *weights
     return sum;
 }
 
-HIL_INLINE void hil_lstm_s16_step(const struct hil_lstm_s16 *p, const int16_t *x, const int16_t *h,
-                                  const int16_t *c, int16_t *new_c, void *scratch) {
+HIL_INLINE void hil_lstm_s16_step(const struct hil_generic_lstm_s16 *p, const int16_t *x,
+                                  const int16_t *h, const int16_t *c, int16_t *new_c,
+                                  void *scratch) {
     int16_t *const next = (int16_t *)scratch;
     const struct hil_lstm_cell cell = HIL_LSTM_CELL(p);
     for (int32_t unit = 0; unit < p->units; unit++) {
@@ -235,15 +236,15 @@ HIL_INLINE void hil_lstm_s16_step(const struct hil_lstm_s16 *p, const int16_t *x
     }
 }
 
-HIL_INLINE void hil_lstm_s16(const struct hil_lstm_s16 *p, const int16_t *in, const int16_t *hidden,
-                             const int16_t *cell, int16_t *out, int16_t *new_hidden,
-                             int16_t *new_cell, void *scratch) {
+HIL_INLINE void hil_generic_lstm_s16(const struct hil_generic_lstm_s16 *p, const int16_t *in,
+                                     const int16_t *hidden, const int16_t *cell, int16_t *out,
+                                     int16_t *new_hidden, int16_t *new_cell, void *scratch) {
     HIL_LSTM_TURNS(p, hil_lstm_s16_step, in, hidden, cell, out, new_hidden, new_cell,
                    (int16_t *)scratch, scratch);
 }
 
 /*@kernel
-name = "hil_lstm_f32"
+name = "hil_generic_lstm_f32"
 requires = []
 inputs = ["float", "float", "float"]
 outputs = ["float", "float", "float"]
@@ -257,7 +258,7 @@ unit = "batch * steps * units"
 input = "batch * steps * units * depth"
 hidden = "batch * steps * units * units"
 @*/
-struct hil_lstm_f32 {
+struct hil_generic_lstm_f32 {
     HIL_LSTM_FIELDS;
     float clip;                  /* the largest magnitude of the cell state */
     const float *in_weights;     /* [gates][units][depth] */
@@ -280,8 +281,8 @@ HIL_INLINE float hil_lstm_f32_logistic(float x) {
     return x < -9.0f ? expf(x) : 1.0f / (1.0f + expf(-x));
 }
 
-HIL_INLINE void hil_lstm_f32_step(const struct hil_lstm_f32 *p, const float *x, const float *h,
-                                  const float *c, float *new_c, void *scratch) {
+HIL_INLINE void hil_lstm_f32_step(const struct hil_generic_lstm_f32 *p, const float *x,
+                                  const float *h, const float *c, float *new_c, void *scratch) {
     float *const next = (float *)scratch;
     for (int32_t unit = 0; unit < p->units; unit++) {
         float gates[HIL_LSTM_GATES];
@@ -300,9 +301,9 @@ HIL_INLINE void hil_lstm_f32_step(const struct hil_lstm_f32 *p, const float *x, 
     }
 }
 
-HIL_INLINE void hil_lstm_f32(const struct hil_lstm_f32 *p, const float *in, const float *hidden,
-                             const float *cell, float *out, float *new_hidden, float *new_cell,
-                             void *scratch) {
+HIL_INLINE void hil_generic_lstm_f32(const struct hil_generic_lstm_f32 *p, const float *in,
+                                     const float *hidden, const float *cell, float *out,
+                                     float *new_hidden, float *new_cell, void *scratch) {
     HIL_LSTM_TURNS(p, hil_lstm_f32_step, in, hidden, cell, out, new_hidden, new_cell,
                    (float *)scratch, scratch);
 }

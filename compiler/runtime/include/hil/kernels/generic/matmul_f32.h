@@ -6,7 +6,7 @@
 #include "hil/kernels/generic/columns_f32.h"
 
 /*@kernel
-name = "hil_matmul_f32"
+name = "hil_generic_matmul_f32"
 requires = []
 inputs = ["float"]
 outputs = ["float"]
@@ -19,7 +19,7 @@ band_code = 990
 output = "rows * columns"
 mac = "output * depth"
 @*/
-struct hil_matmul_f32 {
+struct hil_generic_matmul_f32 {
     int32_t rows;         /* rows of the input, and of the output */
     int32_t depth;        /* elements of a row */
     int32_t columns;      /* outputs of a row */
@@ -29,7 +29,8 @@ struct hil_matmul_f32 {
     const float *weights; /* as in struct hil_columns_f32 */
 };
 
-HIL_INLINE void hil_matmul_f32(const struct hil_matmul_f32 *p, const float *in, float *out) {
+HIL_INLINE void hil_generic_matmul_f32(const struct hil_generic_matmul_f32 *p, const float *in,
+                                       float *out) {
     const struct hil_columns_f32 columns = {
         .depth = p->depth,
         .count = p->columns,

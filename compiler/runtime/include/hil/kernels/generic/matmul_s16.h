@@ -49,7 +49,7 @@ HIL_INLINE int64_t hil_matmul_s16_bias(const int32_t *bias, int32_t channel) {
 
 /* Sums of 64 bits, with a multiplier of 15 bits, rounded once. */
 /*@kernel
-name = "hil_matmul_s16"
+name = "hil_generic_matmul_s16"
 requires = []
 inputs = ["int16_t"]
 outputs = ["int16_t"]
@@ -62,14 +62,15 @@ row = "rows"
 output = "rows * columns"
 mac = "output * depth"
 @*/
-struct hil_matmul_s16 {
+struct hil_generic_matmul_s16 {
     HIL_ROWS_S16_FIELDS;
     const int32_t *bias;        /* of each column the lower word, then the upper one */
     const int16_t *multipliers; /* of 15 bits */
     const int8_t *shifts;       /* to the right, 8 to 46 */
 };
 
-HIL_INLINE void hil_matmul_s16(const struct hil_matmul_s16 *p, const int16_t *in, int16_t *out) {
+HIL_INLINE void hil_generic_matmul_s16(const struct hil_generic_matmul_s16 *p, const int16_t *in,
+                                       int16_t *out) {
     for (int32_t row = 0; row < p->rows; row++) {
         const int8_t *weights = p->weights;
         for (int32_t column = 0; column < p->columns; column++) {
@@ -88,7 +89,7 @@ HIL_INLINE void hil_matmul_s16(const struct hil_matmul_s16 *p, const int16_t *in
 
 /* Sums of 32 bits. */
 /*@kernel
-name = "hil_matmul_s16_sums32"
+name = "hil_generic_matmul_s16_sums32"
 requires = []
 inputs = ["int16_t"]
 outputs = ["int16_t"]
@@ -101,7 +102,7 @@ row = "rows"
 output = "rows * columns"
 mac = "output * depth"
 @*/
-struct hil_matmul_s16_sums32 {
+struct hil_generic_matmul_s16_sums32 {
     HIL_ROWS_S16_FIELDS;
     int32_t out_zero_point;     /* the output that stands for 0.0 */
     int32_t rounding;           /* of sums: HIL_ROUND_TWICE and others (quant.h) */
@@ -110,8 +111,8 @@ struct hil_matmul_s16_sums32 {
     const int8_t *shifts;       /* of the products, to the left; below 0 to the right */
 };
 
-HIL_INLINE void hil_matmul_s16_sums32(const struct hil_matmul_s16_sums32 *p, const int16_t *in,
-                                      int16_t *out) {
+HIL_INLINE void hil_generic_matmul_s16_sums32(const struct hil_generic_matmul_s16_sums32 *p,
+                                              const int16_t *in, int16_t *out) {
     for (int32_t row = 0; row < p->rows; row++) {
         const int8_t *weights = p->weights;
         for (int32_t column = 0; column < p->columns; column++) {
@@ -129,7 +130,7 @@ HIL_INLINE void hil_matmul_s16_sums32(const struct hil_matmul_s16_sums32 *p, con
 
 /* Sums of 64 bits of products with weights of 16 bits, rounded once, ties to even. */
 /*@kernel
-name = "hil_matmul_s16_even"
+name = "hil_generic_matmul_s16_even"
 requires = []
 inputs = ["int16_t"]
 outputs = ["int16_t"]
@@ -142,7 +143,7 @@ row = "rows"
 output = "rows * columns"
 mac = "output * depth"
 @*/
-struct hil_matmul_s16_even {
+struct hil_generic_matmul_s16_even {
     int32_t rows;    /* of the input, and of the output */
     int32_t depth;   /* elements of a row */
     int32_t columns; /* outputs of a row */
@@ -163,8 +164,8 @@ HIL_INLINE int64_t hil_matmul_s16_long(const int16_t *in, const int16_t *weights
     return sum;
 }
 
-HIL_INLINE void hil_matmul_s16_even(const struct hil_matmul_s16_even *p, const int16_t *in,
-                                    int16_t *out) {
+HIL_INLINE void hil_generic_matmul_s16_even(const struct hil_generic_matmul_s16_even *p,
+                                            const int16_t *in, int16_t *out) {
     for (int32_t row = 0; row < p->rows; row++) {
         const int16_t *weights = p->weights;
         for (int32_t column = 0; column < p->columns; column++) {

@@ -6,7 +6,7 @@
 #include "hil/kernels/generic/columns_s8.h"
 
 /*@kernel
-name = "hil_matmul_s8"
+name = "hil_generic_matmul_s8"
 requires = []
 inputs = ["int8_t"]
 outputs = ["int8_t"]
@@ -23,7 +23,7 @@ last_four = "(rows % 2) * (columns // 4)"
 last_four_tap = "last_four * depth"
 last_mac = "(rows % 2) * (columns % 4) * depth"
 @*/
-struct hil_matmul_s8 {
+struct hil_generic_matmul_s8 {
     int32_t rows;    /* rows of the input, and of the output */
     int32_t depth;   /* elements of a row */
     int32_t columns; /* outputs of a row */
@@ -31,7 +31,8 @@ struct hil_matmul_s8 {
     const int8_t *weights; /* interleaved as columns_s8.h says */
 };
 
-HIL_INLINE void hil_matmul_s8(const struct hil_matmul_s8 *p, const int8_t *in, int8_t *out) {
+HIL_INLINE void hil_generic_matmul_s8(const struct hil_generic_matmul_s8 *p, const int8_t *in,
+                                      int8_t *out) {
     const struct hil_columns_s8 columns = {
         .depth = p->depth,
         .count = p->columns,

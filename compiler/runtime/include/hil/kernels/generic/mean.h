@@ -47,7 +47,7 @@
     HIL_REDUCE_WALK(p, in, out, accumulator, initial, HIL_MEAN_FOLD, finish)
 
 /*@kernel
-name = "hil_mean_s8"
+name = "hil_generic_mean_s8"
 requires = []
 inputs = ["int8_t"]
 outputs = ["int8_t"]
@@ -60,7 +60,7 @@ output = "size"
 row = "size * rows"
 value = "row * length"
 @*/
-struct hil_mean_s8 {
+struct hil_generic_mean_s8 {
     HIL_MEAN_FIELDS;
     int32_t offset;         /* minus the zero point of all values of one output */
     int32_t multiplier;     /* of the sum, in Q0.31 */
@@ -69,18 +69,19 @@ struct hil_mean_s8 {
     int32_t out_zero_point; /* the output that stands for 0.0 */
 };
 
-HIL_INLINE int8_t hil_mean_s8_finish(const struct hil_mean_s8 *p, int32_t total) {
+HIL_INLINE int8_t hil_mean_s8_finish(const struct hil_generic_mean_s8 *p, int32_t total) {
     const int32_t mean =
         hil_requantize_by(p->rounding, total, p->multiplier, p->shift, p->out_zero_point);
     return hil_clamp_s8(mean, INT8_MIN, INT8_MAX);
 }
 
-HIL_INLINE void hil_mean_s8(const struct hil_mean_s8 *p, const int8_t *in, int8_t *out) {
+HIL_INLINE void hil_generic_mean_s8(const struct hil_generic_mean_s8 *p, const int8_t *in,
+                                    int8_t *out) {
     HIL_MEAN_WALK(p, in, out, int32_t, p->offset, hil_mean_s8_finish);
 }
 
 /*@kernel
-name = "hil_mean_s16"
+name = "hil_generic_mean_s16"
 requires = []
 inputs = ["int16_t"]
 outputs = ["int16_t"]
@@ -93,7 +94,7 @@ output = "size"
 row = "size * rows"
 value = "row * length"
 @*/
-struct hil_mean_s16 {
+struct hil_generic_mean_s16 {
     HIL_MEAN_FIELDS;
     int32_t offset;         /* minus the zero point of all values of one output */
     int32_t multiplier;     /* of the sum, in Q0.31 */
@@ -102,18 +103,19 @@ struct hil_mean_s16 {
     int32_t out_zero_point; /* the output that stands for 0.0 */
 };
 
-HIL_INLINE int16_t hil_mean_s16_finish(const struct hil_mean_s16 *p, int32_t total) {
+HIL_INLINE int16_t hil_mean_s16_finish(const struct hil_generic_mean_s16 *p, int32_t total) {
     const int32_t mean =
         hil_requantize_by(p->rounding, total, p->multiplier, p->shift, p->out_zero_point);
     return (int16_t)hil_clamp(mean, INT16_MIN, INT16_MAX);
 }
 
-HIL_INLINE void hil_mean_s16(const struct hil_mean_s16 *p, const int16_t *in, int16_t *out) {
+HIL_INLINE void hil_generic_mean_s16(const struct hil_generic_mean_s16 *p, const int16_t *in,
+                                     int16_t *out) {
     HIL_MEAN_WALK(p, in, out, int32_t, p->offset, hil_mean_s16_finish);
 }
 
 /*@kernel
-name = "hil_mean_f32"
+name = "hil_generic_mean_f32"
 requires = []
 inputs = ["float"]
 outputs = ["float"]
@@ -126,16 +128,17 @@ output = "size"
 row = "size * rows"
 value = "row * length"
 @*/
-struct hil_mean_f32 {
+struct hil_generic_mean_f32 {
     HIL_MEAN_FIELDS;
     float count; /* values averaged into one output */
 };
 
-HIL_INLINE float hil_mean_f32_finish(const struct hil_mean_f32 *p, float total) {
+HIL_INLINE float hil_mean_f32_finish(const struct hil_generic_mean_f32 *p, float total) {
     return total / p->count;
 }
 
-HIL_INLINE void hil_mean_f32(const struct hil_mean_f32 *p, const float *in, float *out) {
+HIL_INLINE void hil_generic_mean_f32(const struct hil_generic_mean_f32 *p, const float *in,
+                                     float *out) {
     HIL_MEAN_WALK(p, in, out, float, 0.0f, hil_mean_f32_finish);
 }
 

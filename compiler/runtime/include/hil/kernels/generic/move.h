@@ -25,7 +25,7 @@ HIL_INLINE void hil_move(void *to, const void *from, int32_t bytes) {
 }
 
 /*@kernel
-name = "hil_copy"
+name = "hil_generic_copy"
 requires = []
 inputs = ["void"]
 outputs = ["void"]
@@ -34,16 +34,16 @@ order = "none"
 [cost]
 byte = "bytes"
 @*/
-struct hil_copy {
+struct hil_generic_copy {
     int32_t bytes; /* to copy */
 };
 
-HIL_INLINE void hil_copy(const struct hil_copy *p, const void *in, void *out) {
+HIL_INLINE void hil_generic_copy(const struct hil_generic_copy *p, const void *in, void *out) {
     memcpy(out, in, (size_t)p->bytes);
 }
 
 /*@kernel
-name = "hil_gather"
+name = "hil_generic_gather"
 requires = []
 inputs = ["void"]
 outputs = ["void"]
@@ -59,7 +59,7 @@ odd_block = "block * (run % 2)" # is not moved in whole words
 called_block = "block * (run > 8)"
 byte = "block * run"
 @*/
-struct hil_gather {
+struct hil_generic_gather {
     int32_t rows;                     /* of runs */
     int32_t counts[HIL_WALK_LOOPS];   /* turns of the loops around a row */
     int32_t in_jumps[HIL_WALK_LOOPS]; /* bytes by which the input moves as each of them advances */
@@ -69,7 +69,7 @@ struct hil_gather {
     int32_t run;                      /* bytes that lie together in input and output */
 };
 
-HIL_INLINE void hil_gather(const struct hil_gather *p, const void *in, void *out) {
+HIL_INLINE void hil_generic_gather(const struct hil_generic_gather *p, const void *in, void *out) {
     const uint8_t *source = (const uint8_t *)in;
     uint8_t *target = (uint8_t *)out;
     int32_t index[HIL_WALK_LOOPS] = {0};
@@ -103,7 +103,7 @@ HIL_INLINE void hil_gather(const struct hil_gather *p, const void *in, void *out
 }
 
 /*@kernel
-name = "hil_pad"
+name = "hil_generic_pad"
 requires = []
 inputs = ["void"]
 outputs = ["void"]
@@ -115,7 +115,7 @@ line = "rows"
 copied = "rows * row"
 byte = "size"
 @*/
-struct hil_pad {
+struct hil_generic_pad {
     int32_t rows;                   /* of the input */
     int32_t counts[HIL_WALK_LOOPS]; /* turns of the loops around a row */
     int32_t
@@ -126,7 +126,7 @@ struct hil_pad {
     int32_t pad_value;             /* the byte around the input */
 };
 
-HIL_INLINE void hil_pad(const struct hil_pad *p, const void *in, void *out) {
+HIL_INLINE void hil_generic_pad(const struct hil_generic_pad *p, const void *in, void *out) {
     const uint8_t *source = (const uint8_t *)in;
     uint8_t *target = (uint8_t *)out;
     int32_t index[HIL_WALK_LOOPS] = {0};
@@ -140,7 +140,7 @@ HIL_INLINE void hil_pad(const struct hil_pad *p, const void *in, void *out) {
 }
 
 /*@kernel
-name = "hil_join"
+name = "hil_generic_join"
 requires = []
 inputs = ["void[]"]
 outputs = ["void"]
@@ -152,13 +152,14 @@ code = 88
 row = "rows"
 block = "rows * parts"
 @*/
-struct hil_join {
+struct hil_generic_join {
     int32_t rows;          /* of blocks, one of each part in turn */
     int32_t parts;         /* inputs */
     const int32_t *blocks; /* what a row takes from each part */
 };
 
-HIL_INLINE void hil_join(const struct hil_join *p, const void *const *in, void *out) {
+HIL_INLINE void hil_generic_join(const struct hil_generic_join *p, const void *const *in,
+                                 void *out) {
     uint8_t *target = (uint8_t *)out;
     for (int32_t row = 0; row < p->rows; row++) {
         for (int32_t part = 0; part < p->parts; part++) {
@@ -170,7 +171,7 @@ HIL_INLINE void hil_join(const struct hil_join *p, const void *const *in, void *
 }
 
 /*@kernel
-name = "hil_split"
+name = "hil_generic_split"
 requires = []
 inputs = ["void"]
 outputs = ["void[]"]
@@ -184,13 +185,14 @@ odd_part = "part * (block % 2) * (block > 1)" # is not moved in whole words
 called_part = "part * (block > 8)"
 byte = "part * block"
 @*/
-struct hil_split {
+struct hil_generic_split {
     int32_t rows;  /* of blocks, one for each part in turn */
     int32_t parts; /* outputs */
     int32_t block; /* what a row gives to each part */
 };
 
-HIL_INLINE void hil_split(const struct hil_split *p, const void *in, void *const *out) {
+HIL_INLINE void hil_generic_split(const struct hil_generic_split *p, const void *in,
+                                  void *const *out) {
     const uint8_t *source = (const uint8_t *)in;
     for (int32_t row = 0; row < p->rows; row++) {
         for (int32_t part = 0; part < p->parts; part++) {
@@ -201,7 +203,7 @@ HIL_INLINE void hil_split(const struct hil_split *p, const void *in, void *const
 }
 
 /*@kernel
-name = "hil_split_blocks"
+name = "hil_generic_split_blocks"
 requires = []
 inputs = ["void"]
 outputs = ["void[]"]
@@ -213,14 +215,14 @@ code = 88
 row = "rows"
 block = "rows * parts"
 @*/
-struct hil_split_blocks {
+struct hil_generic_split_blocks {
     int32_t rows;          /* of blocks, one for each part in turn */
     int32_t parts;         /* outputs */
     const int32_t *blocks; /* what a row gives to each part */
 };
 
-HIL_INLINE void hil_split_blocks(const struct hil_split_blocks *p, const void *in,
-                                 void *const *out) {
+HIL_INLINE void hil_generic_split_blocks(const struct hil_generic_split_blocks *p, const void *in,
+                                         void *const *out) {
     const uint8_t *source = (const uint8_t *)in;
     for (int32_t row = 0; row < p->rows; row++) {
         for (int32_t part = 0; part < p->parts; part++) {
@@ -232,7 +234,7 @@ HIL_INLINE void hil_split_blocks(const struct hil_split_blocks *p, const void *i
 }
 
 /*@kernel
-name = "hil_take"
+name = "hil_generic_take"
 requires = []
 inputs = ["void"]
 outputs = ["void"]
@@ -245,7 +247,7 @@ row = "rows"
 block = "rows * length"
 byte = "block * run"
 @*/
-struct hil_take {
+struct hil_generic_take {
     int32_t rows;                   /* of runs */
     int32_t counts[HIL_WALK_LOOPS]; /* turns of the loops around a row */
     const int32_t *places;          /* what each turn of each of them adds to the position of a run
@@ -254,7 +256,7 @@ struct hil_take {
     int32_t run;                    /* bytes that lie together in input and output */
 };
 
-HIL_INLINE void hil_take(const struct hil_take *p, const void *in, void *out) {
+HIL_INLINE void hil_generic_take(const struct hil_generic_take *p, const void *in, void *out) {
     const uint8_t *source = (const uint8_t *)in;
     uint8_t *target = (uint8_t *)out;
     int32_t index[HIL_WALK_LOOPS] = {0};
@@ -278,7 +280,7 @@ HIL_INLINE void hil_take(const struct hil_take *p, const void *in, void *out) {
 }
 
 /*@kernel
-name = "hil_pad_elements"
+name = "hil_generic_pad_elements"
 requires = []
 inputs = ["void"]
 outputs = ["void"]
@@ -291,7 +293,7 @@ copied = "rows * row"
 element = "count"
 byte = "count * item"
 @*/
-struct hil_pad_elements {
+struct hil_generic_pad_elements {
     int32_t rows;                   /* of the input */
     int32_t counts[HIL_WALK_LOOPS]; /* turns of the loops around a row */
     int32_t
@@ -303,7 +305,8 @@ struct hil_pad_elements {
     const uint8_t *pad_value;      /* the element around the input */
 };
 
-HIL_INLINE void hil_pad_elements(const struct hil_pad_elements *p, const void *in, void *out) {
+HIL_INLINE void hil_generic_pad_elements(const struct hil_generic_pad_elements *p, const void *in,
+                                         void *out) {
     const uint8_t *source = (const uint8_t *)in;
     uint8_t *target = (uint8_t *)out;
     int32_t index[HIL_WALK_LOOPS] = {0};
@@ -319,7 +322,7 @@ HIL_INLINE void hil_pad_elements(const struct hil_pad_elements *p, const void *i
 }
 
 /*@kernel
-name = "hil_space_to_batch"
+name = "hil_generic_space_to_batch"
 requires = []
 inputs = ["void"]
 outputs = ["void"]
@@ -330,7 +333,7 @@ code = 180
 pixel = "block_h * block_w * images * out_h * out_w"
 byte = "pixel * depth"
 @*/
-struct hil_space_to_batch {
+struct hil_generic_space_to_batch {
     int32_t images;    /* of the input */
     int32_t in_h;      /* rows of one of them */
     int32_t in_w;      /* columns of one of them */
@@ -344,7 +347,8 @@ struct hil_space_to_batch {
     int32_t pad_value; /* the byte around the input */
 };
 
-HIL_INLINE void hil_space_to_batch(const struct hil_space_to_batch *p, const void *in, void *out) {
+HIL_INLINE void hil_generic_space_to_batch(const struct hil_generic_space_to_batch *p,
+                                           const void *in, void *out) {
     const uint8_t *source = (const uint8_t *)in;
     uint8_t *target = (uint8_t *)out;
     for (int32_t phase = 0; phase < p->block_h * p->block_w; phase++) {

@@ -13,7 +13,7 @@
     int32_t depth /* elements of a row */
 
 /*@kernel
-name = "hil_log_softmax_s8"
+name = "hil_generic_log_softmax_s8"
 requires = []
 inputs = ["int8_t"]
 outputs = ["int8_t"]
@@ -24,7 +24,7 @@ code = 1064
 row = "rows"
 element = "rows * depth"
 @*/
-struct hil_log_softmax_s8 {
+struct hil_generic_log_softmax_s8 {
     HIL_NORMALIZED_FIELDS;
     int32_t near;                /* distances to the row's maximum below this have an exponential */
     const int32_t *exponentials; /* of minus the distance, in Q0.31; of others nothing is left */
@@ -36,8 +36,8 @@ struct hil_log_softmax_s8 {
     int32_t out_zero_point;      /* the output that stands for 0.0 */
 };
 
-HIL_INLINE void hil_log_softmax_s8(const struct hil_log_softmax_s8 *p, const int8_t *in,
-                                   int8_t *out) {
+HIL_INLINE void hil_generic_log_softmax_s8(const struct hil_generic_log_softmax_s8 *p,
+                                           const int8_t *in, int8_t *out) {
     for (int32_t row = 0; row < p->rows; row++) {
         int8_t max = INT8_MIN;
         for (int32_t i = 0; i < p->depth; i++) {
@@ -69,7 +69,7 @@ HIL_INLINE void hil_log_softmax_s8(const struct hil_log_softmax_s8 *p, const int
 }
 
 /*@kernel
-name = "hil_log_softmax_f32"
+name = "hil_generic_log_softmax_f32"
 requires = []
 inputs = ["float"]
 outputs = ["float"]
@@ -80,12 +80,12 @@ code = 113
 row = "rows"
 element = "rows * depth"
 @*/
-struct hil_log_softmax_f32 {
+struct hil_generic_log_softmax_f32 {
     HIL_NORMALIZED_FIELDS;
 };
 
-HIL_INLINE void hil_log_softmax_f32(const struct hil_log_softmax_f32 *p, const float *in,
-                                    float *out) {
+HIL_INLINE void hil_generic_log_softmax_f32(const struct hil_generic_log_softmax_f32 *p,
+                                            const float *in, float *out) {
     for (int32_t row = 0; row < p->rows; row++) {
         float max = in[0];
         for (int32_t i = 1; i < p->depth; i++) {
@@ -107,7 +107,7 @@ HIL_INLINE void hil_log_softmax_f32(const struct hil_log_softmax_f32 *p, const f
 }
 
 /*@kernel
-name = "hil_l2_normalization_s8"
+name = "hil_generic_l2_normalization_s8"
 requires = []
 inputs = ["int8_t"]
 outputs = ["int8_t"]
@@ -118,13 +118,13 @@ code = 538
 row = "rows"
 element = "rows * depth"
 @*/
-struct hil_l2_normalization_s8 {
+struct hil_generic_l2_normalization_s8 {
     HIL_NORMALIZED_FIELDS;
     int32_t in_zero_point; /* the input that stands for 0.0 */
 };
 
-HIL_INLINE void hil_l2_normalization_s8(const struct hil_l2_normalization_s8 *p, const int8_t *in,
-                                        int8_t *out) {
+HIL_INLINE void hil_generic_l2_normalization_s8(const struct hil_generic_l2_normalization_s8 *p,
+                                                const int8_t *in, int8_t *out) {
     for (int32_t row = 0; row < p->rows; row++) {
         int32_t squares = 0;
         for (int32_t i = 0; i < p->depth; i++) {
@@ -144,7 +144,7 @@ HIL_INLINE void hil_l2_normalization_s8(const struct hil_l2_normalization_s8 *p,
 }
 
 /*@kernel
-name = "hil_l2_normalization_f32"
+name = "hil_generic_l2_normalization_f32"
 requires = []
 inputs = ["float"]
 outputs = ["float"]
@@ -155,13 +155,13 @@ code = 98
 row = "rows"
 element = "rows * depth"
 @*/
-struct hil_l2_normalization_f32 {
+struct hil_generic_l2_normalization_f32 {
     HIL_NORMALIZED_FIELDS;
     float least; /* that a row is divided by */
 };
 
-HIL_INLINE void hil_l2_normalization_f32(const struct hil_l2_normalization_f32 *p, const float *in,
-                                         float *out) {
+HIL_INLINE void hil_generic_l2_normalization_f32(const struct hil_generic_l2_normalization_f32 *p,
+                                                 const float *in, float *out) {
     for (int32_t row = 0; row < p->rows; row++) {
         float squares = 0.0f;
         for (int32_t i = 0; i < p->depth; i++) {

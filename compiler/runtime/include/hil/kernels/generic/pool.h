@@ -81,7 +81,7 @@ HIL_INLINE struct hil_pool_range hil_pool_cover(int32_t start, int32_t filter, i
     } while (0)
 
 /*@kernel
-name = "hil_average_pool_s8"
+name = "hil_generic_average_pool_s8"
 requires = []
 inputs = ["int8_t"]
 outputs = ["int8_t"]
@@ -94,7 +94,7 @@ output = "batches * out_h * out_w * channels"
 filter_row = "output * filter_h"
 tap = "filter_row * filter_w"
 @*/
-struct hil_average_pool_s8 {
+struct hil_generic_average_pool_s8 {
     HIL_POOL_FIELDS;
     int32_t low;  /* the least output */
     int32_t high; /* the largest output */
@@ -102,20 +102,20 @@ struct hil_average_pool_s8 {
 
 HIL_INLINE int32_t hil_average_pool_s8_take(int32_t total, int8_t x) { return total + x; }
 
-HIL_INLINE int8_t hil_average_pool_s8_finish(const struct hil_average_pool_s8 *p, int32_t total,
-                                             int32_t covered) {
+HIL_INLINE int8_t hil_average_pool_s8_finish(const struct hil_generic_average_pool_s8 *p,
+                                             int32_t total, int32_t covered) {
     const int32_t half = total > 0 ? covered / 2 : -(covered / 2);
     return hil_clamp_s8((total + half) / covered, p->low, p->high);
 }
 
-HIL_INLINE void hil_average_pool_s8(const struct hil_average_pool_s8 *p, const int8_t *in,
-                                    int8_t *out) {
+HIL_INLINE void hil_generic_average_pool_s8(const struct hil_generic_average_pool_s8 *p,
+                                            const int8_t *in, int8_t *out) {
     HIL_POOL_WALK(p, in, out, int8_t, int32_t, 0, hil_average_pool_s8_take,
                   hil_average_pool_s8_finish);
 }
 
 /*@kernel
-name = "hil_average_pool_even_s8"
+name = "hil_generic_average_pool_s8_even"
 requires = []
 inputs = ["int8_t"]
 outputs = ["int8_t"]
@@ -128,7 +128,7 @@ output = "batches * out_h * out_w * channels"
 filter_row = "output * filter_h"
 tap = "filter_row * filter_w"
 @*/
-struct hil_average_pool_even_s8 {
+struct hil_generic_average_pool_s8_even {
     HIL_POOL_FIELDS;
     int32_t in_zero_point;      /* the input that stands for 0.0 */
     int32_t out_zero_point;     /* the output that stands for 0.0 */
@@ -141,7 +141,7 @@ struct hil_average_pool_even_s8 {
     const int8_t *shifts;       /* of the products, to the left; below 0 to the right */
 };
 
-HIL_INLINE int8_t hil_average_pool_even_s8_finish(const struct hil_average_pool_even_s8 *p,
+HIL_INLINE int8_t hil_average_pool_even_s8_finish(const struct hil_generic_average_pool_s8_even *p,
                                                   int32_t total, int32_t covered) {
     const int32_t entry = p->padded ? covered - 1 : 0;
     const int32_t average =
@@ -150,14 +150,14 @@ HIL_INLINE int8_t hil_average_pool_even_s8_finish(const struct hil_average_pool_
     return hil_clamp_s8(average, p->low, p->high);
 }
 
-HIL_INLINE void hil_average_pool_even_s8(const struct hil_average_pool_even_s8 *p, const int8_t *in,
-                                         int8_t *out) {
+HIL_INLINE void hil_generic_average_pool_s8_even(const struct hil_generic_average_pool_s8_even *p,
+                                                 const int8_t *in, int8_t *out) {
     HIL_POOL_WALK(p, in, out, int8_t, int32_t, 0, hil_average_pool_s8_take,
                   hil_average_pool_even_s8_finish);
 }
 
 /*@kernel
-name = "hil_max_pool_s8"
+name = "hil_generic_max_pool_s8"
 requires = []
 inputs = ["int8_t"]
 outputs = ["int8_t"]
@@ -169,7 +169,7 @@ code = 196
 output = "batches * out_h * out_w * channels"
 tap = "output * filter_h * filter_w"
 @*/
-struct hil_max_pool_s8 {
+struct hil_generic_max_pool_s8 {
     HIL_POOL_FIELDS;
     int32_t low;  /* the least output */
     int32_t high; /* the largest output */
@@ -177,19 +177,20 @@ struct hil_max_pool_s8 {
 
 HIL_INLINE int32_t hil_max_pool_s8_take(int32_t max, int8_t x) { return x > max ? x : max; }
 
-HIL_INLINE int8_t hil_max_pool_s8_finish(const struct hil_max_pool_s8 *p, int32_t max,
+HIL_INLINE int8_t hil_max_pool_s8_finish(const struct hil_generic_max_pool_s8 *p, int32_t max,
                                          int32_t covered) {
     (void)covered;
     return hil_clamp_s8(max, p->low, p->high);
 }
 
-HIL_INLINE void hil_max_pool_s8(const struct hil_max_pool_s8 *p, const int8_t *in, int8_t *out) {
+HIL_INLINE void hil_generic_max_pool_s8(const struct hil_generic_max_pool_s8 *p, const int8_t *in,
+                                        int8_t *out) {
     HIL_POOL_WALK(p, in, out, int8_t, int32_t, INT8_MIN, hil_max_pool_s8_take,
                   hil_max_pool_s8_finish);
 }
 
 /*@kernel
-name = "hil_average_pool_s16"
+name = "hil_generic_average_pool_s16"
 requires = []
 inputs = ["int16_t"]
 outputs = ["int16_t"]
@@ -202,7 +203,7 @@ output = "batches * out_h * out_w * channels"
 filter_row = "output * filter_h"
 tap = "filter_row * filter_w"
 @*/
-struct hil_average_pool_s16 {
+struct hil_generic_average_pool_s16 {
     HIL_POOL_FIELDS;
     int32_t low;  /* the least output */
     int32_t high; /* the largest output */
@@ -210,20 +211,20 @@ struct hil_average_pool_s16 {
 
 HIL_INLINE int32_t hil_average_pool_s16_take(int32_t total, int16_t x) { return total + x; }
 
-HIL_INLINE int16_t hil_average_pool_s16_finish(const struct hil_average_pool_s16 *p, int32_t total,
-                                               int32_t covered) {
+HIL_INLINE int16_t hil_average_pool_s16_finish(const struct hil_generic_average_pool_s16 *p,
+                                               int32_t total, int32_t covered) {
     const int32_t half = total > 0 ? covered / 2 : -(covered / 2);
     return (int16_t)hil_clamp((total + half) / covered, p->low, p->high);
 }
 
-HIL_INLINE void hil_average_pool_s16(const struct hil_average_pool_s16 *p, const int16_t *in,
-                                     int16_t *out) {
+HIL_INLINE void hil_generic_average_pool_s16(const struct hil_generic_average_pool_s16 *p,
+                                             const int16_t *in, int16_t *out) {
     HIL_POOL_WALK(p, in, out, int16_t, int32_t, 0, hil_average_pool_s16_take,
                   hil_average_pool_s16_finish);
 }
 
 /*@kernel
-name = "hil_average_pool_even_s16"
+name = "hil_generic_average_pool_s16_even"
 requires = []
 inputs = ["int16_t"]
 outputs = ["int16_t"]
@@ -236,7 +237,7 @@ output = "batches * out_h * out_w * channels"
 filter_row = "output * filter_h"
 tap = "filter_row * filter_w"
 @*/
-struct hil_average_pool_even_s16 {
+struct hil_generic_average_pool_s16_even {
     HIL_POOL_FIELDS;
     int32_t in_zero_point;      /* the input that stands for 0.0 */
     int32_t out_zero_point;     /* the output that stands for 0.0 */
@@ -249,8 +250,8 @@ struct hil_average_pool_even_s16 {
     const int8_t *shifts;       /* of the products, to the left; below 0 to the right */
 };
 
-HIL_INLINE int16_t hil_average_pool_even_s16_finish(const struct hil_average_pool_even_s16 *p,
-                                                    int32_t total, int32_t covered) {
+HIL_INLINE int16_t hil_average_pool_even_s16_finish(
+    const struct hil_generic_average_pool_s16_even *p, int32_t total, int32_t covered) {
     const int32_t entry = p->padded ? covered - 1 : 0;
     const int32_t average =
         hil_requantize_by(p->rounding, total - covered * p->in_zero_point, p->multipliers[entry],
@@ -258,14 +259,14 @@ HIL_INLINE int16_t hil_average_pool_even_s16_finish(const struct hil_average_poo
     return (int16_t)hil_clamp(average, p->low, p->high);
 }
 
-HIL_INLINE void hil_average_pool_even_s16(const struct hil_average_pool_even_s16 *p,
-                                          const int16_t *in, int16_t *out) {
+HIL_INLINE void hil_generic_average_pool_s16_even(const struct hil_generic_average_pool_s16_even *p,
+                                                  const int16_t *in, int16_t *out) {
     HIL_POOL_WALK(p, in, out, int16_t, int32_t, 0, hil_average_pool_s16_take,
                   hil_average_pool_even_s16_finish);
 }
 
 /*@kernel
-name = "hil_max_pool_s16"
+name = "hil_generic_max_pool_s16"
 requires = []
 inputs = ["int16_t"]
 outputs = ["int16_t"]
@@ -277,7 +278,7 @@ code = 224
 output = "batches * out_h * out_w * channels"
 tap = "output * filter_h * filter_w"
 @*/
-struct hil_max_pool_s16 {
+struct hil_generic_max_pool_s16 {
     HIL_POOL_FIELDS;
     int32_t low;  /* the least output */
     int32_t high; /* the largest output */
@@ -285,20 +286,20 @@ struct hil_max_pool_s16 {
 
 HIL_INLINE int32_t hil_max_pool_s16_take(int32_t max, int16_t x) { return x > max ? x : max; }
 
-HIL_INLINE int16_t hil_max_pool_s16_finish(const struct hil_max_pool_s16 *p, int32_t max,
+HIL_INLINE int16_t hil_max_pool_s16_finish(const struct hil_generic_max_pool_s16 *p, int32_t max,
                                            int32_t covered) {
     (void)covered;
     return (int16_t)hil_clamp(max, p->low, p->high);
 }
 
-HIL_INLINE void hil_max_pool_s16(const struct hil_max_pool_s16 *p, const int16_t *in,
-                                 int16_t *out) {
+HIL_INLINE void hil_generic_max_pool_s16(const struct hil_generic_max_pool_s16 *p,
+                                         const int16_t *in, int16_t *out) {
     HIL_POOL_WALK(p, in, out, int16_t, int32_t, INT16_MIN, hil_max_pool_s16_take,
                   hil_max_pool_s16_finish);
 }
 
 /*@kernel
-name = "hil_average_pool_f32"
+name = "hil_generic_average_pool_f32"
 requires = []
 inputs = ["float"]
 outputs = ["float"]
@@ -310,7 +311,7 @@ code = 360
 output = "batches * out_h * out_w * channels"
 tap = "output * min(filter_h, in_h) * min(filter_w, in_w)"
 @*/
-struct hil_average_pool_f32 {
+struct hil_generic_average_pool_f32 {
     HIL_POOL_FIELDS;
     float low;  /* the least output */
     float high; /* the largest output */
@@ -318,19 +319,19 @@ struct hil_average_pool_f32 {
 
 HIL_INLINE float hil_average_pool_f32_take(float total, float x) { return total + x; }
 
-HIL_INLINE float hil_average_pool_f32_finish(const struct hil_average_pool_f32 *p, float total,
-                                             int32_t covered) {
+HIL_INLINE float hil_average_pool_f32_finish(const struct hil_generic_average_pool_f32 *p,
+                                             float total, int32_t covered) {
     return hil_clamp_f32(total / (float)covered, p->low, p->high);
 }
 
-HIL_INLINE void hil_average_pool_f32(const struct hil_average_pool_f32 *p, const float *in,
-                                     float *out) {
+HIL_INLINE void hil_generic_average_pool_f32(const struct hil_generic_average_pool_f32 *p,
+                                             const float *in, float *out) {
     HIL_POOL_WALK(p, in, out, float, float, 0.0f, hil_average_pool_f32_take,
                   hil_average_pool_f32_finish);
 }
 
 /*@kernel
-name = "hil_l2_pool_f32"
+name = "hil_generic_l2_pool_f32"
 requires = []
 inputs = ["float"]
 outputs = ["float"]
@@ -342,7 +343,7 @@ code = 420
 output = "batches * out_h * out_w * channels"
 tap = "output * min(filter_h, in_h) * min(filter_w, in_w)"
 @*/
-struct hil_l2_pool_f32 {
+struct hil_generic_l2_pool_f32 {
     HIL_POOL_FIELDS;
     float low;  /* the least output */
     float high; /* the largest output */
@@ -350,17 +351,18 @@ struct hil_l2_pool_f32 {
 
 HIL_INLINE float hil_l2_pool_f32_take(float total, float x) { return total + x * x; }
 
-HIL_INLINE float hil_l2_pool_f32_finish(const struct hil_l2_pool_f32 *p, float total,
+HIL_INLINE float hil_l2_pool_f32_finish(const struct hil_generic_l2_pool_f32 *p, float total,
                                         int32_t covered) {
     return hil_clamp_f32(sqrtf(total / (float)covered), p->low, p->high);
 }
 
-HIL_INLINE void hil_l2_pool_f32(const struct hil_l2_pool_f32 *p, const float *in, float *out) {
+HIL_INLINE void hil_generic_l2_pool_f32(const struct hil_generic_l2_pool_f32 *p, const float *in,
+                                        float *out) {
     HIL_POOL_WALK(p, in, out, float, float, 0.0f, hil_l2_pool_f32_take, hil_l2_pool_f32_finish);
 }
 
 /*@kernel
-name = "hil_max_pool_f32"
+name = "hil_generic_max_pool_f32"
 requires = []
 inputs = ["float"]
 outputs = ["float"]
@@ -372,7 +374,7 @@ code = 380
 output = "batches * out_h * out_w * channels"
 tap = "output * min(filter_h, in_h) * min(filter_w, in_w)"
 @*/
-struct hil_max_pool_f32 {
+struct hil_generic_max_pool_f32 {
     HIL_POOL_FIELDS;
     float low;  /* the least output */
     float high; /* the largest output */
@@ -380,13 +382,14 @@ struct hil_max_pool_f32 {
 
 HIL_INLINE float hil_max_pool_f32_take(float max, float x) { return x > max ? x : max; }
 
-HIL_INLINE float hil_max_pool_f32_finish(const struct hil_max_pool_f32 *p, float max,
+HIL_INLINE float hil_max_pool_f32_finish(const struct hil_generic_max_pool_f32 *p, float max,
                                          int32_t covered) {
     (void)covered;
     return hil_clamp_f32(max, p->low, p->high);
 }
 
-HIL_INLINE void hil_max_pool_f32(const struct hil_max_pool_f32 *p, const float *in, float *out) {
+HIL_INLINE void hil_generic_max_pool_f32(const struct hil_generic_max_pool_f32 *p, const float *in,
+                                         float *out) {
     HIL_POOL_WALK(p, in, out, float, float, -INFINITY, hil_max_pool_f32_take,
                   hil_max_pool_f32_finish);
 }

@@ -8,7 +8,7 @@
 #include "hil/quant.h"
 
 /*@kernel
-name = "hil_prelu_f32"
+name = "hil_generic_prelu_f32"
 requires = []
 inputs = ["float", "float"]
 outputs = ["float"]
@@ -19,22 +19,23 @@ code = 66
 row = "rows"
 element = "rows * length"
 @*/
-struct hil_prelu_f32 {
+struct hil_generic_prelu_f32 {
     HIL_BINARY_FIELDS;
 };
 
-HIL_INLINE float hil_prelu_f32_element(const struct hil_prelu_f32 *p, float x, float slope) {
+HIL_INLINE float hil_prelu_f32_element(const struct hil_generic_prelu_f32 *p, float x,
+                                       float slope) {
     (void)p;
     return x >= 0.0f ? x : x * slope;
 }
 
-HIL_INLINE void hil_prelu_f32(const struct hil_prelu_f32 *p, const float *a, const float *b,
-                              float *out) {
+HIL_INLINE void hil_generic_prelu_f32(const struct hil_generic_prelu_f32 *p, const float *a,
+                                      const float *b, float *out) {
     HIL_BINARY_WALK(p, a, b, out, hil_prelu_f32_element);
 }
 
 /*@kernel
-name = "hil_prelu_s8"
+name = "hil_generic_prelu_s8"
 requires = []
 inputs = ["int8_t", "int8_t"]
 outputs = ["int8_t"]
@@ -45,7 +46,7 @@ code = 140
 row = "rows"
 element = "rows * length"
 @*/
-struct hil_prelu_s8 {
+struct hil_generic_prelu_s8 {
     HIL_BINARY_FIELDS;
     int32_t in_zero_point;       /* the input that stands for 0.0 */
     int32_t slope_zero_point;    /* the slope that stands for 0.0 */
@@ -56,7 +57,8 @@ struct hil_prelu_s8 {
     int32_t product_shift;       /* of that product, likewise */
 };
 
-HIL_INLINE int8_t hil_prelu_s8_element(const struct hil_prelu_s8 *p, int8_t x, int8_t slope) {
+HIL_INLINE int8_t hil_prelu_s8_element(const struct hil_generic_prelu_s8 *p, int8_t x,
+                                       int8_t slope) {
     const int32_t steps = x - p->in_zero_point;
     const int32_t scaled = steps >= 0
                                ? hil_requantize(steps, p->positive_multiplier, p->positive_shift)
@@ -65,8 +67,8 @@ HIL_INLINE int8_t hil_prelu_s8_element(const struct hil_prelu_s8 *p, int8_t x, i
     return hil_clamp_s8(scaled + p->out_zero_point, INT8_MIN, INT8_MAX);
 }
 
-HIL_INLINE void hil_prelu_s8(const struct hil_prelu_s8 *p, const int8_t *a, const int8_t *b,
-                             int8_t *out) {
+HIL_INLINE void hil_generic_prelu_s8(const struct hil_generic_prelu_s8 *p, const int8_t *a,
+                                     const int8_t *b, int8_t *out) {
     HIL_BINARY_WALK(p, a, b, out, hil_prelu_s8_element);
 }
 

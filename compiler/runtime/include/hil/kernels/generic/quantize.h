@@ -21,7 +21,7 @@ HIL_INLINE int32_t hil_quantized(float x, float scale, int32_t zero_point, int32
 }
 
 /*@kernel
-name = "hil_quantize_f32_s8"
+name = "hil_generic_quantize_f32_s8"
 requires = []
 inputs = ["float"]
 outputs = ["int8_t"]
@@ -31,15 +31,15 @@ code = 96
 [cost]
 element = "size"
 @*/
-struct hil_quantize_f32_s8 {
+struct hil_generic_quantize_f32_s8 {
     int32_t size;       /* elements */
     float scale;        /* the difference of two neighbouring integers */
     int32_t zero_point; /* the integer that stands for 0.0 */
     int32_t to_even;    /* 1: ties to even; 0: away from zero */
 };
 
-HIL_INLINE void hil_quantize_f32_s8(const struct hil_quantize_f32_s8 *p, const float *in,
-                                    int8_t *out) {
+HIL_INLINE void hil_generic_quantize_f32_s8(const struct hil_generic_quantize_f32_s8 *p,
+                                            const float *in, int8_t *out) {
     for (int32_t i = 0; i < p->size; i++) {
         out[i] =
             (int8_t)hil_quantized(in[i], p->scale, p->zero_point, p->to_even, INT8_MIN, INT8_MAX);
@@ -47,7 +47,7 @@ HIL_INLINE void hil_quantize_f32_s8(const struct hil_quantize_f32_s8 *p, const f
 }
 
 /*@kernel
-name = "hil_quantize_f32_u8"
+name = "hil_generic_quantize_f32_u8"
 requires = []
 inputs = ["float"]
 outputs = ["uint8_t"]
@@ -57,22 +57,22 @@ code = 108
 [cost]
 element = "size"
 @*/
-struct hil_quantize_f32_u8 {
+struct hil_generic_quantize_f32_u8 {
     int32_t size;       /* elements */
     float scale;        /* the difference of two neighbouring integers */
     int32_t zero_point; /* the integer that stands for 0.0 */
     int32_t to_even;    /* 1: ties to even; 0: away from zero */
 };
 
-HIL_INLINE void hil_quantize_f32_u8(const struct hil_quantize_f32_u8 *p, const float *in,
-                                    uint8_t *out) {
+HIL_INLINE void hil_generic_quantize_f32_u8(const struct hil_generic_quantize_f32_u8 *p,
+                                            const float *in, uint8_t *out) {
     for (int32_t i = 0; i < p->size; i++) {
         out[i] = (uint8_t)hil_quantized(in[i], p->scale, p->zero_point, p->to_even, 0, UINT8_MAX);
     }
 }
 
 /*@kernel
-name = "hil_quantize_f32_s16"
+name = "hil_generic_quantize_f32_s16"
 requires = []
 inputs = ["float"]
 outputs = ["int16_t"]
@@ -82,15 +82,15 @@ code = 116
 [cost]
 element = "size"
 @*/
-struct hil_quantize_f32_s16 {
+struct hil_generic_quantize_f32_s16 {
     int32_t size;       /* elements */
     float scale;        /* the difference of two neighbouring integers */
     int32_t zero_point; /* the integer that stands for 0.0 */
     int32_t to_even;    /* 1: ties to even; 0: away from zero */
 };
 
-HIL_INLINE void hil_quantize_f32_s16(const struct hil_quantize_f32_s16 *p, const float *in,
-                                     int16_t *out) {
+HIL_INLINE void hil_generic_quantize_f32_s16(const struct hil_generic_quantize_f32_s16 *p,
+                                             const float *in, int16_t *out) {
     for (int32_t i = 0; i < p->size; i++) {
         out[i] = (int16_t)hil_quantized(in[i], p->scale, p->zero_point, p->to_even, INT16_MIN,
                                         INT16_MAX);
@@ -98,7 +98,7 @@ HIL_INLINE void hil_quantize_f32_s16(const struct hil_quantize_f32_s16 *p, const
 }
 
 /*@kernel
-name = "hil_quantize_f32_u16"
+name = "hil_generic_quantize_f32_u16"
 requires = []
 inputs = ["float"]
 outputs = ["uint16_t"]
@@ -108,22 +108,22 @@ code = 116
 [cost]
 element = "size"
 @*/
-struct hil_quantize_f32_u16 {
+struct hil_generic_quantize_f32_u16 {
     int32_t size;       /* elements */
     float scale;        /* the difference of two neighbouring integers */
     int32_t zero_point; /* the integer that stands for 0.0 */
     int32_t to_even;    /* 1: ties to even; 0: away from zero */
 };
 
-HIL_INLINE void hil_quantize_f32_u16(const struct hil_quantize_f32_u16 *p, const float *in,
-                                     uint16_t *out) {
+HIL_INLINE void hil_generic_quantize_f32_u16(const struct hil_generic_quantize_f32_u16 *p,
+                                             const float *in, uint16_t *out) {
     for (int32_t i = 0; i < p->size; i++) {
         out[i] = (uint16_t)hil_quantized(in[i], p->scale, p->zero_point, p->to_even, 0, UINT16_MAX);
     }
 }
 
 /*@kernel
-name = "hil_dequantize_s8_f32"
+name = "hil_generic_dequantize_s8_f32"
 requires = []
 inputs = ["int8_t"]
 outputs = ["float"]
@@ -133,21 +133,21 @@ code = 44
 [cost]
 element = "size"
 @*/
-struct hil_dequantize_s8_f32 {
+struct hil_generic_dequantize_s8_f32 {
     int32_t size;       /* elements */
     float scale;        /* the difference of two neighbouring integers */
     int32_t zero_point; /* the integer that stands for 0.0 */
 };
 
-HIL_INLINE void hil_dequantize_s8_f32(const struct hil_dequantize_s8_f32 *p, const int8_t *in,
-                                      float *out) {
+HIL_INLINE void hil_generic_dequantize_s8_f32(const struct hil_generic_dequantize_s8_f32 *p,
+                                              const int8_t *in, float *out) {
     for (int32_t i = 0; i < p->size; i++) {
         out[i] = p->scale * (float)(in[i] - p->zero_point);
     }
 }
 
 /*@kernel
-name = "hil_dequantize_u8_f32"
+name = "hil_generic_dequantize_u8_f32"
 requires = []
 inputs = ["uint8_t"]
 outputs = ["float"]
@@ -157,21 +157,21 @@ code = 42
 [cost]
 element = "size"
 @*/
-struct hil_dequantize_u8_f32 {
+struct hil_generic_dequantize_u8_f32 {
     int32_t size;       /* elements */
     float scale;        /* the difference of two neighbouring integers */
     int32_t zero_point; /* the integer that stands for 0.0 */
 };
 
-HIL_INLINE void hil_dequantize_u8_f32(const struct hil_dequantize_u8_f32 *p, const uint8_t *in,
-                                      float *out) {
+HIL_INLINE void hil_generic_dequantize_u8_f32(const struct hil_generic_dequantize_u8_f32 *p,
+                                              const uint8_t *in, float *out) {
     for (int32_t i = 0; i < p->size; i++) {
         out[i] = p->scale * (float)(in[i] - p->zero_point);
     }
 }
 
 /*@kernel
-name = "hil_dequantize_s16_f32"
+name = "hil_generic_dequantize_s16_f32"
 requires = []
 inputs = ["int16_t"]
 outputs = ["float"]
@@ -181,21 +181,21 @@ code = 44
 [cost]
 element = "size"
 @*/
-struct hil_dequantize_s16_f32 {
+struct hil_generic_dequantize_s16_f32 {
     int32_t size;       /* elements */
     float scale;        /* the difference of two neighbouring integers */
     int32_t zero_point; /* the integer that stands for 0.0 */
 };
 
-HIL_INLINE void hil_dequantize_s16_f32(const struct hil_dequantize_s16_f32 *p, const int16_t *in,
-                                       float *out) {
+HIL_INLINE void hil_generic_dequantize_s16_f32(const struct hil_generic_dequantize_s16_f32 *p,
+                                               const int16_t *in, float *out) {
     for (int32_t i = 0; i < p->size; i++) {
         out[i] = p->scale * (float)(in[i] - p->zero_point);
     }
 }
 
 /*@kernel
-name = "hil_dequantize_u16_f32"
+name = "hil_generic_dequantize_u16_f32"
 requires = []
 inputs = ["uint16_t"]
 outputs = ["float"]
@@ -205,14 +205,14 @@ code = 44
 [cost]
 element = "size"
 @*/
-struct hil_dequantize_u16_f32 {
+struct hil_generic_dequantize_u16_f32 {
     int32_t size;       /* elements */
     float scale;        /* the difference of two neighbouring integers */
     int32_t zero_point; /* the integer that stands for 0.0 */
 };
 
-HIL_INLINE void hil_dequantize_u16_f32(const struct hil_dequantize_u16_f32 *p, const uint16_t *in,
-                                       float *out) {
+HIL_INLINE void hil_generic_dequantize_u16_f32(const struct hil_generic_dequantize_u16_f32 *p,
+                                               const uint16_t *in, float *out) {
     for (int32_t i = 0; i < p->size; i++) {
         out[i] = p->scale * (float)(in[i] - p->zero_point);
     }
@@ -221,7 +221,7 @@ HIL_INLINE void hil_dequantize_u16_f32(const struct hil_dequantize_u16_f32 *p, c
 /* From one quantization to another. low and high are the output's range less its zero point, so
  * that adding it overflows nothing. */
 /*@kernel
-name = "hil_requantize_wide"
+name = "hil_generic_requantize_wide"
 requires = []
 inputs = ["void"]
 outputs = ["void"]
@@ -231,7 +231,7 @@ code = 82
 [cost]
 element = "size"
 @*/
-struct hil_requantize_wide {
+struct hil_generic_requantize_wide {
     int32_t size;           /* elements */
     int32_t in_bytes;       /* 1, 2 or 4 */
     int32_t in_mask;        /* -1, or the bits of an input that has no sign */
@@ -245,8 +245,8 @@ struct hil_requantize_wide {
     int32_t out_zero_point; /* the output that stands for 0.0 */
 };
 
-HIL_INLINE void hil_requantize_wide(const struct hil_requantize_wide *p, const void *in,
-                                    void *out) {
+HIL_INLINE void hil_generic_requantize_wide(const struct hil_generic_requantize_wide *p,
+                                            const void *in, void *out) {
     for (int32_t i = 0; i < p->size; i++) {
         const int32_t read = p->in_bytes == 1   ? ((const int8_t *)in)[i]
                              : p->in_bytes == 2 ? ((const hil_any_s16 *)in)[i]

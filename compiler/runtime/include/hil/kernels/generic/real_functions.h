@@ -28,7 +28,7 @@ enum hil_real_classes {
 };
 
 /*@kernel
-name = "hil_real_function"
+name = "hil_generic_real_function"
 requires = []
 inputs = ["float"]
 outputs = ["float"]
@@ -45,7 +45,7 @@ area = "size * (function >= 6) * (function <= 7)"
 atanh = "size * (function == 8)"
 erf = "size * (function == 9)"
 @*/
-struct hil_real_function {
+struct hil_generic_real_function {
     int32_t size;     /* elements */
     int32_t function; /* of enum hil_real_functions */
 };
@@ -75,14 +75,15 @@ HIL_INLINE float hil_real_value(int32_t function, float x) {
     }
 }
 
-HIL_INLINE void hil_real_function(const struct hil_real_function *p, const float *in, float *out) {
+HIL_INLINE void hil_generic_real_function(const struct hil_generic_real_function *p,
+                                          const float *in, float *out) {
     for (int32_t i = 0; i < p->size; i++) {
         out[i] = hil_real_value(p->function, in[i]);
     }
 }
 
 /*@kernel
-name = "hil_real_class"
+name = "hil_generic_real_class"
 requires = []
 inputs = ["float"]
 outputs = ["uint8_t"]
@@ -92,12 +93,13 @@ code = 40
 [cost]
 element = "size"
 @*/
-struct hil_real_class {
+struct hil_generic_real_class {
     int32_t size; /* elements */
     int32_t kind; /* of enum hil_real_classes */
 };
 
-HIL_INLINE void hil_real_class(const struct hil_real_class *p, const float *in, uint8_t *out) {
+HIL_INLINE void hil_generic_real_class(const struct hil_generic_real_class *p, const float *in,
+                                       uint8_t *out) {
     for (int32_t i = 0; i < p->size; i++) {
         const float x = in[i];
         const int positive = x > 0.0f;

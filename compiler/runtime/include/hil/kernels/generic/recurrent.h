@@ -39,7 +39,7 @@
     (hil_lstm_f32_sum((h), (p)->weights + (row) * (p)->units, (p)->units) + (p)->bias[row])
 
 /*@kernel
-name = "hil_gru_f32"
+name = "hil_generic_gru_f32"
 requires = []
 inputs = ["float", "float"]
 outputs = ["float", "float"]
@@ -51,13 +51,13 @@ turn = "steps * batch"
 unit = "steps * batch * units"
 hidden = "steps * batch * units * units"
 @*/
-struct hil_gru_f32 {
+struct hil_generic_gru_f32 {
     HIL_RECURRENT_FIELDS;
     int32_t linear_before_reset; /* 1: the reset gate is applied to the weighted hidden state */
 };
 
-HIL_INLINE void hil_gru_f32_step(const struct hil_gru_f32 *p, const float *x, const float *h,
-                                 float *next) {
+HIL_INLINE void hil_gru_f32_step(const struct hil_generic_gru_f32 *p, const float *x,
+                                 const float *h, float *next) {
     const int32_t units = p->units;
     float *const reset = next + units;
     for (int32_t unit = 0; unit < units; unit++) {
@@ -74,13 +74,13 @@ HIL_INLINE void hil_gru_f32_step(const struct hil_gru_f32 *p, const float *x, co
     }
 }
 
-HIL_INLINE void hil_gru_f32(const struct hil_gru_f32 *p, const float *in, const float *hidden,
-                            float *out, float *last, void *scratch) {
+HIL_INLINE void hil_generic_gru_f32(const struct hil_generic_gru_f32 *p, const float *in,
+                                    const float *hidden, float *out, float *last, void *scratch) {
     HIL_RECURRENT_STEPS(p, 3, hil_gru_f32_step, in, hidden, out, last, scratch);
 }
 
 /*@kernel
-name = "hil_rnn_f32"
+name = "hil_generic_rnn_f32"
 requires = []
 inputs = ["float", "float"]
 outputs = ["float", "float"]
@@ -92,13 +92,13 @@ turn = "steps * batch"
 unit = "steps * batch * units"
 hidden = "steps * batch * units * units"
 @*/
-struct hil_rnn_f32 {
+struct hil_generic_rnn_f32 {
     HIL_RECURRENT_FIELDS;
     int32_t activation; /* 0: the hyperbolic tangent, 1: RELU, 2: the logistic function */
 };
 
-HIL_INLINE void hil_rnn_f32_step(const struct hil_rnn_f32 *p, const float *x, const float *h,
-                                 float *next) {
+HIL_INLINE void hil_rnn_f32_step(const struct hil_generic_rnn_f32 *p, const float *x,
+                                 const float *h, float *next) {
     for (int32_t unit = 0; unit < p->units; unit++) {
         const float sum = x[unit] + HIL_RECURRENT_SUM(p, h, unit);
         if (p->activation == 0) {
@@ -110,8 +110,8 @@ HIL_INLINE void hil_rnn_f32_step(const struct hil_rnn_f32 *p, const float *x, co
     }
 }
 
-HIL_INLINE void hil_rnn_f32(const struct hil_rnn_f32 *p, const float *in, const float *hidden,
-                            float *out, float *last, void *scratch) {
+HIL_INLINE void hil_generic_rnn_f32(const struct hil_generic_rnn_f32 *p, const float *in,
+                                    const float *hidden, float *out, float *last, void *scratch) {
     HIL_RECURRENT_STEPS(p, 1, hil_rnn_f32_step, in, hidden, out, last, scratch);
 }
 

@@ -22,7 +22,7 @@ enum hil_reduce_way {
 };
 
 /*@kernel
-name = "hil_reduce"
+name = "hil_generic_reduce"
 requires = []
 inputs = ["void"]
 outputs = ["void"]
@@ -35,7 +35,7 @@ output = "size"
 row = "size * rows"
 value = "row * length"
 @*/
-struct hil_reduce {
+struct hil_generic_reduce {
     HIL_MEAN_FIELDS;
     int32_t type; /* of the values, of enum hil_cast_type */
     int32_t way;  /* how they are reduced, of enum hil_reduce_way */
@@ -43,7 +43,7 @@ struct hil_reduce {
 
 /* Sums and products of integers wrap around, as those of the references. */
 #define HIL_REDUCE_OF_INTEGERS(suffix, type, unsigned_type, least, largest)                        \
-    HIL_INLINE type hil_reduce_initial_##suffix(const struct hil_reduce *p) {                      \
+    HIL_INLINE type hil_reduce_initial_##suffix(const struct hil_generic_reduce *p) {              \
         switch (p->way) {                                                                          \
         case HIL_REDUCE_LEAST:                                                                     \
             return largest;                                                                        \
@@ -54,7 +54,8 @@ struct hil_reduce {
         }                                                                                          \
     }                                                                                              \
                                                                                                    \
-    HIL_INLINE type hil_reduce_fold_##suffix(const struct hil_reduce *p, type total, type value) { \
+    HIL_INLINE type hil_reduce_fold_##suffix(const struct hil_generic_reduce *p, type total,       \
+                                             type value) {                                         \
         switch (p->way) {                                                                          \
         case HIL_REDUCE_LEAST:                                                                     \
             return value < total ? value : total;                                                  \
@@ -70,7 +71,7 @@ struct hil_reduce {
 HIL_REDUCE_OF_INTEGERS(s32, int32_t, uint32_t, INT32_MIN, INT32_MAX)
 HIL_REDUCE_OF_INTEGERS(s64, int64_t, uint64_t, INT64_MIN, INT64_MAX)
 
-HIL_INLINE float hil_reduce_initial_f32(const struct hil_reduce *p) {
+HIL_INLINE float hil_reduce_initial_f32(const struct hil_generic_reduce *p) {
     switch (p->way) {
     case HIL_REDUCE_LEAST:
         return FLT_MAX;
@@ -85,7 +86,7 @@ HIL_INLINE float hil_reduce_initial_f32(const struct hil_reduce *p) {
     }
 }
 
-HIL_INLINE float hil_reduce_fold_f32(const struct hil_reduce *p, float total, float value) {
+HIL_INLINE float hil_reduce_fold_f32(const struct hil_generic_reduce *p, float total, float value) {
     switch (p->way) {
     case HIL_REDUCE_LEAST:
     case HIL_REDUCE_LEAST_INFINITE:
@@ -109,7 +110,7 @@ HIL_INLINE float hil_reduce_fold_f32(const struct hil_reduce *p, float total, fl
     HIL_REDUCE_WALK(p, (const type *)(in), (type *)(out), total, hil_reduce_initial_##suffix(p),   \
                     hil_reduce_fold_##suffix, finish)
 
-HIL_INLINE void hil_reduce(const struct hil_reduce *p, const void *in, void *out) {
+HIL_INLINE void hil_generic_reduce(const struct hil_generic_reduce *p, const void *in, void *out) {
     switch (p->type) {
     case HIL_CAST_S8:
         HIL_REDUCE_AS(p, in, out, int8_t, int32_t, s32, HIL_REDUCE_TO_S8);
@@ -133,7 +134,7 @@ HIL_INLINE void hil_reduce(const struct hil_reduce *p, const void *in, void *out
 }
 
 /*@kernel
-name = "hil_arg"
+name = "hil_generic_arg"
 requires = []
 inputs = ["void"]
 outputs = ["void"]
@@ -144,7 +145,7 @@ code = 120
 output = "rows * columns"
 value = "output * count"
 @*/
-struct hil_arg {
+struct hil_generic_arg {
     int32_t rows;    /* of outputs */
     int32_t count;   /* values of which the least or largest is looked for */
     int32_t columns; /* outputs of a row, as many as elements from a value to the next */
@@ -182,7 +183,7 @@ struct hil_arg {
         }                                                                                          \
     } while (0)
 
-HIL_INLINE void hil_arg(const struct hil_arg *p, const void *in, void *out) {
+HIL_INLINE void hil_generic_arg(const struct hil_generic_arg *p, const void *in, void *out) {
     switch (p->type) {
     case HIL_CAST_S8:
         HIL_ARG_AS(p, in, out, int8_t);

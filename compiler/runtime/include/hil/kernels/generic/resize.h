@@ -44,7 +44,7 @@
     } while (0)
 
 /*@kernel
-name = "hil_resize_s8"
+name = "hil_generic_resize_s8"
 requires = []
 inputs = ["int8_t"]
 outputs = ["int8_t"]
@@ -55,7 +55,7 @@ code = 200
 pixel = "images * out_h * out_w"
 output = "pixel * channels"
 @*/
-struct hil_resize_s8 {
+struct hil_generic_resize_s8 {
     HIL_RESIZE_FIELDS;
     const int32_t *rows;    /* how far each output row is from that above it, in 1/1024 */
     const int32_t *columns; /* how far each output column is from that to the left, in 1/1024 */
@@ -63,17 +63,18 @@ struct hil_resize_s8 {
 
 /* Half away from zero. |total| is below 2^30: where a place is outside of the image, by half a
  * pixel at most, both pixels are the same. */
-HIL_INLINE int8_t hil_resize_s8_finish(const struct hil_resize_s8 *p, int32_t total) {
+HIL_INLINE int8_t hil_resize_s8_finish(const struct hil_generic_resize_s8 *p, int32_t total) {
     (void)p;
     return (int8_t)((total + (total > 0 ? 1 << 19 : -(1 << 19))) / (1 << 20));
 }
 
-HIL_INLINE void hil_resize_s8(const struct hil_resize_s8 *p, const int8_t *in, int8_t *out) {
+HIL_INLINE void hil_generic_resize_s8(const struct hil_generic_resize_s8 *p, const int8_t *in,
+                                      int8_t *out) {
     HIL_RESIZE_WALK(p, in, out, int32_t, 1024, 1024, hil_resize_s8_finish);
 }
 
 /*@kernel
-name = "hil_resize_even_s8"
+name = "hil_generic_resize_s8_even"
 requires = []
 inputs = ["int8_t"]
 outputs = ["int8_t"]
@@ -84,7 +85,7 @@ code = 260
 pixel = "images * out_h * out_w"
 output = "pixel * channels"
 @*/
-struct hil_resize_even_s8 {
+struct hil_generic_resize_s8_even {
     HIL_RESIZE_FIELDS;
     const int32_t *rows;    /* how far each output row is from that above it, in row_parts */
     const int32_t *columns; /* how far each output column is from that to the left */
@@ -97,18 +98,19 @@ struct hil_resize_even_s8 {
 };
 
 /* |total + bias| <= 255 * 2^23, which is below 2^31. */
-HIL_INLINE int8_t hil_resize_even_s8_finish(const struct hil_resize_even_s8 *p, int32_t total) {
+HIL_INLINE int8_t hil_resize_even_s8_finish(const struct hil_generic_resize_s8_even *p,
+                                            int32_t total) {
     const int32_t steps = hil_requantize_even(total + p->bias, p->multiplier, p->shift);
     return hil_clamp_s8(steps + p->out_zero_point, INT8_MIN, INT8_MAX);
 }
 
-HIL_INLINE void hil_resize_even_s8(const struct hil_resize_even_s8 *p, const int8_t *in,
-                                   int8_t *out) {
+HIL_INLINE void hil_generic_resize_s8_even(const struct hil_generic_resize_s8_even *p,
+                                           const int8_t *in, int8_t *out) {
     HIL_RESIZE_WALK(p, in, out, int32_t, p->row_parts, p->column_parts, hil_resize_even_s8_finish);
 }
 
 /*@kernel
-name = "hil_resize_s16"
+name = "hil_generic_resize_s16"
 requires = []
 inputs = ["int16_t"]
 outputs = ["int16_t"]
@@ -119,23 +121,24 @@ code = 300
 pixel = "images * out_h * out_w"
 output = "pixel * channels"
 @*/
-struct hil_resize_s16 {
+struct hil_generic_resize_s16 {
     HIL_RESIZE_FIELDS;
     const int32_t *rows;    /* how far each output row is from that above it, in 1/1024 */
     const int32_t *columns; /* how far each output column is from that to the left, in 1/1024 */
 };
 
-HIL_INLINE int16_t hil_resize_s16_finish(const struct hil_resize_s16 *p, int64_t total) {
+HIL_INLINE int16_t hil_resize_s16_finish(const struct hil_generic_resize_s16 *p, int64_t total) {
     (void)p;
     return (int16_t)((total + (total > 0 ? 1 << 19 : -(1 << 19))) / (1 << 20));
 }
 
-HIL_INLINE void hil_resize_s16(const struct hil_resize_s16 *p, const int16_t *in, int16_t *out) {
+HIL_INLINE void hil_generic_resize_s16(const struct hil_generic_resize_s16 *p, const int16_t *in,
+                                       int16_t *out) {
     HIL_RESIZE_WALK(p, in, out, int64_t, 1024, 1024, hil_resize_s16_finish);
 }
 
 /*@kernel
-name = "hil_resize_f32"
+name = "hil_generic_resize_f32"
 requires = []
 inputs = ["float"]
 outputs = ["float"]
@@ -146,18 +149,19 @@ code = 260
 pixel = "images * out_h * out_w"
 output = "pixel * channels"
 @*/
-struct hil_resize_f32 {
+struct hil_generic_resize_f32 {
     HIL_RESIZE_FIELDS;
     const float *rows;    /* how far each output row is from that above it */
     const float *columns; /* how far each output column is from that to the left */
 };
 
-HIL_INLINE float hil_resize_f32_finish(const struct hil_resize_f32 *p, float total) {
+HIL_INLINE float hil_resize_f32_finish(const struct hil_generic_resize_f32 *p, float total) {
     (void)p;
     return total;
 }
 
-HIL_INLINE void hil_resize_f32(const struct hil_resize_f32 *p, const float *in, float *out) {
+HIL_INLINE void hil_generic_resize_f32(const struct hil_generic_resize_f32 *p, const float *in,
+                                       float *out) {
     HIL_RESIZE_WALK(p, in, out, float, 1.0f, 1.0f, hil_resize_f32_finish);
 }
 

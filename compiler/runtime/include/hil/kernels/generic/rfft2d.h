@@ -51,7 +51,7 @@ HIL_INLINE void hil_fft_f64(double *x, int32_t count, const float *factors, int3
 }
 
 /*@kernel
-name = "hil_rfft2d"
+name = "hil_generic_rfft2d"
 requires = []
 inputs = ["float"]
 outputs = ["float"]
@@ -62,7 +62,7 @@ code = 900
 number = "images * height * width"
 butterfly = "number * bits"
 @*/
-struct hil_rfft2d {
+struct hil_generic_rfft2d {
     int32_t images;       /* that are transformed */
     int32_t in_h;         /* rows of an image that there are */
     int32_t in_w;         /* numbers of a row that there are */
@@ -74,7 +74,8 @@ struct hil_rfft2d {
     const float *factors; /* of the longest: cosines and minus sines, each the sum of two floats */
 };
 
-HIL_INLINE void hil_rfft2d(const struct hil_rfft2d *p, const float *in, float *out, void *scratch) {
+HIL_INLINE void hil_generic_rfft2d(const struct hil_generic_rfft2d *p, const float *in, float *out,
+                                   void *scratch) {
     double *const line = (double *)scratch;
     double *const plane = &line[2 * p->longest];
     const int32_t columns = p->width / 2 + 1;
@@ -110,7 +111,7 @@ HIL_INLINE void hil_rfft2d(const struct hil_rfft2d *p, const float *in, float *o
 }
 
 /*@kernel
-name = "hil_complex_abs"
+name = "hil_generic_complex_abs"
 requires = []
 inputs = ["float"]
 outputs = ["float"]
@@ -120,11 +121,12 @@ code = 60
 [cost]
 number = "size"
 @*/
-struct hil_complex_abs {
+struct hil_generic_complex_abs {
     int32_t size; /* complex numbers */
 };
 
-HIL_INLINE void hil_complex_abs(const struct hil_complex_abs *p, const float *in, float *out) {
+HIL_INLINE void hil_generic_complex_abs(const struct hil_generic_complex_abs *p, const float *in,
+                                        float *out) {
     for (int32_t i = 0; i < p->size; i++) {
         out[i] = hypotf(in[2 * i], in[2 * i + 1]);
     }

@@ -23,7 +23,7 @@ enum hil_scatter_type {
 };
 
 /*@kernel
-name = "hil_scatter"
+name = "hil_generic_scatter"
 requires = []
 inputs = ["void", "int32_t", "void"]
 outputs = ["void"]
@@ -37,7 +37,7 @@ byte = "size * block * bytes"
 block_count = "count"
 element = "count * block"
 @*/
-struct hil_scatter {
+struct hil_generic_scatter {
     int32_t size;  /* blocks of the tensor */
     int32_t block; /* elements of a block */
     int32_t bytes; /* of an element */
@@ -63,8 +63,8 @@ struct hil_scatter {
     } while (0)
 
 /* Where the output is the input, blocks are put where they belong and nothing else moves. */
-HIL_INLINE int32_t hil_scatter(const struct hil_scatter *p, const void *in, const int32_t *indices,
-                               const void *updates, void *out) {
+HIL_INLINE int32_t hil_generic_scatter(const struct hil_generic_scatter *p, const void *in,
+                                       const int32_t *indices, const void *updates, void *out) {
     const int32_t block_bytes = p->block * p->bytes;
     const uint8_t *update = (const uint8_t *)updates;
     for (int32_t n = 0; n < p->count; n++) {

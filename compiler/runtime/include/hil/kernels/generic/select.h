@@ -9,7 +9,7 @@
 #include "hil/quant.h"
 
 /*@kernel
-name = "hil_select"
+name = "hil_generic_select"
 requires = []
 inputs = ["uint8_t", "void", "void"]
 outputs = ["void"]
@@ -20,7 +20,7 @@ code = 44
 row = "rows"
 element = "rows * length"
 @*/
-struct hil_select {
+struct hil_generic_select {
     int32_t rows;                    /* innermost loops of `length` elements */
     int32_t counts[HIL_WALK_LOOPS];  /* turns of the loops around them */
     int32_t c_jumps[HIL_WALK_LOOPS]; /* by which the condition moves as each loop advances */
@@ -33,8 +33,8 @@ struct hil_select {
     int32_t bytes;                   /* of an element */
 };
 
-HIL_INLINE void hil_select(const struct hil_select *p, const uint8_t *condition, const void *a,
-                           const void *b, void *out) {
+HIL_INLINE void hil_generic_select(const struct hil_generic_select *p, const uint8_t *condition,
+                                   const void *a, const void *b, void *out) {
     int32_t index[HIL_WALK_LOOPS] = {0};
     int32_t c_row = 0;
     const uint8_t *a_row = (const uint8_t *)a;

@@ -10,7 +10,7 @@
 HIL_INLINE int32_t hil_signal_bits(uint32_t x) { return x == 0 ? 0 : 32 - __builtin_clz(x); }
 
 /*@kernel
-name = "hil_signal_window"
+name = "hil_generic_signal_window"
 requires = []
 inputs = ["int16_t", "int16_t"]
 outputs = ["int16_t"]
@@ -21,14 +21,14 @@ code = 60
 frame = "frames"
 sample = "frames * length"
 @*/
-struct hil_signal_window {
+struct hil_generic_signal_window {
     int32_t frames; /* of samples */
     int32_t length; /* samples of a frame, and weights */
     int32_t shift;  /* of products, to the right */
 };
 
-HIL_INLINE void hil_signal_window(const struct hil_signal_window *p, const int16_t *in,
-                                  const int16_t *weights, int16_t *out) {
+HIL_INLINE void hil_generic_signal_window(const struct hil_generic_signal_window *p,
+                                          const int16_t *in, const int16_t *weights, int16_t *out) {
     for (int32_t frame = 0; frame < p->frames; frame++) {
         for (int32_t i = 0; i < p->length; i++) {
             *out++ = (int16_t)hil_clamp(*in++ * weights[i] >> p->shift, INT16_MIN, INT16_MAX);
@@ -37,7 +37,7 @@ HIL_INLINE void hil_signal_window(const struct hil_signal_window *p, const int16
 }
 
 /*@kernel
-name = "hil_signal_auto_scale"
+name = "hil_generic_signal_auto_scale"
 requires = []
 inputs = ["int16_t"]
 outputs = ["int16_t", "int32_t"]
@@ -47,12 +47,12 @@ code = 80
 [cost]
 sample = "length"
 @*/
-struct hil_signal_auto_scale {
+struct hil_generic_signal_auto_scale {
     int32_t length; /* samples */
 };
 
-HIL_INLINE void hil_signal_auto_scale(const struct hil_signal_auto_scale *p, const int16_t *in,
-                                      int16_t *out, int32_t *scale) {
+HIL_INLINE void hil_generic_signal_auto_scale(const struct hil_generic_signal_auto_scale *p,
+                                              const int16_t *in, int16_t *out, int32_t *scale) {
     /* As the reference: the magnitude of the least number has no place in 16 bits. */
     int16_t loudest = 0;
     for (int32_t i = 0; i < p->length; i++) {
@@ -70,7 +70,7 @@ HIL_INLINE void hil_signal_auto_scale(const struct hil_signal_auto_scale *p, con
 }
 
 /*@kernel
-name = "hil_signal_energy"
+name = "hil_generic_signal_energy"
 requires = []
 inputs = ["int16_t"]
 outputs = ["uint32_t"]
@@ -80,14 +80,14 @@ code = 60
 [cost]
 pair = "length"
 @*/
-struct hil_signal_energy {
+struct hil_generic_signal_energy {
     int32_t length; /* frequencies */
     int32_t start;  /* the first one that is wanted; the others have no energy */
     int32_t end;    /* the one behind the last that is wanted */
 };
 
-HIL_INLINE void hil_signal_energy(const struct hil_signal_energy *p, const int16_t *in,
-                                  uint32_t *out) {
+HIL_INLINE void hil_generic_signal_energy(const struct hil_generic_signal_energy *p,
+                                          const int16_t *in, uint32_t *out) {
     for (int32_t i = 0; i < p->length; i++) {
         const int32_t re = in[2 * i];
         const int32_t im = in[2 * i + 1];
@@ -97,7 +97,7 @@ HIL_INLINE void hil_signal_energy(const struct hil_signal_energy *p, const int16
 }
 
 /*@kernel
-name = "hil_signal_filter_bank"
+name = "hil_generic_signal_filter_bank"
 requires = []
 inputs = ["uint32_t"]
 outputs = ["uint64_t"]
@@ -108,7 +108,7 @@ code = 140
 channel = "channels"
 tap = "taps"
 @*/
-struct hil_signal_filter_bank {
+struct hil_generic_signal_filter_bank {
     int32_t channels;             /* outputs; one more than these are added up */
     int32_t taps;                 /* frequencies that channels take, added up */
     const int16_t *weights;       /* of a channel's frequencies in its own sum */
@@ -118,8 +118,8 @@ struct hil_signal_filter_bank {
     const int16_t *widths;        /* frequencies of each channel */
 };
 
-HIL_INLINE void hil_signal_filter_bank(const struct hil_signal_filter_bank *p, const uint32_t *in,
-                                       uint64_t *out) {
+HIL_INLINE void hil_generic_signal_filter_bank(const struct hil_generic_signal_filter_bank *p,
+                                               const uint32_t *in, uint64_t *out) {
     uint64_t sum = 0;
     for (int32_t channel = 0; channel <= p->channels; channel++) {
         uint64_t next = 0;
@@ -153,7 +153,7 @@ HIL_INLINE uint32_t hil_signal_root(uint64_t x) {
 }
 
 /*@kernel
-name = "hil_signal_square_root"
+name = "hil_generic_signal_square_root"
 requires = []
 inputs = ["uint64_t", "int32_t"]
 outputs = ["uint32_t"]
@@ -163,12 +163,13 @@ code = 160
 [cost]
 channel = "length"
 @*/
-struct hil_signal_square_root {
+struct hil_generic_signal_square_root {
     int32_t length; /* channels */
 };
 
-HIL_INLINE void hil_signal_square_root(const struct hil_signal_square_root *p, const uint64_t *in,
-                                       const int32_t *shift, uint32_t *out) {
+HIL_INLINE void hil_generic_signal_square_root(const struct hil_generic_signal_square_root *p,
+                                               const uint64_t *in, const int32_t *shift,
+                                               uint32_t *out) {
     const uint32_t bits = (uint32_t)*shift & 31U;
     for (int32_t i = 0; i < p->length; i++) {
         out[i] = hil_signal_root(in[i]) >> bits;
@@ -176,7 +177,7 @@ HIL_INLINE void hil_signal_square_root(const struct hil_signal_square_root *p, c
 }
 
 /*@kernel
-name = "hil_signal_log"
+name = "hil_generic_signal_log"
 requires = []
 inputs = ["uint32_t"]
 outputs = ["int16_t"]
@@ -186,7 +187,7 @@ code = 160
 [cost]
 channel = "length"
 @*/
-struct hil_signal_log {
+struct hil_generic_signal_log {
     int32_t length;       /* channels */
     int32_t correction;   /* bits by which inputs are raised */
     int32_t scale;        /* what a logarithm of one is in the output */
@@ -194,7 +195,8 @@ struct hil_signal_log {
     const int16_t *table; /* log2(1 + i / 128) - i / 128 in Q16 */
 };
 
-HIL_INLINE void hil_signal_log(const struct hil_signal_log *p, const uint32_t *in, int16_t *out) {
+HIL_INLINE void hil_generic_signal_log(const struct hil_generic_signal_log *p, const uint32_t *in,
+                                       int16_t *out) {
     for (int32_t i = 0; i < p->length; i++) {
         const uint32_t x = in[i] << p->correction;
         if (x <= 1) {
@@ -230,7 +232,7 @@ HIL_INLINE uint32_t hil_signal_gain(const int16_t *gains, uint32_t level) {
 }
 
 /*@kernel
-name = "hil_signal_pcan"
+name = "hil_generic_signal_pcan"
 requires = []
 inputs = ["uint32_t", "uint32_t"]
 outputs = ["uint32_t"]
@@ -240,14 +242,14 @@ code = 160
 [cost]
 channel = "length"
 @*/
-struct hil_signal_pcan {
+struct hil_generic_signal_pcan {
     int32_t length;       /* channels */
     int32_t shift;        /* of products with gains, to the right */
     const int16_t *gains; /* entries for each number of bits of a level of noise */
 };
 
-HIL_INLINE void hil_signal_pcan(const struct hil_signal_pcan *p, const uint32_t *in,
-                                const uint32_t *noise, uint32_t *out) {
+HIL_INLINE void hil_generic_signal_pcan(const struct hil_generic_signal_pcan *p, const uint32_t *in,
+                                        const uint32_t *noise, uint32_t *out) {
     for (int32_t i = 0; i < p->length; i++) {
         const uint64_t product = (uint64_t)in[i] * hil_signal_gain(p->gains, noise[i]);
         const uint32_t ratio = (uint32_t)(product >> p->shift);

@@ -9,7 +9,7 @@
 #include "hil/quant.h"
 
 /*@kernel
-name = "hil_softmax_s8"
+name = "hil_generic_softmax_s8"
 requires = []
 inputs = ["int8_t"]
 outputs = ["int8_t"]
@@ -19,14 +19,15 @@ code = 288
 [cost]
 element = "rows * depth"
 @*/
-struct hil_softmax_s8 {
+struct hil_generic_softmax_s8 {
     int32_t rows;  /* that each add up to one */
     int32_t depth; /* elements of a row */
     int32_t near;  /* distances to the row's maximum below this one have an exponential */
     const int32_t *exponentials; /* of minus the distance, in Q0.31; of others nothing is left */
 };
 
-HIL_INLINE int32_t hil_softmax_s8_exponential(const struct hil_softmax_s8 *p, int32_t distance) {
+HIL_INLINE int32_t hil_softmax_s8_exponential(const struct hil_generic_softmax_s8 *p,
+                                              int32_t distance) {
     return distance < p->near ? p->exponentials[distance] : 0;
 }
 
@@ -55,7 +56,8 @@ HIL_INLINE int8_t hil_softmax_s8_output(int32_t power, int32_t scale, int shift)
     return hil_clamp_s8((int32_t)steps + INT8_MIN, INT8_MIN, INT8_MAX);
 }
 
-HIL_INLINE void hil_softmax_s8(const struct hil_softmax_s8 *p, const int8_t *in, int8_t *out) {
+HIL_INLINE void hil_generic_softmax_s8(const struct hil_generic_softmax_s8 *p, const int8_t *in,
+                                       int8_t *out) {
     for (int32_t row = 0; row < p->rows; row++) {
         int8_t max = INT8_MIN;
         for (int32_t i = 0; i < p->depth; i++) {
@@ -78,7 +80,7 @@ HIL_INLINE void hil_softmax_s8(const struct hil_softmax_s8 *p, const int8_t *in,
 }
 
 /*@kernel
-name = "hil_softmax_even_s8"
+name = "hil_generic_softmax_s8_even"
 requires = []
 inputs = ["int8_t"]
 outputs = ["int8_t"]
@@ -89,7 +91,7 @@ code = 400
 row = "rows"
 element = "rows * depth"
 @*/
-struct hil_softmax_even_s8 {
+struct hil_generic_softmax_s8_even {
     int32_t rows;           /* that each add up to one */
     int32_t depth;          /* elements of a row */
     int32_t near;           /* distances to the row's maximum below this one have an exponential */
@@ -147,8 +149,8 @@ HIL_INLINE int32_t hil_softmax_even_steps(const struct hil_softmax_even_row *row
                : hil_softmax_even_share(power, row->multiplier, row->left, row->sum);
 }
 
-HIL_INLINE void hil_softmax_even_s8(const struct hil_softmax_even_s8 *p, const int8_t *in,
-                                    int8_t *out) {
+HIL_INLINE void hil_generic_softmax_s8_even(const struct hil_generic_softmax_s8_even *p,
+                                            const int8_t *in, int8_t *out) {
     for (int32_t row = 0; row < p->rows; row++) {
         int8_t max = INT8_MIN;
         for (int32_t i = 0; i < p->depth; i++) {
@@ -176,7 +178,7 @@ HIL_INLINE void hil_softmax_even_s8(const struct hil_softmax_even_s8 *p, const i
 
 /* The same of int16, whose exponentials are products of two. */
 /*@kernel
-name = "hil_softmax_even_s16"
+name = "hil_generic_softmax_s16_even"
 requires = []
 inputs = ["int16_t"]
 outputs = ["int16_t"]
@@ -187,7 +189,7 @@ code = 450
 row = "rows"
 element = "rows * depth"
 @*/
-struct hil_softmax_even_s16 {
+struct hil_generic_softmax_s16_even {
     int32_t rows;           /* that each add up to one */
     int32_t depth;          /* elements of a row */
     int32_t near;           /* distances to the row's maximum whose upper byte is below this one
@@ -199,7 +201,7 @@ struct hil_softmax_even_s16 {
     const int32_t *fine;    /* those of minus each lower byte */
 };
 
-HIL_INLINE uint32_t hil_softmax_even_s16_power(const struct hil_softmax_even_s16 *p,
+HIL_INLINE uint32_t hil_softmax_even_s16_power(const struct hil_generic_softmax_s16_even *p,
                                                int32_t distance) {
     const int32_t upper = distance >> 8;
     if (upper >= p->near) {
@@ -209,8 +211,8 @@ HIL_INLINE uint32_t hil_softmax_even_s16_power(const struct hil_softmax_even_s16
     return (uint32_t)((product + (INT64_C(1) << 29)) >> 30);
 }
 
-HIL_INLINE void hil_softmax_even_s16(const struct hil_softmax_even_s16 *p, const int16_t *in,
-                                     int16_t *out) {
+HIL_INLINE void hil_generic_softmax_s16_even(const struct hil_generic_softmax_s16_even *p,
+                                             const int16_t *in, int16_t *out) {
     for (int32_t row = 0; row < p->rows; row++) {
         int16_t max = INT16_MIN;
         for (int32_t i = 0; i < p->depth; i++) {
@@ -233,7 +235,7 @@ HIL_INLINE void hil_softmax_even_s16(const struct hil_softmax_even_s16 *p, const
 }
 
 /*@kernel
-name = "hil_softmax_f32"
+name = "hil_generic_softmax_f32"
 requires = []
 inputs = ["float"]
 outputs = ["float"]
@@ -243,13 +245,14 @@ code = 139
 [cost]
 element = "rows * depth"
 @*/
-struct hil_softmax_f32 {
+struct hil_generic_softmax_f32 {
     int32_t rows;  /* that each add up to one */
     int32_t depth; /* elements of a row */
     float beta;    /* factor of the exponents */
 };
 
-HIL_INLINE void hil_softmax_f32(const struct hil_softmax_f32 *p, const float *in, float *out) {
+HIL_INLINE void hil_generic_softmax_f32(const struct hil_generic_softmax_f32 *p, const float *in,
+                                        float *out) {
     for (int32_t row = 0; row < p->rows; row++) {
         float max = in[0];
         for (int32_t i = 1; i < p->depth; i++) {

@@ -7,7 +7,7 @@
 #include "hil/quant.h"
 
 /*@kernel
-name = "hil_softmax_s16"
+name = "hil_generic_softmax_s16"
 requires = []
 inputs = ["int16_t"]
 outputs = ["int16_t"]
@@ -18,7 +18,7 @@ code = 384
 row = "rows"
 element = "rows * depth"
 @*/
-struct hil_softmax_s16 {
+struct hil_generic_softmax_s16 {
     int32_t rows;                /* of values, each by itself */
     int32_t depth;               /* values of a row */
     int32_t multiplier;          /* of the distance to the row's maximum: 10 become 65535 */
@@ -34,13 +34,15 @@ HIL_INLINE int32_t hil_softmax_s16_between(const int16_t *table, int32_t x) {
     return first + (((table[step + 1] - first) * (x & 127) + 64) >> 7);
 }
 
-HIL_INLINE int32_t hil_softmax_s16_exponential(const struct hil_softmax_s16 *p, int32_t distance) {
+HIL_INLINE int32_t hil_softmax_s16_exponential(const struct hil_generic_softmax_s16 *p,
+                                               int32_t distance) {
     const int32_t scaled = hil_requantize(distance, p->multiplier, p->shift);
     return hil_softmax_s16_between(
         p->exponentials, scaled < -INT16_MAX + INT16_MIN ? INT16_MIN : scaled + INT16_MAX);
 }
 
-HIL_INLINE void hil_softmax_s16(const struct hil_softmax_s16 *p, const int16_t *in, int16_t *out) {
+HIL_INLINE void hil_generic_softmax_s16(const struct hil_generic_softmax_s16 *p, const int16_t *in,
+                                        int16_t *out) {
     for (int32_t row = 0; row < p->rows; row++) {
         int32_t max = INT16_MIN;
         for (int32_t i = 0; i < p->depth; i++) {

@@ -8,7 +8,7 @@
 #include "hil/quant.h"
 
 /*@kernel
-name = "hil_softmax_s8_s16"
+name = "hil_generic_softmax_s8_s16"
 requires = []
 inputs = ["int8_t"]
 outputs = ["int16_t"]
@@ -18,7 +18,7 @@ code = 288
 [cost]
 element = "rows * depth"
 @*/
-struct hil_softmax_s8_s16 {
+struct hil_generic_softmax_s8_s16 {
     int32_t rows;  /* that each add up to one */
     int32_t depth; /* elements of a row */
     int32_t near;  /* distances to the row's maximum below this one have an exponential */
@@ -34,9 +34,9 @@ HIL_INLINE int16_t hil_softmax_s8_s16_output(int32_t power, int32_t scale, int s
     return (int16_t)hil_clamp((int32_t)steps + INT16_MIN, INT16_MIN, INT16_MAX);
 }
 
-HIL_INLINE void hil_softmax_s8_s16(const struct hil_softmax_s8_s16 *p, const int8_t *in,
-                                   int16_t *out) {
-    const struct hil_softmax_s8 table = {p->rows, p->depth, p->near, p->exponentials};
+HIL_INLINE void hil_generic_softmax_s8_s16(const struct hil_generic_softmax_s8_s16 *p,
+                                           const int8_t *in, int16_t *out) {
+    const struct hil_generic_softmax_s8 table = {p->rows, p->depth, p->near, p->exponentials};
     for (int32_t row = 0; row < p->rows; row++) {
         int8_t max = INT8_MIN;
         for (int32_t i = 0; i < p->depth; i++) {

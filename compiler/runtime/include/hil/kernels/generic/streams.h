@@ -15,7 +15,7 @@ HIL_INLINE int16_t hil_streams_at(const int16_t *memory, int32_t remembered, con
 }
 
 /*@kernel
-name = "hil_signal_delay"
+name = "hil_generic_signal_delay"
 requires = []
 inputs = ["int16_t", "int16_t"]
 outputs = ["int16_t", "int16_t"]
@@ -26,14 +26,15 @@ code = 100
 row = "rows"
 sample = "rows * (frame + delay)"
 @*/
-struct hil_signal_delay {
+struct hil_generic_signal_delay {
     int32_t rows;  /* of samples */
     int32_t frame; /* samples of a row */
     int32_t delay; /* samples that a row remembers */
 };
 
-HIL_INLINE void hil_signal_delay(const struct hil_signal_delay *p, const int16_t *in,
-                                 const int16_t *memory, int16_t *out, int16_t *next) {
+HIL_INLINE void hil_generic_signal_delay(const struct hil_generic_signal_delay *p,
+                                         const int16_t *in, const int16_t *memory, int16_t *out,
+                                         int16_t *next) {
     for (int32_t row = 0; row < p->rows; row++) {
         for (int32_t i = 0; i < p->frame; i++) {
             *out++ = hil_streams_at(memory, p->delay, in, i);
@@ -47,7 +48,7 @@ HIL_INLINE void hil_signal_delay(const struct hil_signal_delay *p, const int16_t
 }
 
 /*@kernel
-name = "hil_signal_framer"
+name = "hil_generic_signal_framer"
 requires = []
 inputs = ["int16_t", "int16_t", "int32_t"]
 outputs = ["int16_t", "uint8_t", "int16_t", "int32_t"]
@@ -58,7 +59,7 @@ code = 180
 frame = "rows * frames"
 sample = "frame * size + rows * memory"
 @*/
-struct hil_signal_framer {
+struct hil_generic_signal_framer {
     int32_t rows;    /* of samples */
     int32_t frames;  /* that an input completes in a row */
     int32_t size;    /* samples of a frame */
@@ -67,9 +68,10 @@ struct hil_signal_framer {
     int32_t skipped; /* those of them that the first frame leaves out */
 };
 
-HIL_INLINE void hil_signal_framer(const struct hil_signal_framer *p, const int16_t *in,
-                                  const int16_t *memory, const int32_t *missing, int16_t *out,
-                                  uint8_t *valid, int16_t *next, int32_t *left) {
+HIL_INLINE void hil_generic_signal_framer(const struct hil_generic_signal_framer *p,
+                                          const int16_t *in, const int16_t *memory,
+                                          const int32_t *missing, int16_t *out, uint8_t *valid,
+                                          int16_t *next, int32_t *left) {
     const int32_t samples = p->frames * p->step;
     for (int32_t row = 0; row < p->rows; row++) {
         for (int32_t frame = 0; frame < p->frames; frame++) {
@@ -89,7 +91,7 @@ HIL_INLINE void hil_signal_framer(const struct hil_signal_framer *p, const int16
 }
 
 /*@kernel
-name = "hil_signal_stacker"
+name = "hil_generic_signal_stacker"
 requires = []
 inputs = ["int16_t", "int16_t", "int32_t"]
 outputs = ["int16_t", "uint8_t", "int16_t", "int32_t"]
@@ -99,16 +101,17 @@ code = 160
 [cost]
 number = "size"
 @*/
-struct hil_signal_stacker {
+struct hil_generic_signal_stacker {
     int32_t channels; /* numbers of a row */
     int32_t size;     /* numbers of all rows of an output */
     int32_t right;    /* rows behind the current one */
     int32_t step;     /* rows from a valid output to the next */
 };
 
-HIL_INLINE void hil_signal_stacker(const struct hil_signal_stacker *p, const int16_t *in,
-                                   const int16_t *memory, const int32_t *waiting, int16_t *out,
-                                   uint8_t *valid, int16_t *next, int32_t *left) {
+HIL_INLINE void hil_generic_signal_stacker(const struct hil_generic_signal_stacker *p,
+                                           const int16_t *in, const int16_t *memory,
+                                           const int32_t *waiting, int16_t *out, uint8_t *valid,
+                                           int16_t *next, int32_t *left) {
     /* The first row stands for those before it. */
     const int is_first = *waiting < 0;
     const int32_t wait = is_first ? p->right : *waiting;
@@ -124,7 +127,7 @@ HIL_INLINE void hil_signal_stacker(const struct hil_signal_stacker *p, const int
 }
 
 /*@kernel
-name = "hil_circular_buffer"
+name = "hil_generic_circular_buffer"
 requires = []
 inputs = ["void", "void"]
 outputs = ["void"]
@@ -135,13 +138,13 @@ code = 60
 [cost]
 byte = "kept + row"
 @*/
-struct hil_circular_buffer {
+struct hil_generic_circular_buffer {
     int32_t kept; /* bytes that stay, and move to the front */
     int32_t row;  /* bytes that come */
 };
 
-HIL_INLINE void hil_circular_buffer(const struct hil_circular_buffer *p, const void *in,
-                                    const void *memory, void *out) {
+HIL_INLINE void hil_generic_circular_buffer(const struct hil_generic_circular_buffer *p,
+                                            const void *in, const void *memory, void *out) {
     uint8_t *const target = (uint8_t *)out;
     hil_move(target, (const uint8_t *)memory + p->row, p->kept);
     hil_move(target + p->kept, in, p->row);
@@ -177,7 +180,7 @@ HIL_INLINE void hil_circular_buffer(const struct hil_circular_buffer *p, const v
     } while (0)
 
 /*@kernel
-name = "hil_signal_overlap_s16"
+name = "hil_generic_signal_overlap_s16"
 requires = []
 inputs = ["int16_t", "int16_t"]
 outputs = ["int16_t", "int16_t"]
@@ -188,7 +191,7 @@ code = 180
 sum = "rows * (frames * step + size)"
 sample = "rows * frames * size"
 @*/
-struct hil_signal_overlap_s16 {
+struct hil_generic_signal_overlap_s16 {
     HIL_OVERLAP_FIELDS;
 };
 
@@ -196,13 +199,14 @@ HIL_INLINE int16_t hil_overlap_add_s16(int16_t sum, int16_t sample) {
     return (int16_t)hil_clamp(sum + sample, INT16_MIN, INT16_MAX);
 }
 
-HIL_INLINE void hil_signal_overlap_s16(const struct hil_signal_overlap_s16 *p, const int16_t *in,
-                                       const int16_t *memory, int16_t *out, int16_t *next) {
+HIL_INLINE void hil_generic_signal_overlap_s16(const struct hil_generic_signal_overlap_s16 *p,
+                                               const int16_t *in, const int16_t *memory,
+                                               int16_t *out, int16_t *next) {
     HIL_OVERLAP_WALK(p, in, memory, out, next, int16_t, hil_overlap_add_s16);
 }
 
 /*@kernel
-name = "hil_signal_overlap_f32"
+name = "hil_generic_signal_overlap_f32"
 requires = []
 inputs = ["float", "float"]
 outputs = ["float", "float"]
@@ -213,19 +217,20 @@ code = 180
 sum = "rows * (frames * step + size)"
 sample = "rows * frames * size"
 @*/
-struct hil_signal_overlap_f32 {
+struct hil_generic_signal_overlap_f32 {
     HIL_OVERLAP_FIELDS;
 };
 
 HIL_INLINE float hil_overlap_add_f32(float sum, float sample) { return sum + sample; }
 
-HIL_INLINE void hil_signal_overlap_f32(const struct hil_signal_overlap_f32 *p, const float *in,
-                                       const float *memory, float *out, float *next) {
+HIL_INLINE void hil_generic_signal_overlap_f32(const struct hil_generic_signal_overlap_f32 *p,
+                                               const float *in, const float *memory, float *out,
+                                               float *next) {
     HIL_OVERLAP_WALK(p, in, memory, out, next, float, hil_overlap_add_f32);
 }
 
 /*@kernel
-name = "hil_signal_subtract"
+name = "hil_generic_signal_subtract"
 requires = []
 inputs = ["uint32_t", "uint32_t"]
 outputs = ["uint32_t", "uint32_t"]
@@ -235,7 +240,7 @@ code = 180
 [cost]
 channel = "length"
 @*/
-struct hil_signal_subtract {
+struct hil_generic_signal_subtract {
     int32_t length;                  /* channels */
     int32_t smoothing;               /* share of the signal in the estimate, of even channels */
     int32_t one_minus_smoothing;     /* share of the old estimate */
@@ -247,8 +252,9 @@ struct hil_signal_subtract {
     int32_t clamping;                /* 1: the estimate never exceeds the signal */
 };
 
-HIL_INLINE void hil_signal_subtract(const struct hil_signal_subtract *p, const uint32_t *in,
-                                    const uint32_t *noise, uint32_t *out, uint32_t *next) {
+HIL_INLINE void hil_generic_signal_subtract(const struct hil_generic_signal_subtract *p,
+                                            const uint32_t *in, const uint32_t *noise,
+                                            uint32_t *out, uint32_t *next) {
     for (int32_t i = 0; i < p->length; i++) {
         const uint32_t share = (uint32_t)(i % 2 ? p->odd_smoothing : p->smoothing);
         const uint32_t rest =

@@ -81,7 +81,7 @@ HIL_INLINE int8_t hil_svdf_s8_out(int32_t sum, int32_t multiplier, int32_t shift
      (p)->state_zero_point)
 
 /*@kernel
-name = "hil_svdf_s8_state_s16"
+name = "hil_generic_svdf_s8_state_s16"
 requires = []
 inputs = ["int8_t", "int16_t"]
 outputs = ["int8_t", "int16_t"]
@@ -95,7 +95,7 @@ filter = "batch * units * rank"
 input = "batch * units * rank * depth"
 moment = "batch * units * rank * memory"
 @*/
-struct hil_svdf_s8_state_s16 {
+struct hil_generic_svdf_s8_state_s16 {
     HIL_SVDF_FIELDS;
     HIL_SVDF_S8_FIELDS;
     const int16_t *moments; /* weights of features, [filters][memory] */
@@ -103,8 +103,9 @@ struct hil_svdf_s8_state_s16 {
 
 HIL_SVDF_MOMENTS(hil_svdf_moments_s16, int16_t)
 
-HIL_INLINE void hil_svdf_s8_state_s16(const struct hil_svdf_s8_state_s16 *p, const int8_t *in,
-                                      const int16_t *state, int8_t *out, int16_t *new_state) {
+HIL_INLINE void hil_generic_svdf_s8_state_s16(const struct hil_generic_svdf_s8_state_s16 *p,
+                                              const int8_t *in, const int16_t *state, int8_t *out,
+                                              int16_t *new_state) {
     for (int32_t b = 0; b < p->batch; b++) {
         HIL_SVDF_UNITS(p, (int16_t)HIL_SVDF_FEATURE(p, in, filter, INT16_MIN, INT16_MAX), state,
                        out, new_state, hil_svdf_moments_s16);
@@ -113,7 +114,7 @@ HIL_INLINE void hil_svdf_s8_state_s16(const struct hil_svdf_s8_state_s16 *p, con
 }
 
 /*@kernel
-name = "hil_svdf_s8_state_s8"
+name = "hil_generic_svdf_s8_state_s8"
 requires = []
 inputs = ["int8_t", "int8_t"]
 outputs = ["int8_t", "int8_t"]
@@ -127,7 +128,7 @@ filter = "batch * units * rank"
 input = "batch * units * rank * depth"
 moment = "batch * units * rank * memory"
 @*/
-struct hil_svdf_s8_state_s8 {
+struct hil_generic_svdf_s8_state_s8 {
     HIL_SVDF_FIELDS;
     HIL_SVDF_S8_FIELDS;
     const int8_t *moments; /* weights of features, [filters][memory] */
@@ -135,8 +136,9 @@ struct hil_svdf_s8_state_s8 {
 
 HIL_SVDF_MOMENTS(hil_svdf_moments_s8, int8_t)
 
-HIL_INLINE void hil_svdf_s8_state_s8(const struct hil_svdf_s8_state_s8 *p, const int8_t *in,
-                                     const int8_t *state, int8_t *out, int8_t *new_state) {
+HIL_INLINE void hil_generic_svdf_s8_state_s8(const struct hil_generic_svdf_s8_state_s8 *p,
+                                             const int8_t *in, const int8_t *state, int8_t *out,
+                                             int8_t *new_state) {
     for (int32_t b = 0; b < p->batch; b++) {
         HIL_SVDF_UNITS(p, (int8_t)HIL_SVDF_FEATURE(p, in, filter, INT8_MIN, INT8_MAX), state, out,
                        new_state, hil_svdf_moments_s8);
@@ -145,7 +147,7 @@ HIL_INLINE void hil_svdf_s8_state_s8(const struct hil_svdf_s8_state_s8 *p, const
 }
 
 /*@kernel
-name = "hil_svdf_f32"
+name = "hil_generic_svdf_f32"
 requires = []
 inputs = ["float", "float"]
 outputs = ["float", "float"]
@@ -159,7 +161,7 @@ filter = "batch * units * rank"
 input = "batch * units * rank * depth"
 moment = "batch * units * rank * memory"
 @*/
-struct hil_svdf_f32 {
+struct hil_generic_svdf_f32 {
     HIL_SVDF_FIELDS;
     float low;            /* the least output */
     float high;           /* the largest output */
@@ -168,8 +170,8 @@ struct hil_svdf_f32 {
     const float *bias;    /* of units */
 };
 
-HIL_INLINE void hil_svdf_f32(const struct hil_svdf_f32 *p, const float *in, const float *state,
-                             float *out, float *new_state) {
+HIL_INLINE void hil_generic_svdf_f32(const struct hil_generic_svdf_f32 *p, const float *in,
+                                     const float *state, float *out, float *new_state) {
     for (int32_t b = 0; b < p->batch; b++) {
         const float *weights = p->weights;
         const float *moments = p->moments;

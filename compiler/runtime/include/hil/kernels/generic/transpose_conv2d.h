@@ -61,7 +61,7 @@ HIL_INLINE int32_t hil_transposed_end(int32_t place, int32_t stride, int32_t win
     } while (0)
 
 /*@kernel
-name = "hil_transpose_conv2d_s8"
+name = "hil_generic_transpose_conv2d_s8"
 requires = []
 inputs = ["int8_t"]
 outputs = ["int8_t"]
@@ -75,7 +75,7 @@ output = "window * out_c"
 tap = "batch * in_h * in_w * filter_h * filter_w * out_c"
 mac = "tap * in_c"
 @*/
-struct hil_transpose_conv2d_s8 {
+struct hil_generic_transpose_conv2d_s8 {
     HIL_TRANSPOSED_FIELDS;
     int32_t in_offset; /* what is added to each input: less its zero point */
     HIL_OUTPUT_RANGE_FIELDS;
@@ -87,15 +87,16 @@ struct hil_transpose_conv2d_s8 {
     const int8_t *weights;      /* [out_c][filter_h][filter_w][in_c] */
 };
 
-HIL_INLINE int32_t hil_transpose_conv2d_s8_add(const struct hil_transpose_conv2d_s8 *p, int32_t sum,
-                                               const int8_t *in, const int8_t *weights) {
+HIL_INLINE int32_t hil_transpose_conv2d_s8_add(const struct hil_generic_transpose_conv2d_s8 *p,
+                                               int32_t sum, const int8_t *in,
+                                               const int8_t *weights) {
     for (int32_t i = 0; i < p->in_c; i++) {
         sum += (in[i] + p->in_offset) * weights[i];
     }
     return sum;
 }
 
-HIL_INLINE int8_t hil_transpose_conv2d_s8_finish(const struct hil_transpose_conv2d_s8 *p,
+HIL_INLINE int8_t hil_transpose_conv2d_s8_finish(const struct hil_generic_transpose_conv2d_s8 *p,
                                                  int32_t sum, int32_t channel) {
     const int32_t factor = p->per_channel ? channel : 0;
     const int32_t value =
@@ -104,14 +105,14 @@ HIL_INLINE int8_t hil_transpose_conv2d_s8_finish(const struct hil_transpose_conv
     return (int8_t)hil_clamp(value, p->out_min, p->out_max);
 }
 
-HIL_INLINE void hil_transpose_conv2d_s8(const struct hil_transpose_conv2d_s8 *p, const int8_t *in,
-                                        int8_t *out) {
+HIL_INLINE void hil_generic_transpose_conv2d_s8(const struct hil_generic_transpose_conv2d_s8 *p,
+                                                const int8_t *in, int8_t *out) {
     HIL_TRANSPOSED_WALK(p, in, out, int32_t, 0, hil_transpose_conv2d_s8_add,
                         hil_transpose_conv2d_s8_finish);
 }
 
 /*@kernel
-name = "hil_transpose_conv2d_s16"
+name = "hil_generic_transpose_conv2d_s16"
 requires = []
 inputs = ["int16_t"]
 outputs = ["int16_t"]
@@ -125,7 +126,7 @@ output = "window * out_c"
 tap = "batch * in_h * in_w * filter_h * filter_w * out_c"
 mac = "tap * in_c"
 @*/
-struct hil_transpose_conv2d_s16 {
+struct hil_generic_transpose_conv2d_s16 {
     HIL_TRANSPOSED_FIELDS;
     int32_t out_min;            /* the least output */
     int32_t out_max;            /* the largest output */
@@ -136,13 +137,13 @@ struct hil_transpose_conv2d_s16 {
     const int8_t *weights;      /* [out_c][filter_h][filter_w][in_c] */
 };
 
-HIL_INLINE int64_t hil_transpose_conv2d_s16_add(const struct hil_transpose_conv2d_s16 *p,
+HIL_INLINE int64_t hil_transpose_conv2d_s16_add(const struct hil_generic_transpose_conv2d_s16 *p,
                                                 int64_t sum, const int16_t *in,
                                                 const int8_t *weights) {
     return sum + hil_matmul_s16_sum(in, weights, p->in_c);
 }
 
-HIL_INLINE int16_t hil_transpose_conv2d_s16_finish(const struct hil_transpose_conv2d_s16 *p,
+HIL_INLINE int16_t hil_transpose_conv2d_s16_finish(const struct hil_generic_transpose_conv2d_s16 *p,
                                                    int64_t sum, int32_t channel) {
     const int32_t factor = p->per_channel ? channel : 0;
     const int32_t scaled = hil_requantize_once(sum + hil_matmul_s16_bias(p->bias, channel),
@@ -150,15 +151,15 @@ HIL_INLINE int16_t hil_transpose_conv2d_s16_finish(const struct hil_transpose_co
     return (int16_t)hil_clamp(scaled, p->out_min, p->out_max);
 }
 
-HIL_INLINE void hil_transpose_conv2d_s16(const struct hil_transpose_conv2d_s16 *p,
-                                         const int16_t *in, int16_t *out) {
+HIL_INLINE void hil_generic_transpose_conv2d_s16(const struct hil_generic_transpose_conv2d_s16 *p,
+                                                 const int16_t *in, int16_t *out) {
     HIL_TRANSPOSED_WALK(p, in, out, int64_t, 0, hil_transpose_conv2d_s16_add,
                         hil_transpose_conv2d_s16_finish);
 }
 
 /* Sums of 64 bits of products with weights of 16 bits, rounded once, ties to even. */
 /*@kernel
-name = "hil_transpose_conv2d_s16_even"
+name = "hil_generic_transpose_conv2d_s16_even"
 requires = []
 inputs = ["int16_t"]
 outputs = ["int16_t"]
@@ -172,7 +173,7 @@ output = "window * out_c"
 tap = "batch * in_h * in_w * filter_h * filter_w * out_c"
 mac = "tap * in_c"
 @*/
-struct hil_transpose_conv2d_s16_even {
+struct hil_generic_transpose_conv2d_s16_even {
     HIL_TRANSPOSED_FIELDS;
     int32_t in_offset; /* what is added to each input: less its zero point */
     HIL_OUTPUT_RANGE_FIELDS;
@@ -183,9 +184,9 @@ struct hil_transpose_conv2d_s16_even {
     const int16_t *weights;     /* [out_c][filter_h][filter_w][in_c] */
 };
 
-HIL_INLINE int64_t hil_transpose_conv2d_s16_even_add(const struct hil_transpose_conv2d_s16_even *p,
-                                                     int64_t sum, const int16_t *in,
-                                                     const int16_t *weights) {
+HIL_INLINE int64_t
+hil_transpose_conv2d_s16_even_add(const struct hil_generic_transpose_conv2d_s16_even *p,
+                                  int64_t sum, const int16_t *in, const int16_t *weights) {
     for (int32_t i = 0; i < p->in_c; i++) {
         sum += (int64_t)(in[i] + p->in_offset) * weights[i];
     }
@@ -193,7 +194,7 @@ HIL_INLINE int64_t hil_transpose_conv2d_s16_even_add(const struct hil_transpose_
 }
 
 HIL_INLINE int16_t hil_transpose_conv2d_s16_even_finish(
-    const struct hil_transpose_conv2d_s16_even *p, int64_t sum, int32_t channel) {
+    const struct hil_generic_transpose_conv2d_s16_even *p, int64_t sum, int32_t channel) {
     const int32_t factor = p->per_channel ? channel : 0;
     const int32_t value = hil_requantize_wide_even(sum + hil_matmul_s16_bias(p->bias, channel),
                                                    p->multipliers[factor], p->shifts[factor]) +
@@ -201,15 +202,16 @@ HIL_INLINE int16_t hil_transpose_conv2d_s16_even_finish(
     return (int16_t)hil_clamp(value, p->out_min, p->out_max);
 }
 
-HIL_INLINE void hil_transpose_conv2d_s16_even(const struct hil_transpose_conv2d_s16_even *p,
-                                              const int16_t *in, int16_t *out) {
+HIL_INLINE void
+hil_generic_transpose_conv2d_s16_even(const struct hil_generic_transpose_conv2d_s16_even *p,
+                                      const int16_t *in, int16_t *out) {
     HIL_TRANSPOSED_WALK(p, in, out, int64_t, 0, hil_transpose_conv2d_s16_even_add,
                         hil_transpose_conv2d_s16_even_finish);
 }
 
 /* Floats are added in the order in which the reference meets the pixels. */
 /*@kernel
-name = "hil_transpose_conv2d_f32"
+name = "hil_generic_transpose_conv2d_f32"
 requires = []
 inputs = ["float"]
 outputs = ["float"]
@@ -223,7 +225,7 @@ output = "window * out_c"
 tap = "batch * in_h * in_w * filter_h * filter_w * out_c"
 mac = "tap * in_c"
 @*/
-struct hil_transpose_conv2d_f32 {
+struct hil_generic_transpose_conv2d_f32 {
     HIL_TRANSPOSED_FIELDS;
     float out_min;        /* the least output */
     float out_max;        /* the largest output */
@@ -231,21 +233,21 @@ struct hil_transpose_conv2d_f32 {
     const float *weights; /* [out_c][filter_h][filter_w][in_c] */
 };
 
-HIL_INLINE float hil_transpose_conv2d_f32_add(const struct hil_transpose_conv2d_f32 *p, float sum,
-                                              const float *in, const float *weights) {
+HIL_INLINE float hil_transpose_conv2d_f32_add(const struct hil_generic_transpose_conv2d_f32 *p,
+                                              float sum, const float *in, const float *weights) {
     for (int32_t i = 0; i < p->in_c; i++) {
         sum += in[i] * weights[i];
     }
     return sum;
 }
 
-HIL_INLINE float hil_transpose_conv2d_f32_finish(const struct hil_transpose_conv2d_f32 *p,
+HIL_INLINE float hil_transpose_conv2d_f32_finish(const struct hil_generic_transpose_conv2d_f32 *p,
                                                  float sum, int32_t channel) {
     return hil_clamp_f32(sum + p->bias[channel], p->out_min, p->out_max);
 }
 
-HIL_INLINE void hil_transpose_conv2d_f32(const struct hil_transpose_conv2d_f32 *p, const float *in,
-                                         float *out) {
+HIL_INLINE void hil_generic_transpose_conv2d_f32(const struct hil_generic_transpose_conv2d_f32 *p,
+                                                 const float *in, float *out) {
     HIL_TRANSPOSED_WALK(p, in, out, float, 0.0F, hil_transpose_conv2d_f32_add,
                         hil_transpose_conv2d_f32_finish);
 }

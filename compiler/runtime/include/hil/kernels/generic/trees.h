@@ -23,7 +23,7 @@ HIL_INLINE int32_t hil_trees_ordered(float x) {
 }
 
 /*@kernel
-name = "hil_trees_f32"
+name = "hil_generic_trees_f32"
 requires = []
 inputs = ["float"]
 outputs = ["float"]
@@ -35,7 +35,7 @@ feature = "rows * features"
 visit = "rows * visited"
 tree = "rows * trees"
 @*/
-struct hil_trees_f32 {
+struct hil_generic_trees_f32 {
     int32_t rows;          /* of the input */
     int32_t features;      /* of a row */
     int32_t targets;       /* sums of a row */
@@ -50,8 +50,8 @@ struct hil_trees_f32 {
                              of a leaf the sum that it is added to */
 };
 
-HIL_INLINE void hil_trees_f32(const struct hil_trees_f32 *p, const float *in, float *out,
-                              void *scratch) {
+HIL_INLINE void hil_generic_trees_f32(const struct hil_generic_trees_f32 *p, const float *in,
+                                      float *out, void *scratch) {
     int32_t *ordered = (int32_t *)scratch;
     for (int32_t row = 0; row < p->rows; row++) {
         for (int32_t i = 0; i < p->features; i++) {

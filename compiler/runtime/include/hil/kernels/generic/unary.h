@@ -9,7 +9,7 @@
 #include "hil/quant.h"
 
 /*@kernel
-name = "hil_lut_s8"
+name = "hil_generic_lut_s8"
 requires = []
 inputs = ["int8_t"]
 outputs = ["int8_t"]
@@ -19,19 +19,20 @@ code = 32
 [cost]
 element = "size"
 @*/
-struct hil_lut_s8 {
+struct hil_generic_lut_s8 {
     int32_t size;        /* elements */
     const int8_t *table; /* the values for the bytes 0x00 to 0xff */
 };
 
-HIL_INLINE void hil_lut_s8(const struct hil_lut_s8 *p, const int8_t *in, int8_t *out) {
+HIL_INLINE void hil_generic_lut_s8(const struct hil_generic_lut_s8 *p, const int8_t *in,
+                                   int8_t *out) {
     for (int32_t i = 0; i < p->size; i++) {
         out[i] = p->table[(uint8_t)in[i]];
     }
 }
 
 /*@kernel
-name = "hil_clamp_f32_each"
+name = "hil_generic_clamp_f32_each"
 requires = []
 inputs = ["float"]
 outputs = ["float"]
@@ -41,21 +42,21 @@ code = 80
 [cost]
 element = "size"
 @*/
-struct hil_clamp_f32_each {
+struct hil_generic_clamp_f32_each {
     int32_t size; /* elements */
     float low;    /* the least output */
     float high;   /* the largest output */
 };
 
-HIL_INLINE void hil_clamp_f32_each(const struct hil_clamp_f32_each *p, const float *in,
-                                   float *out) {
+HIL_INLINE void hil_generic_clamp_f32_each(const struct hil_generic_clamp_f32_each *p,
+                                           const float *in, float *out) {
     for (int32_t i = 0; i < p->size; i++) {
         out[i] = hil_clamp_f32(in[i], p->low, p->high);
     }
 }
 
 /*@kernel
-name = "hil_leaky_relu_f32"
+name = "hil_generic_leaky_relu_f32"
 requires = []
 inputs = ["float"]
 outputs = ["float"]
@@ -65,20 +66,20 @@ code = 50
 [cost]
 element = "size"
 @*/
-struct hil_leaky_relu_f32 {
+struct hil_generic_leaky_relu_f32 {
     int32_t size; /* elements */
     float alpha;  /* factor of values below 0 */
 };
 
-HIL_INLINE void hil_leaky_relu_f32(const struct hil_leaky_relu_f32 *p, const float *in,
-                                   float *out) {
+HIL_INLINE void hil_generic_leaky_relu_f32(const struct hil_generic_leaky_relu_f32 *p,
+                                           const float *in, float *out) {
     for (int32_t i = 0; i < p->size; i++) {
         out[i] = in[i] > 0.0f ? in[i] : in[i] * p->alpha;
     }
 }
 
 /*@kernel
-name = "hil_logistic_f32"
+name = "hil_generic_logistic_f32"
 requires = []
 inputs = ["float"]
 outputs = ["float"]
@@ -88,11 +89,12 @@ code = 120
 [cost]
 element = "size"
 @*/
-struct hil_logistic_f32 {
+struct hil_generic_logistic_f32 {
     int32_t size; /* elements */
 };
 
-HIL_INLINE void hil_logistic_f32(const struct hil_logistic_f32 *p, const float *in, float *out) {
+HIL_INLINE void hil_generic_logistic_f32(const struct hil_generic_logistic_f32 *p, const float *in,
+                                         float *out) {
     for (int32_t i = 0; i < p->size; i++) {
         /* The reference's borders: what it computes beyond them differs by more than rounding. */
         if (in[i] > 16.619047164916992f) {
@@ -106,7 +108,7 @@ HIL_INLINE void hil_logistic_f32(const struct hil_logistic_f32 *p, const float *
 }
 
 /*@kernel
-name = "hil_tanh_f32"
+name = "hil_generic_tanh_f32"
 requires = []
 inputs = ["float"]
 outputs = ["float"]
@@ -116,18 +118,19 @@ code = 30
 [cost]
 element = "size"
 @*/
-struct hil_tanh_f32 {
+struct hil_generic_tanh_f32 {
     int32_t size; /* elements */
 };
 
-HIL_INLINE void hil_tanh_f32(const struct hil_tanh_f32 *p, const float *in, float *out) {
+HIL_INLINE void hil_generic_tanh_f32(const struct hil_generic_tanh_f32 *p, const float *in,
+                                     float *out) {
     for (int32_t i = 0; i < p->size; i++) {
         out[i] = tanhf(in[i]);
     }
 }
 
 /*@kernel
-name = "hil_hard_swish_f32"
+name = "hil_generic_hard_swish_f32"
 requires = []
 inputs = ["float"]
 outputs = ["float"]
@@ -137,12 +140,12 @@ code = 104
 [cost]
 element = "size"
 @*/
-struct hil_hard_swish_f32 {
+struct hil_generic_hard_swish_f32 {
     int32_t size; /* elements */
 };
 
-HIL_INLINE void hil_hard_swish_f32(const struct hil_hard_swish_f32 *p, const float *in,
-                                   float *out) {
+HIL_INLINE void hil_generic_hard_swish_f32(const struct hil_generic_hard_swish_f32 *p,
+                                           const float *in, float *out) {
     for (int32_t i = 0; i < p->size; i++) {
         out[i] = in[i] * hil_clamp_f32(in[i] + 3.0f, 0.0f, 6.0f) / 6.0f;
     }

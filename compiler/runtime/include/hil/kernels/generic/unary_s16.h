@@ -8,7 +8,7 @@
 
 /* Each value brought to another scale, with a slope of its own below zero, and clamped. */
 /*@kernel
-name = "hil_leaky_relu_s16"
+name = "hil_generic_leaky_relu_s16"
 requires = []
 inputs = ["int16_t"]
 outputs = ["int16_t"]
@@ -18,7 +18,7 @@ code = 104
 [cost]
 element = "size"
 @*/
-struct hil_leaky_relu_s16 {
+struct hil_generic_leaky_relu_s16 {
     int32_t size;                /* elements */
     int32_t multiplier;          /* of what is not negative */
     int32_t shift;               /* to the left; negative ones are to the right */
@@ -28,8 +28,8 @@ struct hil_leaky_relu_s16 {
     int32_t high;                /* the largest output */
 };
 
-HIL_INLINE void hil_leaky_relu_s16(const struct hil_leaky_relu_s16 *p, const int16_t *in,
-                                   int16_t *out) {
+HIL_INLINE void hil_generic_leaky_relu_s16(const struct hil_generic_leaky_relu_s16 *p,
+                                           const int16_t *in, int16_t *out) {
     for (int32_t i = 0; i < p->size; i++) {
         const int32_t x = in[i];
         const int32_t scaled = x < 0 ? hil_requantize(x, p->negative_multiplier, p->negative_shift)
@@ -39,7 +39,7 @@ HIL_INLINE void hil_leaky_relu_s16(const struct hil_leaky_relu_s16 *p, const int
 }
 
 /*@kernel
-name = "hil_clamp_s16"
+name = "hil_generic_clamp_s16"
 requires = []
 inputs = ["int16_t"]
 outputs = ["int16_t"]
@@ -49,20 +49,21 @@ code = 37
 [cost]
 element = "size"
 @*/
-struct hil_clamp_s16 {
+struct hil_generic_clamp_s16 {
     int32_t size; /* elements */
     int32_t low;  /* the least output */
     int32_t high; /* the largest output */
 };
 
-HIL_INLINE void hil_clamp_s16(const struct hil_clamp_s16 *p, const int16_t *in, int16_t *out) {
+HIL_INLINE void hil_generic_clamp_s16(const struct hil_generic_clamp_s16 *p, const int16_t *in,
+                                      int16_t *out) {
     for (int32_t i = 0; i < p->size; i++) {
         out[i] = (int16_t)hil_clamp(in[i], p->low, p->high);
     }
 }
 
 /*@kernel
-name = "hil_lut_s16"
+name = "hil_generic_lut_s16"
 requires = []
 inputs = ["int16_t"]
 outputs = ["int16_t"]
@@ -72,12 +73,13 @@ code = 60
 [cost]
 element = "size"
 @*/
-struct hil_lut_s16 {
+struct hil_generic_lut_s16 {
     int32_t size;         /* elements */
     const int16_t *table; /* values at the ends of 512 steps, between which lines are drawn */
 };
 
-HIL_INLINE void hil_lut_s16(const struct hil_lut_s16 *p, const int16_t *in, int16_t *out) {
+HIL_INLINE void hil_generic_lut_s16(const struct hil_generic_lut_s16 *p, const int16_t *in,
+                                    int16_t *out) {
     for (int32_t i = 0; i < p->size; i++) {
         const int32_t x = in[i] + 32768;
         const int32_t first = p->table[x >> 7];
@@ -112,7 +114,7 @@ HIL_INLINE int32_t hil_sigmoid_s16_between(const int16_t *table, int32_t positio
 }
 
 /*@kernel
-name = "hil_logistic_s16"
+name = "hil_generic_logistic_s16"
 requires = []
 inputs = ["int16_t"]
 outputs = ["int16_t"]
@@ -122,12 +124,12 @@ code = 136
 [cost]
 element = "size"
 @*/
-struct hil_logistic_s16 {
+struct hil_generic_logistic_s16 {
     HIL_SIGMOID_S16_FIELDS;
 };
 
-HIL_INLINE void hil_logistic_s16(const struct hil_logistic_s16 *p, const int16_t *in,
-                                 int16_t *out) {
+HIL_INLINE void hil_generic_logistic_s16(const struct hil_generic_logistic_s16 *p,
+                                         const int16_t *in, int16_t *out) {
     for (int32_t i = 0; i < p->size; i++) {
         const int32_t x = hil_sigmoid_s16_scaled(in[i], p->multiplier, p->shift);
         const int32_t y =
@@ -138,7 +140,7 @@ HIL_INLINE void hil_logistic_s16(const struct hil_logistic_s16 *p, const int16_t
 }
 
 /*@kernel
-name = "hil_tanh_s16"
+name = "hil_generic_tanh_s16"
 requires = []
 inputs = ["int16_t"]
 outputs = ["int16_t"]
@@ -148,11 +150,12 @@ code = 156
 [cost]
 element = "size"
 @*/
-struct hil_tanh_s16 {
+struct hil_generic_tanh_s16 {
     HIL_SIGMOID_S16_FIELDS;
 };
 
-HIL_INLINE void hil_tanh_s16(const struct hil_tanh_s16 *p, const int16_t *in, int16_t *out) {
+HIL_INLINE void hil_generic_tanh_s16(const struct hil_generic_tanh_s16 *p, const int16_t *in,
+                                     int16_t *out) {
     for (int32_t i = 0; i < p->size; i++) {
         const int32_t x = hil_sigmoid_s16_scaled(in[i], p->multiplier, p->shift);
         const int32_t y =
@@ -166,7 +169,7 @@ HIL_INLINE void hil_tanh_s16(const struct hil_tanh_s16 *p, const int16_t *in, in
 /* Any function of int16: lines between its values at equal distances, and what it exceeds them by,
  * in few bits for a function that is smooth. */
 /*@kernel
-name = "hil_curve_s16"
+name = "hil_generic_curve_s16"
 requires = []
 inputs = ["int16_t"]
 outputs = ["int16_t"]
@@ -176,7 +179,7 @@ code = 120
 [cost]
 element = "size"
 @*/
-struct hil_curve_s16 {
+struct hil_generic_curve_s16 {
     int32_t size;           /* elements */
     int32_t bits;           /* inputs from one height to the next are 2^bits */
     int32_t rest_bits;      /* of what is added to the line: 0, 1, 2, 4, 8 or 16 */
@@ -185,7 +188,7 @@ struct hil_curve_s16 {
     const uint8_t *rests;   /* of each input, from the least one on; the lower bits first */
 };
 
-HIL_INLINE int16_t hil_curve_s16_value(const struct hil_curve_s16 *p, int32_t place) {
+HIL_INLINE int16_t hil_curve_s16_value(const struct hil_generic_curve_s16 *p, int32_t place) {
     const int32_t step = place >> p->bits;
     const int32_t part = place & ((INT32_C(1) << p->bits) - 1);
     const int32_t low = p->heights[step];
@@ -199,7 +202,8 @@ HIL_INLINE int16_t hil_curve_s16_value(const struct hil_curve_s16 *p, int32_t pl
     return (int16_t)value;
 }
 
-HIL_INLINE void hil_curve_s16(const struct hil_curve_s16 *p, const int16_t *in, int16_t *out) {
+HIL_INLINE void hil_generic_curve_s16(const struct hil_generic_curve_s16 *p, const int16_t *in,
+                                      int16_t *out) {
     for (int32_t i = 0; i < p->size; i++) {
         out[i] = hil_curve_s16_value(p, in[i] - INT16_MIN);
     }

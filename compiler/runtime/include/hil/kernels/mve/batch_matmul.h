@@ -8,7 +8,7 @@
 #include "hil/kernels/mve/columns_s8.h"
 
 /*@kernel
-name = "hil_batch_matmul_s8_mve"
+name = "hil_mve_batch_matmul_s8"
 requires = ["mve"]
 inputs = ["int8_t", "int8_t"]
 outputs = ["int8_t"]
@@ -23,7 +23,7 @@ column_chunk = "column * chunks"
 pair = "tile * ((columns + 1) // 2)"
 pair_chunk = "pair * chunks"
 @*/
-struct hil_batch_matmul_s8_mve {
+struct hil_mve_batch_matmul_s8 {
     HIL_BATCH_MATMUL_FIELDS;
     int32_t chunks;         /* of sixteen elements, the depth rounded up */
     int32_t a_offset;       /* what is added to each element of the first matrix */
@@ -81,7 +81,7 @@ HIL_INLINE int32_t hil_mve_matrix_vector(int8_t *to, const int8_t *from, int32_t
 
 /* A pair of columns, the second perhaps the first once more, and what makes outputs of their sums.
  */
-HIL_INLINE int8_t *hil_mve_matrix_pair(const struct hil_batch_matmul_s8_mve *p, const int8_t *b,
+HIL_INLINE int8_t *hil_mve_matrix_pair(const struct hil_mve_batch_matmul_s8 *p, const int8_t *b,
                                        int32_t second, int8_t *to) {
     int8_t *const behind = to + 2 * HIL_MVE_CHUNK * p->chunks;
     void *const aligned = behind;
@@ -109,13 +109,13 @@ HIL_INLINE void hil_mve_matrix_offsets(struct hil_mve_block *block, int32_t rows
 }
 
 /* Four rows by pairs of columns, rounded as the product says. */
-HIL_INLINE void hil_mve_matrix_rows(const struct hil_batch_matmul_s8_mve *p, const int8_t *x,
+HIL_INLINE void hil_mve_matrix_rows(const struct hil_mve_batch_matmul_s8 *p, const int8_t *x,
                                     const int8_t *stream, int8_t *out,
                                     const struct hil_mve_block *block) {
     (p->once ? hil_mve_rows_s8_matrix_once : hil_mve_rows_s8_matrix)(x, stream, out, block);
 }
 
-HIL_INLINE void hil_mve_matrix_product(const struct hil_batch_matmul_s8_mve *p, const int8_t *a,
+HIL_INLINE void hil_mve_matrix_product(const struct hil_mve_batch_matmul_s8 *p, const int8_t *a,
                                        const int8_t *b, int8_t *out, int8_t *scratch) {
     int8_t *const stream = scratch + HIL_MVE_GROUP_BYTES * p->chunks;
     const int32_t pairs = p->columns / 2;
@@ -160,7 +160,7 @@ HIL_INLINE void hil_mve_matrix_product(const struct hil_batch_matmul_s8_mve *p, 
     }
 }
 
-HIL_INLINE void hil_batch_matmul_s8_mve(const struct hil_batch_matmul_s8_mve *p, const int8_t *a,
+HIL_INLINE void hil_mve_batch_matmul_s8(const struct hil_mve_batch_matmul_s8 *p, const int8_t *a,
                                         const int8_t *b, int8_t *out, void *scratch) {
     HIL_BATCH_MATMUL_EACH(p, a, b, {
         hil_mve_matrix_product(p, a, b, out, (int8_t *)scratch);

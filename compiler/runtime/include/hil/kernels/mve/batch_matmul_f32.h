@@ -10,7 +10,7 @@
 #include "hil/kernels/mve/columns_f32.h"
 
 /*@kernel
-name = "hil_batch_matmul_f32_mve"
+name = "hil_mve_batch_matmul_f32"
 requires = ["mve", "fpu"]
 inputs = ["float", "float"]
 outputs = ["float"]
@@ -28,7 +28,7 @@ block = "batch * ((columns + 3) // 4) * ((rows + 5) // 6)"
 unit = "block * units"
 odd = "six * (columns - columns // 4 * 4)"
 @*/
-struct hil_batch_matmul_f32_mve {
+struct hil_mve_batch_matmul_f32 {
     HIL_BATCH_MATMUL_FIELDS;
     int32_t units; /* of two elements, the depth rounded up */
     int32_t group; /* columns that are packed at a time, a multiple of four */
@@ -36,7 +36,7 @@ struct hil_batch_matmul_f32_mve {
 
 /* Packs columns as hil_lanes_pack_columns() does: those whose elements, or which themselves, follow
  * each other, four at a time. */
-HIL_INLINE void hil_mve_pack_columns_f32(const struct hil_batch_matmul_f32_mve *p, const float *b,
+HIL_INLINE void hil_mve_pack_columns_f32(const struct hil_mve_batch_matmul_f32 *p, const float *b,
                                          int32_t columns, float *to) {
     const int32_t block = 8 * p->units + 4;
     const int32_t whole = p->b_column == 1 || p->b_step == 1 ? columns / 4 * 4 : 0;
@@ -64,7 +64,7 @@ HIL_INLINE void hil_mve_pack_columns_f32(const struct hil_batch_matmul_f32_mve *
 }
 
 /* A product of two matrices. */
-HIL_INLINE void hil_mve_product_f32(const struct hil_batch_matmul_f32_mve *p, const float *a,
+HIL_INLINE void hil_mve_product_f32(const struct hil_mve_batch_matmul_f32 *p, const float *a,
                                     const float *b, float *out, float *x) {
     float *const stream = x + 2 * HIL_MVE_F32_ROWS * p->units;
     for (int32_t first = 0; first < p->columns; first += p->group) {
@@ -102,7 +102,7 @@ HIL_INLINE void hil_mve_product_f32(const struct hil_batch_matmul_f32_mve *p, co
     }
 }
 
-HIL_INLINE void hil_batch_matmul_f32_mve(const struct hil_batch_matmul_f32_mve *p, const float *a,
+HIL_INLINE void hil_mve_batch_matmul_f32(const struct hil_mve_batch_matmul_f32 *p, const float *a,
                                          const float *b, float *out, void *scratch) {
     int32_t index[HIL_WALK_LOOPS] = {0};
     for (int32_t batch = 0; batch < p->batches; batch++) {
@@ -115,7 +115,7 @@ HIL_INLINE void hil_batch_matmul_f32_mve(const struct hil_batch_matmul_f32_mve *
 }
 
 /*@kernel
-name = "hil_batch_matmul_rows_f32_mve"
+name = "hil_mve_batch_matmul_f32_rows"
 requires = ["mve", "fpu"]
 inputs = ["float", "float"]
 outputs = ["float"]
@@ -128,12 +128,12 @@ row = "batch * ((rows + 1) // 2)"
 block = "row * ((columns + 7) // 8)"
 tap = "block * depth"
 @*/
-struct hil_batch_matmul_rows_f32_mve {
+struct hil_mve_batch_matmul_f32_rows {
     HIL_BATCH_MATMUL_FIELDS;
 };
 
 /* Four columns of an element of depth, of which a part may be there. */
-HIL_INLINE float32x4_t hil_mve_four_columns_f32(const struct hil_batch_matmul_rows_f32_mve *p,
+HIL_INLINE float32x4_t hil_mve_four_columns_f32(const struct hil_mve_batch_matmul_f32_rows *p,
                                                 const float *b, uint32x4_t offsets,
                                                 int32_t columns) {
     if (columns >= 4) {
@@ -154,7 +154,7 @@ HIL_INLINE void hil_mve_store_columns_f32(float *out, float32x4_t sums, int32_t 
 
 /* One row or two, whose elements are far from each other, by up to eight columns. The second matrix
  * is read where it is: packing it takes longer than so few rows of products. */
-HIL_INLINE void hil_mve_rows_by_eight_f32(const struct hil_batch_matmul_rows_f32_mve *p,
+HIL_INLINE void hil_mve_rows_by_eight_f32(const struct hil_mve_batch_matmul_f32_rows *p,
                                           const float *a, const float *b, float *out, int two,
                                           int32_t columns) {
     const uint32x4_t offsets = vmulq_n_u32(vidupq_n_u32(0, 1), (uint32_t)p->b_column);
@@ -182,7 +182,7 @@ HIL_INLINE void hil_mve_rows_by_eight_f32(const struct hil_batch_matmul_rows_f32
     }
 }
 
-HIL_INLINE void hil_mve_rows_product_f32(const struct hil_batch_matmul_rows_f32_mve *p,
+HIL_INLINE void hil_mve_rows_product_f32(const struct hil_mve_batch_matmul_f32_rows *p,
                                          const float *a, const float *b, float *out, int two) {
     const int32_t whole = p->columns / 8 * 8;
     for (int32_t column = 0; column < whole; column += 8) {
@@ -194,7 +194,7 @@ HIL_INLINE void hil_mve_rows_product_f32(const struct hil_batch_matmul_rows_f32_
     }
 }
 
-HIL_INLINE void hil_batch_matmul_rows_f32_mve(const struct hil_batch_matmul_rows_f32_mve *p,
+HIL_INLINE void hil_mve_batch_matmul_f32_rows(const struct hil_mve_batch_matmul_f32_rows *p,
                                               const float *a, const float *b, float *out) {
     int32_t index[HIL_WALK_LOOPS] = {0};
     for (int32_t batch = 0; batch < p->batches; batch++) {

@@ -1,5 +1,5 @@
-/* Sums and differences of two int8 tensors of one shape on Helium: hil_sum_s8_mve in the
- * reference's own steps, hil_scaled_sum_s8_mve as one scaled sum of both.
+/* Sums and differences of two int8 tensors of one shape on Helium: hil_mve_sum_s8 in the
+ * reference's own steps, hil_mve_sum_s8_scaled as one scaled sum of both.
  *
  * Tile: 4 elements by intrinsics; 8 elements in assembly.
  *
@@ -17,7 +17,7 @@
  *
  * Output: (a * factor + b * factor + constant) >> shift, saturated to 16 bits and then clamped:
  * `_scaled_sum()` compares it with the reference for all 65,536 pairs of values and gives it up
- * where one differs. hil_sum_s8_mve rounds as blocks_s8.h does, with the correction where negatives
+ * where one differs. hil_mve_sum_s8 rounds as blocks_s8.h does, with the correction where negatives
  * remain.
  *
  * Scratch: none.
@@ -36,7 +36,7 @@
 #include "hil/quant.h"
 
 /*@kernel
-name = "hil_sum_s8_mve"
+name = "hil_mve_sum_s8"
 requires = ["mve"]
 inputs = ["int8_t", "int8_t"]
 outputs = ["int8_t"]
@@ -45,7 +45,7 @@ order = "elementwise"
 [cost]
 element = "size"
 @*/
-struct hil_sum_s8_mve {
+struct hil_mve_sum_s8 {
     int32_t size;           /* elements */
     int32_t subtract;       /* 1: b is taken from a */
     int32_t a_zero_point;   /* the first operand's value that stands for 0.0 */
@@ -77,7 +77,7 @@ HIL_INLINE int32x4_t hil_mve_sum_operand(int32x4_t x, int32_t zero_point, int32_
     return hil_mve_divide_by_pot(vqrdmulhq_n_s32(raised, multiplier), shift);
 }
 
-HIL_INLINE int32x4_t hil_mve_sum(const struct hil_sum_s8_mve *p, int32x4_t a, int32x4_t b) {
+HIL_INLINE int32x4_t hil_mve_sum(const struct hil_mve_sum_s8 *p, int32x4_t a, int32x4_t b) {
     const int32x4_t x = hil_mve_sum_operand(a, p->a_zero_point, p->a_multiplier, p->a_shift);
     const int32x4_t y = hil_mve_sum_operand(b, p->b_zero_point, p->b_multiplier, p->b_shift);
     const int32x4_t sum = p->subtract ? vsubq_s32(x, y) : vaddq_s32(x, y);
@@ -90,7 +90,7 @@ HIL_INLINE int32x4_t hil_mve_sum(const struct hil_sum_s8_mve *p, int32x4_t a, in
     return vminq_s32(vmaxq_s32(moved, vdupq_n_s32(p->low)), vdupq_n_s32(p->high));
 }
 
-HIL_INLINE void hil_sum_s8_mve(const struct hil_sum_s8_mve *p, const int8_t *a, const int8_t *b,
+HIL_INLINE void hil_mve_sum_s8(const struct hil_mve_sum_s8 *p, const int8_t *a, const int8_t *b,
                                int8_t *out) {
     for (int32_t fours = p->size / 4; fours > 0; fours--) {
         vstrbq_s32(out, hil_mve_sum(p, vldrbq_s32(a), vldrbq_s32(b)));
@@ -107,7 +107,7 @@ HIL_INLINE void hil_sum_s8_mve(const struct hil_sum_s8_mve *p, const int8_t *a, 
 /* The same as one scaled sum of both, where the compiler found factors that are right for every
  * pair of values. */
 /*@kernel
-name = "hil_scaled_sum_s8_mve"
+name = "hil_mve_sum_s8_scaled"
 requires = ["mve"]
 inputs = ["int8_t", "int8_t"]
 outputs = ["int8_t"]
@@ -116,7 +116,7 @@ order = "elementwise"
 [cost]
 element = "size"
 @*/
-struct hil_scaled_sum_s8_mve {
+struct hil_mve_sum_s8_scaled {
     int32_t size;     /* elements */
     int32_t a_factor; /* of the first operand; the output is (a * a_factor + b * b_factor +
                          constant) >> shift, within int32 for every pair, then clamped */
@@ -151,7 +151,7 @@ struct hil_scaled_sum_s8_mve {
     "vmax.s16 q0, q0, %q[low]\n"                                                                   \
     "vmin.s16 q0, q0, %q[high]\n"
 
-HIL_INLINE void hil_scaled_sum_s8_mve(const struct hil_scaled_sum_s8_mve *p, const int8_t *a,
+HIL_INLINE void hil_mve_sum_s8_scaled(const struct hil_mve_sum_s8_scaled *p, const int8_t *a,
                                       const int8_t *b, int8_t *out) {
     const int32_t eights = p->size / 8;
     if (eights > 0) {

@@ -55,7 +55,7 @@
     } while (0)
 
 /*@kernel
-name = "hil_add_f32_mve"
+name = "hil_mve_add_f32"
 requires = ["mve", "fpu"]
 inputs = ["float", "float"]
 outputs = ["float"]
@@ -67,17 +67,17 @@ row = "rows"
 sixteen = "rows * (length // 16)"
 four = "rows * ((length - length // 16 * 16 + 3) // 4)"
 @*/
-struct hil_add_f32_mve {
+struct hil_mve_add_f32 {
     HIL_BINARY_F32_FIELDS;
 };
 
-HIL_INLINE void hil_add_f32_mve(const struct hil_add_f32_mve *p, const float *a, const float *b,
+HIL_INLINE void hil_mve_add_f32(const struct hil_mve_add_f32 *p, const float *a, const float *b,
                                 float *out) {
     HIL_MVE_BINARY_F32_WALK(p, a, b, out, vaddq_f32);
 }
 
 /*@kernel
-name = "hil_sub_f32_mve"
+name = "hil_mve_sub_f32"
 requires = ["mve", "fpu"]
 inputs = ["float", "float"]
 outputs = ["float"]
@@ -89,17 +89,17 @@ row = "rows"
 sixteen = "rows * (length // 16)"
 four = "rows * ((length - length // 16 * 16 + 3) // 4)"
 @*/
-struct hil_sub_f32_mve {
+struct hil_mve_sub_f32 {
     HIL_BINARY_F32_FIELDS;
 };
 
-HIL_INLINE void hil_sub_f32_mve(const struct hil_sub_f32_mve *p, const float *a, const float *b,
+HIL_INLINE void hil_mve_sub_f32(const struct hil_mve_sub_f32 *p, const float *a, const float *b,
                                 float *out) {
     HIL_MVE_BINARY_F32_WALK(p, a, b, out, vsubq_f32);
 }
 
 /*@kernel
-name = "hil_mul_f32_mve"
+name = "hil_mve_mul_f32"
 requires = ["mve", "fpu"]
 inputs = ["float", "float"]
 outputs = ["float"]
@@ -111,11 +111,11 @@ row = "rows"
 sixteen = "rows * (length // 16)"
 four = "rows * ((length - length // 16 * 16 + 3) // 4)"
 @*/
-struct hil_mul_f32_mve {
+struct hil_mve_mul_f32 {
     HIL_BINARY_F32_FIELDS;
 };
 
-HIL_INLINE void hil_mul_f32_mve(const struct hil_mul_f32_mve *p, const float *a, const float *b,
+HIL_INLINE void hil_mve_mul_f32(const struct hil_mve_mul_f32 *p, const float *a, const float *b,
                                 float *out) {
     HIL_MVE_BINARY_F32_WALK(p, a, b, out, vmulq_f32);
 }

@@ -48,8 +48,8 @@
  *
  * Cost: 14 instructions for 128 MACs of rows, 17 of the vector; 24 a pair of columns, 36 an eight,
  * 5 more where linear. Measured (`hil tune` on mps3-an547, instructions under QEMU) a MAC: 1x1
- * 25x5x64 to 64 (kws, hil_matmul_s8_mve) 0.167; 3x3 of 64 channels (ic, hil_conv2d_s8_mve) 0.128;
- * 640 to 128 (ad, hil_vector_s8_mve) 0.140.
+ * 25x5x64 to 64 (kws, hil_mve_matmul_s8) 0.167; 3x3 of 64 channels (ic, hil_mve_conv2d_s8) 0.128;
+ * 640 to 128 (ad, hil_mve_matvec_s8) 0.140.
  *
  * Tests: no twin in C; the numpy reference gives what must come out (tests/board/test_kernels.py,
  * buffers between guard bytes). Layout: tests/c/test_kernel_layouts.py.

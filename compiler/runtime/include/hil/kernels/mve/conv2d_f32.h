@@ -7,7 +7,7 @@
 #include "hil/kernels/mve/columns_f32.h"
 
 /*@kernel
-name = "hil_conv2d_f32_mve"
+name = "hil_mve_conv2d_f32"
 requires = ["mve", "fpu"]
 inputs = ["float"]
 outputs = ["float"]
@@ -27,13 +27,13 @@ unit = "batch * ((pixels + 1) // 6) * columns_of_four * units"
 few = "(six - batch * ((pixels + 1) // 6)) * columns_of_four * units"
 odd = "six * (columns - columns // 4 * 4)"
 @*/
-struct hil_conv2d_f32_mve {
+struct hil_mve_conv2d_f32 {
     HIL_IMAGES_FIELDS;
     HIL_WINDOW_FIELDS;
     HIL_MVE_COLUMNS_F32_FIELDS;
 };
 
-HIL_INLINE void hil_conv2d_f32_mve(const struct hil_conv2d_f32_mve *p, const float *in, float *out,
+HIL_INLINE void hil_mve_conv2d_f32(const struct hil_mve_conv2d_f32 *p, const float *in, float *out,
                                    void *scratch) {
     const struct hil_mve_columns_f32 columns = HIL_MVE_COLUMNS_F32(p);
     const struct hil_windows windows = HIL_WINDOWS(p);

@@ -7,7 +7,7 @@
 #include "hil/kernels/mve/columns_s16.h"
 
 /*@kernel
-name = "hil_conv2d_s16_mve"
+name = "hil_mve_conv2d_s16"
 requires = ["mve"]
 inputs = ["int16_t"]
 outputs = ["int16_t"]
@@ -21,14 +21,14 @@ copied = "window * filter_h * filter_w * in_c"
 four = "(window + 1) // 2 * ((columns + 3) // 4)"
 chunk = "four * chunks"
 @*/
-struct hil_conv2d_s16_mve {
+struct hil_mve_conv2d_s16 {
     HIL_IMAGES_FIELDS;
     HIL_WINDOW_FIELDS;
     int32_t in_zero_point; /* of positions outside the image */
     HIL_MVE_COLUMNS_S16_FIELDS;
 };
 
-HIL_INLINE void hil_conv2d_s16_mve(const struct hil_conv2d_s16_mve *p, const int16_t *in,
+HIL_INLINE void hil_mve_conv2d_s16(const struct hil_mve_conv2d_s16 *p, const int16_t *in,
                                    int16_t *out, void *scratch) {
     const struct hil_mve_columns_s16 columns = HIL_MVE_COLUMNS_S16(p);
     const struct hil_patch window = HIL_PATCH_OF(p, (int32_t)sizeof(int16_t), p->in_zero_point);

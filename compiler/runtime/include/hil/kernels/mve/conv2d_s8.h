@@ -7,7 +7,7 @@
 #include "hil/kernels/mve/columns_s8.h"
 
 /*@kernel
-name = "hil_conv2d_s8_mve"
+name = "hil_mve_conv2d_s8"
 requires = ["mve"]
 inputs = ["int8_t"]
 outputs = ["int8_t"]
@@ -22,7 +22,7 @@ pair = "tile * (pairs + odd)"
 pair_chunk = "pair * chunks"
 linear_pair = "pair * (linear == 1)"
 @*/
-struct hil_conv2d_s8_mve {
+struct hil_mve_conv2d_s8 {
     HIL_IMAGES_FIELDS;
     HIL_WINDOW_FIELDS;
     int32_t in_zero_point; /* the input that stands for 0.0, which pixels outside the image have */
@@ -33,7 +33,7 @@ struct hil_conv2d_s8_mve {
 
 /* The same of a window that reaches beyond the image, without dilation along rows, as
  * linear[filter_h][run_step]. */
-HIL_INLINE void hil_conv2d_s8_mve_border(const struct hil_conv2d_s8_mve *p, const int8_t *image,
+HIL_INLINE void hil_mve_conv2d_s8_border(const struct hil_mve_conv2d_s8 *p, const int8_t *image,
                                          int32_t y, int32_t x, int8_t *linear) {
     const int8x16_t around = vdupq_n_s8((int8_t)p->in_zero_point);
 #pragma GCC unroll 4
@@ -60,7 +60,7 @@ HIL_INLINE void hil_conv2d_s8_mve_border(const struct hil_conv2d_s8_mve *p, cons
 }
 
 /* The window whose first tap is at row y and column x of the image, as row `row` of the group. */
-HIL_INLINE void hil_conv2d_s8_mve_gather(const struct hil_conv2d_s8_mve *p, const int8_t *image,
+HIL_INLINE void hil_mve_conv2d_s8_gather(const struct hil_mve_conv2d_s8 *p, const int8_t *image,
                                          int32_t y, int32_t x, int8_t *group, int32_t row) {
     const int32_t depth = p->filter_h * p->run_step;
     const int32_t run = p->filter_w * p->in_c;
@@ -86,7 +86,7 @@ HIL_INLINE void hil_conv2d_s8_mve_gather(const struct hil_conv2d_s8_mve *p, cons
             from += step;
         }
     } else if (p->dilation_w == 1) {
-        hil_conv2d_s8_mve_border(p, image, y, x, linear);
+        hil_mve_conv2d_s8_border(p, image, y, x, linear);
     } else {
         const struct hil_patch window = HIL_PATCH_OF(p, 1, p->in_zero_point);
         hil_gather_patch(&window, image, y, x, linear);
@@ -96,7 +96,7 @@ HIL_INLINE void hil_conv2d_s8_mve_gather(const struct hil_conv2d_s8_mve *p, cons
 
 /* Four windows next to each other, none of which reaches beyond the image, where runs are whole
  * chunks. */
-HIL_INLINE void hil_conv2d_s8_mve_gather_four(const struct hil_conv2d_s8_mve *p, const int8_t *from,
+HIL_INLINE void hil_mve_conv2d_s8_gather_four(const struct hil_mve_conv2d_s8 *p, const int8_t *from,
                                               int8_t *group) {
     const int32_t run = p->filter_w * p->in_c;
     const int32_t step = p->stride_w * p->in_c;
@@ -123,7 +123,7 @@ HIL_INLINE void hil_conv2d_s8_mve_gather_four(const struct hil_conv2d_s8_mve *p,
     }
 }
 
-HIL_INLINE void hil_conv2d_s8_mve(const struct hil_conv2d_s8_mve *p, const int8_t *in, int8_t *out,
+HIL_INLINE void hil_mve_conv2d_s8(const struct hil_mve_conv2d_s8 *p, const int8_t *in, int8_t *out,
                                   void *scratch) {
     struct hil_mve_columns columns = HIL_MVE_COLUMNS(p);
     hil_mve_columns_rows(&columns, HIL_MVE_ROWS_AT_ONCE);
@@ -139,14 +139,14 @@ HIL_INLINE void hil_conv2d_s8_mve(const struct hil_conv2d_s8_mve *p, const int8_
             for (int32_t out_x = p->out_w; out_x > 0; out_x--) {
                 if (whole_chunks && gathered == 0 && out_x >= HIL_MVE_ROWS_AT_ONCE && x >= 0 &&
                     x <= last_x && y >= 0 && y <= last_y) {
-                    hil_conv2d_s8_mve_gather_four(p, in + (y * p->in_w + x) * p->in_c, group);
+                    hil_mve_conv2d_s8_gather_four(p, in + (y * p->in_w + x) * p->in_c, group);
                     hil_mve_columns_s8(&columns, group, out);
                     out += HIL_MVE_ROWS_AT_ONCE * p->row_step;
                     x += HIL_MVE_ROWS_AT_ONCE * p->stride_w;
                     out_x -= HIL_MVE_ROWS_AT_ONCE - 1;
                     continue;
                 }
-                hil_conv2d_s8_mve_gather(p, in, y, x, group, gathered);
+                hil_mve_conv2d_s8_gather(p, in, y, x, group, gathered);
                 x += p->stride_w;
                 gathered++;
                 if (gathered == HIL_MVE_ROWS_AT_ONCE) {

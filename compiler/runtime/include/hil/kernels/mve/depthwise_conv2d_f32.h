@@ -38,7 +38,7 @@
 #include "hil/kernels/mve/columns_f32.h"
 
 /*@kernel
-name = "hil_depthwise_conv2d_f32_mve"
+name = "hil_mve_depthwise_conv2d_f32"
 requires = ["mve", "fpu"]
 inputs = ["float"]
 outputs = ["float"]
@@ -58,7 +58,7 @@ rest = "other * (out_w - out_w // 4 * 4)"
 strip_tap = "strip * filter_h * filter_w"
 rest_tap = "rest * filter_h * filter_w"
 @*/
-struct hil_depthwise_conv2d_f32_mve {
+struct hil_mve_depthwise_conv2d_f32 {
     HIL_IMAGES_FIELDS;
     HIL_WINDOW_FIELDS;
     int32_t line;        /* floats of a row in scratch */
@@ -306,7 +306,7 @@ HIL_INLINE void hil_mve_store_f32(float *out, float32x4_t sums, float32x4_t leas
 }
 
 /* Four outputs, of `count` channels or of four, whose taps are from `base` on. */
-HIL_INLINE void hil_mve_strip_f32(const struct hil_depthwise_conv2d_f32_mve *p, const float *base,
+HIL_INLINE void hil_mve_strip_f32(const struct hil_mve_depthwise_conv2d_f32 *p, const float *base,
                                   const int32_t *rows, const float *w, float *out, int32_t count) {
     const int32_t stride = 4 * p->stride_w;
     const int shared = p->dilation_w == 1 && p->stride_w <= 2;
@@ -344,7 +344,7 @@ HIL_INLINE void hil_mve_strip_f32(const struct hil_depthwise_conv2d_f32_mve *p, 
 }
 
 /* One output of the same. */
-HIL_INLINE void hil_mve_pixel_f32(const struct hil_depthwise_conv2d_f32_mve *p, const float *base,
+HIL_INLINE void hil_mve_pixel_f32(const struct hil_mve_depthwise_conv2d_f32 *p, const float *base,
                                   const int32_t *rows, const float *w, float *out, int32_t count) {
     float32x4_t sum = vdupq_n_f32(0.0F);
     for (int32_t row = 0; row < p->filter_h; row++) {
@@ -361,7 +361,7 @@ HIL_INLINE void hil_mve_pixel_f32(const struct hil_depthwise_conv2d_f32_mve *p, 
 }
 
 /* A row of outputs, four channels after four; `rows` are where the rows of the filter are. */
-HIL_INLINE void hil_mve_outputs_f32(const struct hil_depthwise_conv2d_f32_mve *p, const float *ring,
+HIL_INLINE void hil_mve_outputs_f32(const struct hil_mve_depthwise_conv2d_f32 *p, const float *ring,
                                     const int32_t *rows, float *out) {
     const int32_t plane = p->line / ((p->in_c + 3) / 4);
     const int32_t filter = 4 * (p->filter_h * p->filter_w + 1);
@@ -418,7 +418,7 @@ HIL_INLINE void hil_mve_clear_f32(float *to, int32_t count) {
 }
 
 /* Takes a row of an image, four channels after four, `plane` floats apart. */
-HIL_INLINE void hil_mve_take_row_f32(const struct hil_depthwise_conv2d_f32_mve *p,
+HIL_INLINE void hil_mve_take_row_f32(const struct hil_mve_depthwise_conv2d_f32 *p,
                                      const float *from, float *to, int32_t plane) {
     int32_t channel = 0;
     for (; channel + 16 <= p->in_c; channel += 16) {
@@ -437,7 +437,7 @@ HIL_INLINE void hil_mve_take_row_f32(const struct hil_depthwise_conv2d_f32_mve *
     }
 }
 
-HIL_INLINE void hil_depthwise_conv2d_f32_mve(const struct hil_depthwise_conv2d_f32_mve *p,
+HIL_INLINE void hil_mve_depthwise_conv2d_f32(const struct hil_mve_depthwise_conv2d_f32 *p,
                                              const float *in, float *out, void *scratch) {
     const int32_t plane = p->line / ((p->in_c + 3) / 4);
     const int32_t before = 4 * p->pad_left < plane ? 4 * p->pad_left : plane;

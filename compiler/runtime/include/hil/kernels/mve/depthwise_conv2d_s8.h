@@ -195,7 +195,7 @@ HIL_MVE_AT(hil_mve_tiles, patches, 72);
 #define HIL_MVE_TILES_SCALE_PLAIN(a, b, multiply, correct)                                         \
     HIL_MVE_TILES_SCALE(a, b, multiply, "")                                                        \
     "vqmovnb.s16 " a ", " a "\n"
-/* Where products fit 16 bits before the shift (`narrow_first()`), as in pixels_s8.h. */
+/* Where products fit 16 bits before the shift (`narrow_first()`), as in matmul_s8_2x16.h. */
 #define HIL_MVE_TILES_SCALE_FIRST(a, b, multiply, correct)                                         \
     HIL_MVE_TILES_PRODUCTS(a, b, multiply)                                                         \
     "vqmovunb.s32 " a ", " a "\n"                                                                  \
@@ -349,7 +349,7 @@ typedef void hil_mve_tiles_function(const int8_t *planes, const int8_t *stream, 
     ((p)->first ? HIL_MVE_TILES_OF(name##_first, (p)->any) : HIL_MVE_TILES_OF(name, (p)->any))
 
 /*@kernel
-name = "hil_depthwise_conv2d_s8_mve"
+name = "hil_mve_depthwise_conv2d_s8"
 requires = ["mve"]
 inputs = ["int8_t"]
 outputs = ["int8_t"]
@@ -379,7 +379,7 @@ pixel = "channel * (1 - gathered) * (1 - paired) * in_h * in_w"
 pixel_call = "pixel / planes"
 table_byte = "addressed"
 @*/
-struct hil_depthwise_conv2d_s8_mve {
+struct hil_mve_depthwise_conv2d_s8 {
     HIL_IMAGES_FIELDS;
     int32_t filter_h; /* at most 3 with stride 1, 4 with stride 2 */
     int32_t filter_w; /* the same, of columns */
@@ -527,7 +527,7 @@ HIL_INLINE void hil_mve_plane(const int8_t *from, int8_t *to, uint8x16_t lanes, 
 }
 
 /* The pixels under `rows` input rows from row y on, without what lies around the image. */
-HIL_INLINE void hil_mve_depthwise_planes(const struct hil_depthwise_conv2d_s8_mve *p,
+HIL_INLINE void hil_mve_depthwise_planes(const struct hil_mve_depthwise_conv2d_s8 *p,
                                          const int8_t *image, int32_t y, int32_t x, int32_t rows,
                                          int32_t channels, int8_t *planes) {
     const uint16x8_t to_channel =
@@ -561,7 +561,7 @@ HIL_INLINE void hil_mve_depthwise_planes(const struct hil_depthwise_conv2d_s8_mv
     }
 }
 
-HIL_INLINE void hil_mve_depthwise_tiles(const struct hil_depthwise_conv2d_s8_mve *p,
+HIL_INLINE void hil_mve_depthwise_tiles(const struct hil_mve_depthwise_conv2d_s8 *p,
                                         struct hil_mve_tiles *tiles, int32_t channels,
                                         int32_t iterations, int32_t parts, const int8_t *table,
                                         const int8_t *planes, const int8_t *stream, int8_t *out) {
@@ -600,7 +600,7 @@ HIL_INLINE void hil_mve_depthwise_tiles(const struct hil_depthwise_conv2d_s8_mve
 }
 
 /* `rows` rows of outputs from row y and column x of the input on. */
-HIL_INLINE void hil_mve_depthwise_tile(const struct hil_depthwise_conv2d_s8_mve *p,
+HIL_INLINE void hil_mve_depthwise_tile(const struct hil_mve_depthwise_conv2d_s8 *p,
                                        struct hil_mve_tiles *tiles, const int8_t *in, int32_t y,
                                        int32_t x, int32_t rows, int8_t *planes, int8_t *out) {
     const int8_t *const rest = tiles->first + p->part_iterations * (p->masked ? 28 : 24);
@@ -623,7 +623,7 @@ HIL_INLINE void hil_mve_depthwise_tile(const struct hil_depthwise_conv2d_s8_mve 
 }
 
 /* The table with addresses in place of places in a plane. */
-HIL_INLINE void hil_mve_depthwise_addresses(const struct hil_depthwise_conv2d_s8_mve *p,
+HIL_INLINE void hil_mve_depthwise_addresses(const struct hil_mve_depthwise_conv2d_s8 *p,
                                             const int8_t *planes, int32_t *to) {
     const int8_t *from = p->table;
     const int32_t base = (int32_t)(intptr_t)planes;
@@ -646,7 +646,7 @@ HIL_INLINE void hil_mve_depthwise_addresses(const struct hil_depthwise_conv2d_s8
 }
 
 /* What lies around the image, where it is not overwritten. */
-HIL_INLINE void hil_mve_depthwise_around(const struct hil_depthwise_conv2d_s8_mve *p, int8_t *to,
+HIL_INLINE void hil_mve_depthwise_around(const struct hil_mve_depthwise_conv2d_s8 *p, int8_t *to,
                                          int32_t bytes) {
     const int8x16_t around = vdupq_n_s8((int8_t)p->in_zero_point);
     for (; bytes > 0; bytes -= HIL_MVE_CHUNK) {
@@ -655,7 +655,7 @@ HIL_INLINE void hil_mve_depthwise_around(const struct hil_depthwise_conv2d_s8_mv
     }
 }
 
-HIL_INLINE void hil_depthwise_conv2d_s8_mve(const struct hil_depthwise_conv2d_s8_mve *p,
+HIL_INLINE void hil_mve_depthwise_conv2d_s8(const struct hil_mve_depthwise_conv2d_s8 *p,
                                             const int8_t *in, int8_t *out, void *scratch) {
     const int32_t line = p->out_w * p->in_c;
     const int32_t plane_bytes = p->plane_h * p->plane_w;

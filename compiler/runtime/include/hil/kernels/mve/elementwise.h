@@ -89,7 +89,7 @@ HIL_INLINE int16x8_t hil_mve_clamped_s16(int16x8_t x, int32_t low, int32_t high)
 }
 
 /*@kernel
-name = "hil_mul_s8_mve"
+name = "hil_mve_mul_s8"
 requires = ["mve"]
 inputs = ["int8_t", "int8_t"]
 outputs = ["int8_t"]
@@ -101,7 +101,7 @@ row = "rows"
 eight = "rows * (length // 8)"
 rest = "rows * (length - length // 8 * 8 + 7) // 8"
 @*/
-struct hil_mul_s8_mve {
+struct hil_mve_mul_s8 {
     HIL_BINARY_FIELDS;
     int32_t a_zero_point;   /* the first operand's value that stands for 0.0 */
     int32_t b_zero_point;   /* the second operand's value that stands for 0.0 */
@@ -113,30 +113,30 @@ struct hil_mul_s8_mve {
     int32_t high;           /* the largest output */
 };
 
-HIL_INLINE int32x4_t hil_mul_s8_mve_scaled(const struct hil_mul_s8_mve *p, int32x4_t product) {
+HIL_INLINE int32x4_t hil_mve_mul_s8_scaled(const struct hil_mve_mul_s8 *p, int32x4_t product) {
     if (p->once) {
         return vrshlq_n_s32(vqdmulhq_n_s32(product, p->multiplier), p->shift);
     }
     return hil_mve_requantize(product, p->multiplier, p->shift);
 }
 
-HIL_INLINE int16x8_t hil_mul_s8_mve_eight(const struct hil_mul_s8_mve *p, int16x8_t a,
+HIL_INLINE int16x8_t hil_mve_mul_s8_eight(const struct hil_mve_mul_s8 *p, int16x8_t a,
                                           int16x8_t b) {
     const int16x8_t x = vsubq_n_s16(a, (int16_t)p->a_zero_point);
     const int16x8_t y = vsubq_n_s16(b, (int16_t)p->b_zero_point);
-    const int32x4_t even = hil_mul_s8_mve_scaled(p, vmullbq_int_s16(x, y));
-    const int32x4_t odd = hil_mul_s8_mve_scaled(p, vmulltq_int_s16(x, y));
+    const int32x4_t even = hil_mve_mul_s8_scaled(p, vmullbq_int_s16(x, y));
+    const int32x4_t odd = hil_mve_mul_s8_scaled(p, vmulltq_int_s16(x, y));
     const int16x8_t made = vqaddq_n_s16(hil_mve_narrowed(even, odd), (int16_t)p->out_zero_point);
     return hil_mve_clamped_s16(made, p->low, p->high);
 }
 
-HIL_INLINE void hil_mul_s8_mve(const struct hil_mul_s8_mve *p, const int8_t *a, const int8_t *b,
+HIL_INLINE void hil_mve_mul_s8(const struct hil_mve_mul_s8 *p, const int8_t *a, const int8_t *b,
                                int8_t *out) {
-    HIL_MVE_BINARY_WALK(p, a, b, out, b, hil_mul_s8_mve_eight);
+    HIL_MVE_BINARY_WALK(p, a, b, out, b, hil_mve_mul_s8_eight);
 }
 
 /*@kernel
-name = "hil_sum_s16_mve"
+name = "hil_mve_sum_s16"
 requires = ["mve"]
 inputs = ["int16_t", "int16_t"]
 outputs = ["int16_t"]
@@ -148,7 +148,7 @@ row = "rows"
 eight = "rows * (length // 8)"
 rest = "rows * (length - length // 8 * 8 + 7) // 8"
 @*/
-struct hil_sum_s16_mve {
+struct hil_mve_sum_s16 {
     HIL_SUM_S16_FIELDS;
     int32_t subtract; /* 1: the second operand is taken from the first */
 };
@@ -158,30 +158,30 @@ struct hil_sum_s16_mve {
 #define HIL_SUM_S16_MVE_OPERAND(four, x, multiplier, shift)                                        \
     ((shift) == 0 ? four((x), 14) : hil_mve_requantize(four((x), 15), (multiplier), (shift)))
 
-HIL_INLINE int32x4_t hil_sum_s16_mve_four(const struct hil_sum_s16_mve *p, int32x4_t x,
+HIL_INLINE int32x4_t hil_mve_sum_s16_four(const struct hil_mve_sum_s16 *p, int32x4_t x,
                                           int32x4_t y) {
     const int32x4_t sum = p->subtract ? vsubq_s32(x, y) : vaddq_s32(x, y);
     return hil_mve_requantize(sum, p->out_multiplier, p->out_shift);
 }
 
-HIL_INLINE int16x8_t hil_sum_s16_mve_eight(const struct hil_sum_s16_mve *p, int16x8_t a,
+HIL_INLINE int16x8_t hil_mve_sum_s16_eight(const struct hil_mve_sum_s16 *p, int16x8_t a,
                                            int16x8_t b) {
-    const int32x4_t even = hil_sum_s16_mve_four(
+    const int32x4_t even = hil_mve_sum_s16_four(
         p, HIL_SUM_S16_MVE_OPERAND(vshllbq_n_s16, a, p->a_multiplier, p->a_shift),
         HIL_SUM_S16_MVE_OPERAND(vshllbq_n_s16, b, p->b_multiplier, p->b_shift));
-    const int32x4_t odd = hil_sum_s16_mve_four(
+    const int32x4_t odd = hil_mve_sum_s16_four(
         p, HIL_SUM_S16_MVE_OPERAND(vshlltq_n_s16, a, p->a_multiplier, p->a_shift),
         HIL_SUM_S16_MVE_OPERAND(vshlltq_n_s16, b, p->b_multiplier, p->b_shift));
     return hil_mve_clamped_s16(hil_mve_narrowed(even, odd), p->low, p->high);
 }
 
-HIL_INLINE void hil_sum_s16_mve(const struct hil_sum_s16_mve *p, const int16_t *a, const int16_t *b,
+HIL_INLINE void hil_mve_sum_s16(const struct hil_mve_sum_s16 *p, const int16_t *a, const int16_t *b,
                                 int16_t *out) {
-    HIL_MVE_BINARY_WALK(p, a, b, out, h, hil_sum_s16_mve_eight);
+    HIL_MVE_BINARY_WALK(p, a, b, out, h, hil_mve_sum_s16_eight);
 }
 
 /*@kernel
-name = "hil_mul_s16_mve"
+name = "hil_mve_mul_s16"
 requires = ["mve"]
 inputs = ["int16_t", "int16_t"]
 outputs = ["int16_t"]
@@ -193,7 +193,7 @@ row = "rows"
 eight = "rows * (length // 8)"
 rest = "rows * (length - length // 8 * 8 + 7) // 8"
 @*/
-struct hil_mul_s16_mve {
+struct hil_mve_mul_s16 {
     HIL_BINARY_FIELDS;
     int32_t multiplier; /* of the product, in Q0.31 */
     int32_t shift;      /* of that, 0 or below: to the right */
@@ -201,16 +201,16 @@ struct hil_mul_s16_mve {
     int32_t high;       /* the largest output */
 };
 
-HIL_INLINE int16x8_t hil_mul_s16_mve_eight(const struct hil_mul_s16_mve *p, int16x8_t a,
+HIL_INLINE int16x8_t hil_mve_mul_s16_eight(const struct hil_mve_mul_s16 *p, int16x8_t a,
                                            int16x8_t b) {
     const int32x4_t even = hil_mve_requantize(vmullbq_int_s16(a, b), p->multiplier, p->shift);
     const int32x4_t odd = hil_mve_requantize(vmulltq_int_s16(a, b), p->multiplier, p->shift);
     return hil_mve_clamped_s16(hil_mve_narrowed(even, odd), p->low, p->high);
 }
 
-HIL_INLINE void hil_mul_s16_mve(const struct hil_mul_s16_mve *p, const int16_t *a, const int16_t *b,
+HIL_INLINE void hil_mve_mul_s16(const struct hil_mve_mul_s16 *p, const int16_t *a, const int16_t *b,
                                 int16_t *out) {
-    HIL_MVE_BINARY_WALK(p, a, b, out, h, hil_mul_s16_mve_eight);
+    HIL_MVE_BINARY_WALK(p, a, b, out, h, hil_mve_mul_s16_eight);
 }
 
 #endif

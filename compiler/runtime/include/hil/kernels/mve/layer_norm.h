@@ -9,7 +9,7 @@
 #include "hil/kernels/generic/layer_norm.h"
 
 /*@kernel
-name = "hil_layer_norm_s8_mve"
+name = "hil_mve_layer_norm_s8"
 requires = ["mve", "fpu"]
 inputs = ["int8_t"]
 outputs = ["int8_t"]
@@ -21,11 +21,11 @@ row = "rows"
 sixteen = "rows * ((depth + 15) // 16)"
 four = "rows * ((depth + 3) // 4)"
 @*/
-struct hil_layer_norm_s8_mve {
+struct hil_mve_layer_norm_s8 {
     HIL_LAYER_NORM_FIELDS;
 };
 
-HIL_INLINE void hil_layer_norm_s8_mve(const struct hil_layer_norm_s8_mve *p, const int8_t *in,
+HIL_INLINE void hil_mve_layer_norm_s8(const struct hil_mve_layer_norm_s8 *p, const int8_t *in,
                                       int8_t *out) {
     const int32x4_t low = vdupq_n_s32(INT8_MIN), high = vdupq_n_s32(INT8_MAX);
     for (int32_t n = 0; n < p->rows; n++) {

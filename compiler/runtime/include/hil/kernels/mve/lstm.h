@@ -20,7 +20,7 @@
     const int8_t *hidden_stream /* of the gates of hidden states */
 
 /*@kernel
-name = "hil_lstm_s8_mve"
+name = "hil_mve_lstm_s8"
 requires = ["mve"]
 inputs = ["int8_t", "int8_t", "int16_t"]
 outputs = ["int8_t", "int8_t", "int16_t"]
@@ -34,11 +34,11 @@ copied = "turn * (in_chunks + hidden_chunks)"
 eight = "turn * eights"
 eight_chunk = "4 * eight * (in_chunks + hidden_chunks)"
 @*/
-struct hil_lstm_s8_mve {
+struct hil_mve_lstm_s8 {
     HIL_MVE_LSTM_FIELDS;
 };
 
-HIL_INLINE void hil_mve_lstm_s8_step(const struct hil_lstm_s8_mve *p, const int8_t *x,
+HIL_INLINE void hil_mve_lstm_s8_step(const struct hil_mve_lstm_s8 *p, const int8_t *x,
                                      const int8_t *h, const int16_t *c, int16_t *new_c,
                                      void *scratch) {
     const int32_t groups = HIL_LSTM_GATES * p->eights;
@@ -53,7 +53,7 @@ HIL_INLINE void hil_mve_lstm_s8_step(const struct hil_lstm_s8_mve *p, const int8
     hil_mve_lstm_units_s8(&units);
 }
 
-HIL_INLINE void hil_lstm_s8_mve(const struct hil_lstm_s8_mve *p, const int8_t *in,
+HIL_INLINE void hil_mve_lstm_s8(const struct hil_mve_lstm_s8 *p, const int8_t *in,
                                 const int8_t *hidden, const int16_t *cell, int8_t *out,
                                 int8_t *new_hidden, int16_t *new_cell, void *scratch) {
     const int8_t *const next = (const int8_t *)scratch + 64 * p->eights +
@@ -63,7 +63,7 @@ HIL_INLINE void hil_lstm_s8_mve(const struct hil_lstm_s8_mve *p, const int8_t *i
 }
 
 /*@kernel
-name = "hil_lstm_s16_mve"
+name = "hil_mve_lstm_s16"
 requires = ["mve"]
 inputs = ["int16_t", "int16_t", "int16_t"]
 outputs = ["int16_t", "int16_t", "int16_t"]
@@ -77,7 +77,7 @@ copied = "turn * (in_chunks + hidden_chunks)"
 eight = "turn * eights"
 four_chunk = "8 * eight * (in_chunks + hidden_chunks)"
 @*/
-struct hil_lstm_s16_mve {
+struct hil_mve_lstm_s16 {
     HIL_MVE_LSTM_FIELDS;
 };
 
@@ -85,7 +85,7 @@ struct hil_lstm_s16_mve {
 HIL_INLINE void hil_mve_lstm_s16_gates(const int16_t *x, int32_t depth, const int8_t *stream,
                                        int32_t chunks, int32_t eights, int16_t *gates,
                                        void *scratch) {
-    const struct hil_vector_s16_mve vector = {
+    const struct hil_mve_matvec_s16 vector = {
         .rows = 1,
         .depth = depth,
         .chunks = chunks,
@@ -95,10 +95,10 @@ HIL_INLINE void hil_mve_lstm_s16_gates(const int16_t *x, int32_t depth, const in
         .out_max = INT16_MAX,
         .stream = stream,
     };
-    hil_vector_s16_mve(&vector, x, gates, scratch);
+    hil_mve_matvec_s16(&vector, x, gates, scratch);
 }
 
-HIL_INLINE void hil_mve_lstm_s16_step(const struct hil_lstm_s16_mve *p, const int16_t *x,
+HIL_INLINE void hil_mve_lstm_s16_step(const struct hil_mve_lstm_s16 *p, const int16_t *x,
                                       const int16_t *h, const int16_t *c, int16_t *new_c,
                                       void *scratch) {
     const int32_t step = HIL_MVE_LSTM_UNITS * p->eights;
@@ -116,7 +116,7 @@ HIL_INLINE void hil_mve_lstm_s16_step(const struct hil_lstm_s16_mve *p, const in
     hil_mve_lstm_units_s16(&units);
 }
 
-HIL_INLINE void hil_lstm_s16_mve(const struct hil_lstm_s16_mve *p, const int16_t *in,
+HIL_INLINE void hil_mve_lstm_s16(const struct hil_mve_lstm_s16 *p, const int16_t *in,
                                  const int16_t *hidden, const int16_t *cell, int16_t *out,
                                  int16_t *new_hidden, int16_t *new_cell, void *scratch) {
     const int16_t *const next = (const int16_t *)scratch + 64 * p->eights +

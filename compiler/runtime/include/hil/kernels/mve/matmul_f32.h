@@ -6,7 +6,7 @@
 #include "hil/kernels/mve/columns_f32.h"
 
 /*@kernel
-name = "hil_matmul_f32_mve"
+name = "hil_mve_matmul_f32"
 requires = ["mve", "fpu"]
 inputs = ["float"]
 outputs = ["float"]
@@ -23,13 +23,13 @@ unit = "(rows + 1) // 6 * columns_of_four * units"
 few = "(six - (rows + 1) // 6) * columns_of_four * units"
 odd = "six * (columns - columns // 4 * 4)"
 @*/
-struct hil_matmul_f32_mve {
+struct hil_mve_matmul_f32 {
     int32_t rows;  /* of values, each by itself */
     int32_t depth; /* values of a row */
     HIL_MVE_COLUMNS_F32_FIELDS;
 };
 
-HIL_INLINE void hil_matmul_f32_mve(const struct hil_matmul_f32_mve *p, const float *in, float *out,
+HIL_INLINE void hil_mve_matmul_f32(const struct hil_mve_matmul_f32 *p, const float *in, float *out,
                                    void *scratch) {
     const struct hil_mve_columns_f32 columns = HIL_MVE_COLUMNS_F32(p);
     float *const x = (float *)scratch;
@@ -43,7 +43,7 @@ HIL_INLINE void hil_matmul_f32_mve(const struct hil_matmul_f32_mve *p, const flo
 }
 
 /*@kernel
-name = "hil_vector_f32_mve"
+name = "hil_mve_matvec_f32"
 requires = ["mve", "fpu"]
 inputs = ["float"]
 outputs = ["float"]
@@ -57,7 +57,7 @@ block = "rows * ((columns + 15) // 16)"
 eight = "block * (depth // 8)"
 rest = "block * (depth - depth // 8 * 8)"
 @*/
-struct hil_vector_f32_mve {
+struct hil_mve_matvec_f32 {
     int32_t rows;        /* of values, each by itself */
     int32_t depth;       /* values of a row */
     int32_t columns;     /* of the weights */
@@ -66,7 +66,7 @@ struct hil_vector_f32_mve {
     const float *stream; /* of sixteens of columns, columns_f32.h draws it */
 };
 
-HIL_INLINE void hil_vector_f32_mve(const struct hil_vector_f32_mve *p, const float *in,
+HIL_INLINE void hil_mve_matvec_f32(const struct hil_mve_matvec_f32 *p, const float *in,
                                    float *out) {
     float some[16];
     for (int32_t rows = p->rows; rows > 0; rows--) {

@@ -6,7 +6,7 @@
 #include "hil/kernels/mve/columns_s16.h"
 
 /*@kernel
-name = "hil_matmul_s16_mve"
+name = "hil_mve_matmul_s16"
 requires = ["mve"]
 inputs = ["int16_t"]
 outputs = ["int16_t"]
@@ -20,13 +20,13 @@ copied = "pair * chunks"
 four = "pair * ((columns + 3) // 4)"
 chunk = "four * chunks"
 @*/
-struct hil_matmul_s16_mve {
+struct hil_mve_matmul_s16 {
     int32_t rows;  /* of the input */
     int32_t depth; /* elements of a row */
     HIL_MVE_COLUMNS_S16_FIELDS;
 };
 
-HIL_INLINE void hil_matmul_s16_mve(const struct hil_matmul_s16_mve *p, const int16_t *in,
+HIL_INLINE void hil_mve_matmul_s16(const struct hil_mve_matmul_s16 *p, const int16_t *in,
                                    int16_t *out, void *scratch) {
     const struct hil_mve_columns_s16 columns = HIL_MVE_COLUMNS_S16(p);
     int16_t *const x = (int16_t *)scratch;
@@ -40,7 +40,7 @@ HIL_INLINE void hil_matmul_s16_mve(const struct hil_matmul_s16_mve *p, const int
 }
 
 /*@kernel
-name = "hil_vector_s16_mve"
+name = "hil_mve_matvec_s16"
 requires = ["mve"]
 inputs = ["int16_t"]
 outputs = ["int16_t"]
@@ -54,7 +54,7 @@ copied = "rows * chunks"
 four = "rows * ((columns + 3) // 4)"
 chunk = "four * chunks"
 @*/
-struct hil_vector_s16_mve {
+struct hil_mve_matvec_s16 {
     int32_t rows;         /* of the input */
     int32_t depth;        /* elements of a row */
     int32_t chunks;       /* of sixteen weights, the depth rounded up */
@@ -96,7 +96,7 @@ HIL_INLINE void hil_mve_vector_s16_by(int32_t shifted, const int8_t *x, const in
     }
 }
 
-HIL_INLINE void hil_vector_s16_mve(const struct hil_vector_s16_mve *p, const int16_t *in,
+HIL_INLINE void hil_mve_matvec_s16(const struct hil_mve_matvec_s16 *p, const int16_t *in,
                                    int16_t *out, void *scratch) {
     int8_t *const x = (int8_t *)scratch;
     const int32_t whole = p->columns / 4;

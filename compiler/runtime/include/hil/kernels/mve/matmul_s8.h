@@ -6,7 +6,7 @@
 #include "hil/kernels/mve/columns_s8.h"
 
 /*@kernel
-name = "hil_matmul_s8_mve"
+name = "hil_mve_matmul_s8"
 requires = ["mve"]
 inputs = ["int8_t"]
 outputs = ["int8_t"]
@@ -20,13 +20,13 @@ pair = "tile * (pairs + odd)"
 pair_chunk = "pair * chunks"
 linear_pair = "pair * (linear == 1)"
 @*/
-struct hil_matmul_s8_mve {
+struct hil_mve_matmul_s8 {
     int32_t rows;  /* rows of the input, and of the output */
     int32_t depth; /* elements of a row */
     HIL_MVE_COLUMNS_FIELDS;
 };
 
-HIL_INLINE void hil_matmul_s8_mve(const struct hil_matmul_s8_mve *p, const int8_t *in, int8_t *out,
+HIL_INLINE void hil_mve_matmul_s8(const struct hil_mve_matmul_s8 *p, const int8_t *in, int8_t *out,
                                   void *scratch) {
     struct hil_mve_columns columns = HIL_MVE_COLUMNS(p);
     hil_mve_columns_rows(&columns, HIL_MVE_ROWS_AT_ONCE);
@@ -51,7 +51,7 @@ HIL_INLINE void hil_matmul_s8_mve(const struct hil_matmul_s8_mve *p, const int8_
 }
 
 /*@kernel
-name = "hil_vector_s8_mve"
+name = "hil_mve_matvec_s8"
 requires = ["mve"]
 inputs = ["int8_t"]
 outputs = ["int8_t"]
@@ -63,7 +63,7 @@ row = "rows"
 eight = "rows * ((columns + 7) // 8)"
 eight_chunk = "eight * chunks"
 @*/
-struct hil_vector_s8_mve {
+struct hil_mve_matvec_s8 {
     int32_t rows;    /* rows of the input, and of the output */
     int32_t depth;   /* elements of a row */
     int32_t columns; /* outputs of a row */
@@ -75,7 +75,7 @@ struct hil_vector_s8_mve {
     const int8_t *stream; /* blocks_s8.h draws it, columns filled up to groups of eight */
 };
 
-HIL_INLINE void hil_vector_s8_mve(const struct hil_vector_s8_mve *p, const int8_t *in, int8_t *out,
+HIL_INLINE void hil_mve_matvec_s8(const struct hil_mve_matvec_s8 *p, const int8_t *in, int8_t *out,
                                   void *scratch) {
     int8_t *const copy = (int8_t *)scratch;
     /* The last group, where it is not whole. */

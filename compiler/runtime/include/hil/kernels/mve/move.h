@@ -11,7 +11,7 @@
 #define HIL_MVE_NEAR 17
 
 /*@kernel
-name = "hil_swap_axes_mve"
+name = "hil_mve_swap_axes"
 requires = ["mve"]
 inputs = ["int8_t"]
 outputs = ["int8_t"]
@@ -23,7 +23,7 @@ code = 140
 line = "blocks * min(rows, columns)"
 sixteen = "line * ((max(rows, columns) + 15) // 16)"
 @*/
-struct hil_swap_axes_mve {
+struct hil_mve_swap_axes {
     int32_t blocks;  /* matrices, one after the other */
     int32_t rows;    /* of the input, columns of the output */
     int32_t columns; /* of the input, rows of the output; this or the other is at most 17 */
@@ -31,7 +31,7 @@ struct hil_swap_axes_mve {
 
 /* Matrices transposed: sixteen columns at a time each row is scattered, or, where columns are the
  * shorter side, each column is gathered, sixteen rows at a time. */
-HIL_INLINE void hil_swap_axes_mve(const struct hil_swap_axes_mve *p, const int8_t *in,
+HIL_INLINE void hil_mve_swap_axes(const struct hil_mve_swap_axes *p, const int8_t *in,
                                   int8_t *out) {
     const int32_t wide = p->rows < p->columns;
     const int32_t lines = wide ? p->rows : p->columns;

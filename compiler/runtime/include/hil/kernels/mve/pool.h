@@ -38,7 +38,7 @@
 #include "hil/quant.h"
 
 /*@kernel
-name = "hil_average_pool_s8_mve"
+name = "hil_mve_average_pool_s8"
 requires = ["mve"]
 inputs = ["int8_t"]
 outputs = ["int8_t"]
@@ -50,7 +50,7 @@ pixel = "batches * out_h * out_w"
 sixteen = "pixel * ((channels + 15) // 16)"
 tap = "sixteen * filter_h * filter_w"
 @*/
-struct hil_average_pool_s8_mve {
+struct hil_mve_average_pool_s8 {
     HIL_POOL_WINDOWS_FIELDS;
     int32_t reciprocal; /* 2^24 over the window's size, rounded up */
     int32_t low;        /* the least output */
@@ -58,7 +58,7 @@ struct hil_average_pool_s8_mve {
 };
 
 /* The averages for four totals. */
-HIL_INLINE int32x4_t hil_mve_average(const struct hil_average_pool_s8_mve *p, int32x4_t total) {
+HIL_INLINE int32x4_t hil_mve_average(const struct hil_mve_average_pool_s8 *p, int32x4_t total) {
     /* Half away from zero: the magnitude and a half, divided, with the sign of the sum. */
     const int32x4_t raised = vaddq_n_s32(vabsq_s32(total), p->filter_h * p->filter_w / 2);
     const int32x4_t quotient = vmulhq_s32(vshlq_n_s32(raised, 8), vdupq_n_s32(p->reciprocal));
@@ -141,7 +141,7 @@ HIL_INLINE void hil_mve_sums_sixteen(const int8_t *pixel, int32_t filter_h, int3
         }                                                                                          \
     } while (0)
 
-HIL_INLINE void hil_average_pool_s8_mve(const struct hil_average_pool_s8_mve *p, const int8_t *in,
+HIL_INLINE void hil_mve_average_pool_s8(const struct hil_mve_average_pool_s8 *p, const int8_t *in,
                                         int8_t *out) {
     HIL_MVE_POOL_WALK(p, in, out, hil_mve_average);
 }
@@ -149,7 +149,7 @@ HIL_INLINE void hil_average_pool_s8_mve(const struct hil_average_pool_s8_mve *p,
 /* Averages with a scale of their own, rounded once; the four of a vector one by one, as only 64
  * bits tell a tie. */
 /*@kernel
-name = "hil_scaled_pool_s8_mve"
+name = "hil_mve_average_pool_s8_scaled"
 requires = ["mve"]
 inputs = ["int8_t"]
 outputs = ["int8_t"]
@@ -161,7 +161,7 @@ pixel = "batches * out_h * out_w"
 sixteen = "pixel * ((channels + 15) // 16)"
 tap = "sixteen * filter_h * filter_w"
 @*/
-struct hil_scaled_pool_s8_mve {
+struct hil_mve_average_pool_s8_scaled {
     HIL_POOL_WINDOWS_FIELDS;
     int32_t offset;         /* minus the input's zero point of all pixels of a window */
     int32_t multiplier;     /* of the sum, in Q0.31 */
@@ -172,7 +172,7 @@ struct hil_scaled_pool_s8_mve {
     int32_t high;           /* the largest output */
 };
 
-HIL_INLINE int32x4_t hil_mve_scaled_average(const struct hil_scaled_pool_s8_mve *p,
+HIL_INLINE int32x4_t hil_mve_scaled_average(const struct hil_mve_average_pool_s8_scaled *p,
                                             int32x4_t total) {
     int32_t values[4];
     vstrwq_s32(values, total);
@@ -186,15 +186,15 @@ HIL_INLINE int32x4_t hil_mve_scaled_average(const struct hil_scaled_pool_s8_mve 
     return vminq_s32(vmaxq_s32(vldrwq_s32(values), vdupq_n_s32(p->low)), vdupq_n_s32(p->high));
 }
 
-HIL_INLINE void hil_scaled_pool_s8_mve(const struct hil_scaled_pool_s8_mve *p, const int8_t *in,
-                                       int8_t *out) {
+HIL_INLINE void hil_mve_average_pool_s8_scaled(const struct hil_mve_average_pool_s8_scaled *p,
+                                               const int8_t *in, int8_t *out) {
     HIL_MVE_POOL_WALK(p, in, out, hil_mve_scaled_average);
 }
 
 /* Maxima of sixteen channels at a time, or of the last ones; what lies outside an image does not
  * count. */
 /*@kernel
-name = "hil_max_pool_s8_mve"
+name = "hil_mve_max_pool_s8"
 requires = ["mve"]
 inputs = ["int8_t"]
 outputs = ["int8_t"]
@@ -208,7 +208,7 @@ sixteen = "pixel * ((channels + 15) // 16)"
 filter_row = "sixteen * filter_h"
 tap = "filter_row * filter_w"
 @*/
-struct hil_max_pool_s8_mve {
+struct hil_mve_max_pool_s8 {
     HIL_POOL_FIELDS;
     int32_t low;  /* the least output */
     int32_t high; /* the largest output */
@@ -253,13 +253,13 @@ struct hil_max_pool_s8_mve {
         }                                                                                          \
     } while (0)
 
-HIL_INLINE void hil_max_pool_s8_mve(const struct hil_max_pool_s8_mve *p, const int8_t *in,
+HIL_INLINE void hil_mve_max_pool_s8(const struct hil_mve_max_pool_s8 *p, const int8_t *in,
                                     int8_t *out) {
     HIL_MVE_MAX_POOL(p, in, out, b, 8);
 }
 
 /*@kernel
-name = "hil_max_pool_s16_mve"
+name = "hil_mve_max_pool_s16"
 requires = ["mve"]
 inputs = ["int16_t"]
 outputs = ["int16_t"]
@@ -273,13 +273,13 @@ eight = "pixel * ((channels + 7) // 8)"
 filter_row = "eight * filter_h"
 tap = "filter_row * filter_w"
 @*/
-struct hil_max_pool_s16_mve {
+struct hil_mve_max_pool_s16 {
     HIL_POOL_FIELDS;
     int32_t low;  /* the least output */
     int32_t high; /* the largest output */
 };
 
-HIL_INLINE void hil_max_pool_s16_mve(const struct hil_max_pool_s16_mve *p, const int16_t *in,
+HIL_INLINE void hil_mve_max_pool_s16(const struct hil_mve_max_pool_s16 *p, const int16_t *in,
                                      int16_t *out) {
     HIL_MVE_MAX_POOL(p, in, out, h, 16);
 }

@@ -76,7 +76,7 @@ HIL_INLINE void hil_mve_average_f32(const float *from, int32_t rows, int32_t col
 }
 
 /*@kernel
-name = "hil_average_pool_f32_mve"
+name = "hil_mve_average_pool_f32"
 requires = ["mve", "fpu"]
 inputs = ["float"]
 outputs = ["float"]
@@ -91,13 +91,13 @@ four = "pixel * ((channels - channels // 16 * 16 + 3) // 4)"
 sixteen_tap = "sixteen * min(filter_h, in_h) * min(filter_w, in_w)"
 four_tap = "four * min(filter_h, in_h) * min(filter_w, in_w)"
 @*/
-struct hil_average_pool_f32_mve {
+struct hil_mve_average_pool_f32 {
     HIL_POOL_FIELDS;
     float low;  /* the least output */
     float high; /* the largest output */
 };
 
-HIL_INLINE void hil_average_pool_f32_mve(const struct hil_average_pool_f32_mve *p, const float *in,
+HIL_INLINE void hil_mve_average_pool_f32(const struct hil_mve_average_pool_f32 *p, const float *in,
                                          float *out) {
     const int32_t line = p->in_w * p->channels;
     for (int32_t batch = 0; batch < p->batches; batch++) {
@@ -118,7 +118,7 @@ HIL_INLINE void hil_average_pool_f32_mve(const struct hil_average_pool_f32_mve *
 }
 
 /*@kernel
-name = "hil_max_pool_f32_mve"
+name = "hil_mve_max_pool_f32"
 requires = ["mve", "fpu"]
 inputs = ["float"]
 outputs = ["float"]
@@ -131,7 +131,7 @@ pixel = "batches * out_h * out_w"
 four = "pixel * ((channels + 3) // 4)"
 tap = "four * min(filter_h, in_h) * min(filter_w, in_w)"
 @*/
-struct hil_max_pool_f32_mve {
+struct hil_mve_max_pool_f32 {
     HIL_POOL_FIELDS;
     float low;  /* the least output, at most 0 */
     float high; /* the largest output, at least 0 */
@@ -215,7 +215,7 @@ HIL_INLINE int32_t hil_mve_bits_f32(float x) {
 
 /* The numbers that were found, clamped. As integers without a sign those below 0 are above all
  * others, and the closer to 0 the less. */
-HIL_INLINE float32x4_t hil_max_pool_f32_mve_clamped(const struct hil_max_pool_f32_mve *p,
+HIL_INLINE float32x4_t hil_mve_max_pool_f32_clamped(const struct hil_mve_max_pool_f32 *p,
                                                     struct hil_mve_largest_f32 found) {
     int32x4_t largest = found.most;
     if (p->low == 0.0F) {
@@ -229,7 +229,7 @@ HIL_INLINE float32x4_t hil_max_pool_f32_mve_clamped(const struct hil_max_pool_f3
     return vreinterpretq_f32_s32(largest);
 }
 
-HIL_INLINE void hil_max_pool_f32_mve(const struct hil_max_pool_f32_mve *p, const float *in,
+HIL_INLINE void hil_mve_max_pool_f32(const struct hil_mve_max_pool_f32 *p, const float *in,
                                      float *out) {
     const int32_t line = p->in_w * p->channels;
     for (int32_t batch = 0; batch < p->batches; batch++) {
@@ -244,14 +244,14 @@ HIL_INLINE void hil_max_pool_f32_mve(const struct hil_max_pool_f32_mve *p, const
                 for (; c + 8 <= p->channels; c += 8) {
                     const struct hil_mve_largest_eight found =
                         hil_mve_largest_eight(corner + c, y.count, x.count, line, p->channels);
-                    vst1q_f32(out + c, hil_max_pool_f32_mve_clamped(p, found.of[0]));
-                    vst1q_f32(out + c + 4, hil_max_pool_f32_mve_clamped(p, found.of[1]));
+                    vst1q_f32(out + c, hil_mve_max_pool_f32_clamped(p, found.of[0]));
+                    vst1q_f32(out + c + 4, hil_mve_max_pool_f32_clamped(p, found.of[1]));
                 }
                 for (; c < p->channels; c += 4) {
                     const mve_pred16_t mask = vctp32q((uint32_t)(p->channels - c));
                     const struct hil_mve_largest_f32 found = hil_mve_largest_number(
                         corner + c, y.count, x.count, line, p->channels, mask);
-                    vstrwq_p_f32(out + c, hil_max_pool_f32_mve_clamped(p, found), mask);
+                    vstrwq_p_f32(out + c, hil_mve_max_pool_f32_clamped(p, found), mask);
                 }
                 out += p->channels;
             }
@@ -261,7 +261,7 @@ HIL_INLINE void hil_max_pool_f32_mve(const struct hil_max_pool_f32_mve *p, const
 }
 
 /*@kernel
-name = "hil_mean_f32_mve"
+name = "hil_mve_mean_f32"
 requires = ["mve", "fpu"]
 inputs = ["float"]
 outputs = ["float"]
@@ -277,7 +277,7 @@ sixteen_value = "sixteen * values"
 four_value = "four * values"
 row_value = "rows * values"
 @*/
-struct hil_mean_f32_mve {
+struct hil_mve_mean_f32 {
     HIL_MEAN_FIELDS;
     int32_t outer;  /* blocks of the input */
     int32_t values; /* averaged into an output, so many elements apart: */
@@ -304,7 +304,7 @@ HIL_INLINE float32x4_t hil_mve_sums_of_rows(const float *from, int32_t values, m
     return sums;
 }
 
-HIL_INLINE void hil_mean_f32_mve(const struct hil_mean_f32_mve *p, const float *in, float *out) {
+HIL_INLINE void hil_mve_mean_f32(const struct hil_mve_mean_f32 *p, const float *in, float *out) {
     if (p->inner > 1) {
         for (int32_t blocks = p->outer; blocks > 0; blocks--) {
             hil_mve_average_f32(in, 1, p->values, 0, p->inner, p->inner, p->count, -INFINITY,
@@ -370,7 +370,7 @@ HIL_INLINE void hil_mve_finish_rows_f32(const float *sums, int32_t channels, flo
 }
 
 /*@kernel
-name = "hil_average_rows_f32_mve"
+name = "hil_mve_average_rows_f32"
 requires = ["mve", "fpu"]
 inputs = ["float"]
 outputs = ["float"]
@@ -383,13 +383,13 @@ sixteen_tap = "sixteen * filter_w * rows"
 four_tap = "four * filter_w * rows"
 output = "out_w * ((channels + 3) // 4) * last"
 @*/
-struct hil_average_rows_f32_mve {
+struct hil_mve_average_rows_f32 {
     HIL_AVERAGE_ROWS_FIELDS;
     float low;  /* the least output */
     float high; /* the largest output */
 };
 
-HIL_INLINE void hil_average_rows_f32_mve(const struct hil_average_rows_f32_mve *p, const float *in,
+HIL_INLINE void hil_mve_average_rows_f32(const struct hil_mve_average_rows_f32 *p, const float *in,
                                          float *out, void *scratch) {
     float *sums = (float *)scratch;
     for (int32_t out_x = 0; out_x < p->out_w; out_x++) {
@@ -407,7 +407,7 @@ HIL_INLINE void hil_average_rows_f32_mve(const struct hil_average_rows_f32_mve *
 }
 
 /*@kernel
-name = "hil_mean_rows_f32_mve"
+name = "hil_mve_mean_rows_f32"
 requires = ["mve", "fpu"]
 inputs = ["float"]
 outputs = ["float"]
@@ -420,12 +420,12 @@ sixteen_tap = "sixteen * pixels"
 four_tap = "four * pixels"
 output = "(channels + 3) // 4 * last"
 @*/
-struct hil_mean_rows_f32_mve {
+struct hil_mve_mean_rows_f32 {
     HIL_MEAN_ROWS_FIELDS;
     float count; /* what a sum is divided by */
 };
 
-HIL_INLINE void hil_mean_rows_f32_mve(const struct hil_mean_rows_f32_mve *p, const float *in,
+HIL_INLINE void hil_mve_mean_rows_f32(const struct hil_mve_mean_rows_f32 *p, const float *in,
                                       float *out, void *scratch) {
     float *const sums = (float *)scratch;
     hil_mve_add_rows_f32(in, p->first, 1, p->pixels, 0, p->channels, sums);

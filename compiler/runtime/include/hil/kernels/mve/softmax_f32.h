@@ -23,7 +23,7 @@ HIL_INLINE float32x4_t hil_mve_exp_of_negative(float32x4_t x) {
 }
 
 /*@kernel
-name = "hil_softmax_f32_mve"
+name = "hil_mve_softmax_f32"
 requires = ["mve", "fpu"]
 inputs = ["float"]
 outputs = ["float"]
@@ -35,26 +35,26 @@ row = "rows"
 four = "rows * (depth // 4)"
 rest = "rows * (depth - depth // 4 * 4 + 3) // 4"
 @*/
-struct hil_softmax_f32_mve {
+struct hil_mve_softmax_f32 {
     int32_t rows;  /* that each add up to one */
     int32_t depth; /* elements of a row */
     float beta;    /* factor of the exponents */
 };
 
 /* The exponentials of four elements of a row whose largest one is `most`. */
-HIL_INLINE float32x4_t hil_softmax_f32_mve_powers(const struct hil_softmax_f32_mve *p,
+HIL_INLINE float32x4_t hil_mve_softmax_f32_powers(const struct hil_mve_softmax_f32 *p,
                                                   float32x4_t x, float most) {
     const float32x4_t distance = vsubq_n_f32(x, most);
     return hil_mve_exp_of_negative(p->beta == 1.0F ? distance : vmulq_n_f32(distance, p->beta));
 }
 
 /* x / sum from the sum's reciprocal, rounded: of finite numbers, as no exponential exceeds one. */
-HIL_INLINE float32x4_t hil_softmax_f32_mve_share(float32x4_t x, float sum, float reciprocal) {
+HIL_INLINE float32x4_t hil_mve_softmax_f32_share(float32x4_t x, float sum, float reciprocal) {
     const float32x4_t quotient = vmulq_n_f32(x, reciprocal);
     return vfmaq_n_f32(quotient, vfmaq_n_f32(x, quotient, -sum), reciprocal);
 }
 
-HIL_INLINE void hil_softmax_f32_mve(const struct hil_softmax_f32_mve *p, const float *in,
+HIL_INLINE void hil_mve_softmax_f32(const struct hil_mve_softmax_f32 *p, const float *in,
                                     float *out) {
     const int32_t last = p->depth / 4 * 4;
     const mve_pred16_t rest = vctp32q((uint32_t)(p->depth % 4));
@@ -69,13 +69,13 @@ HIL_INLINE void hil_softmax_f32_mve(const struct hil_softmax_f32_mve *p, const f
         const float most = vmaxnmvq_f32(-INFINITY, largest);
         float32x4_t sums = vdupq_n_f32(0.0F);
         for (int32_t i = 0; i < last; i += 4) {
-            const float32x4_t powers = hil_softmax_f32_mve_powers(p, vld1q_f32(in + i), most);
+            const float32x4_t powers = hil_mve_softmax_f32_powers(p, vld1q_f32(in + i), most);
             sums = vaddq_f32(sums, powers);
             vst1q_f32(out + i, powers);
         }
         if (last < p->depth) {
             const float32x4_t powers =
-                hil_softmax_f32_mve_powers(p, vldrwq_z_f32(in + last, rest), most);
+                hil_mve_softmax_f32_powers(p, vldrwq_z_f32(in + last, rest), most);
             sums = vaddq_m_f32(sums, sums, powers, rest);
             vstrwq_p_f32(out + last, powers, rest);
         }
@@ -84,11 +84,11 @@ HIL_INLINE void hil_softmax_f32_mve(const struct hil_softmax_f32_mve *p, const f
                           vgetq_lane_f32(sums, 2) + vgetq_lane_f32(sums, 3);
         const float reciprocal = 1.0F / sum;
         for (int32_t i = 0; i < last; i += 4) {
-            vst1q_f32(out + i, hil_softmax_f32_mve_share(vld1q_f32(out + i), sum, reciprocal));
+            vst1q_f32(out + i, hil_mve_softmax_f32_share(vld1q_f32(out + i), sum, reciprocal));
         }
         if (last < p->depth) {
             const float32x4_t powers = vldrwq_z_f32(out + last, rest);
-            vstrwq_p_f32(out + last, hil_softmax_f32_mve_share(powers, sum, reciprocal), rest);
+            vstrwq_p_f32(out + last, hil_mve_softmax_f32_share(powers, sum, reciprocal), rest);
         }
         in += p->depth;
         out += p->depth;

@@ -53,7 +53,7 @@ HIL_INLINE uint32_t hil_mve_svdf_moments_s8(const int8_t *old, const int8_t *mom
 }
 
 /*@kernel
-name = "hil_svdf_s8_state_s16_mve"
+name = "hil_mve_svdf_s8_state_s16"
 requires = ["mve"]
 inputs = ["int8_t", "int16_t"]
 outputs = ["int8_t", "int16_t"]
@@ -68,12 +68,12 @@ eight = "batch * eights"
 eight_chunk = "eight * chunks"
 vector = "filter * ((memory + 6) // 8)"
 @*/
-struct hil_svdf_s8_state_s16_mve {
+struct hil_mve_svdf_s8_state_s16 {
     HIL_MVE_SVDF_FIELDS;
     const int16_t *moments; /* weights of features, [filters][memory] */
 };
 
-HIL_INLINE void hil_svdf_s8_state_s16_mve(const struct hil_svdf_s8_state_s16_mve *p,
+HIL_INLINE void hil_mve_svdf_s8_state_s16(const struct hil_mve_svdf_s8_state_s16 *p,
                                           const int8_t *in, const int16_t *state, int8_t *out,
                                           int16_t *new_state, void *scratch) {
     int16_t *const wide = (int16_t *)scratch;
@@ -91,7 +91,7 @@ HIL_INLINE void hil_svdf_s8_state_s16_mve(const struct hil_svdf_s8_state_s16_mve
 }
 
 /*@kernel
-name = "hil_svdf_s8_state_s8_mve"
+name = "hil_mve_svdf_s8_state_s8"
 requires = ["mve"]
 inputs = ["int8_t", "int8_t"]
 outputs = ["int8_t", "int8_t"]
@@ -106,12 +106,12 @@ eight = "batch * eights"
 eight_chunk = "eight * chunks"
 vector = "filter * ((memory + 14) // 16)"
 @*/
-struct hil_svdf_s8_state_s8_mve {
+struct hil_mve_svdf_s8_state_s8 {
     HIL_MVE_SVDF_FIELDS;
     const int8_t *moments; /* weights of features, [filters][memory] */
 };
 
-HIL_INLINE void hil_svdf_s8_state_s8_mve(const struct hil_svdf_s8_state_s8_mve *p, const int8_t *in,
+HIL_INLINE void hil_mve_svdf_s8_state_s8(const struct hil_mve_svdf_s8_state_s8 *p, const int8_t *in,
                                          const int8_t *state, int8_t *out, int8_t *new_state,
                                          void *scratch) {
     int16_t *const wide = (int16_t *)scratch;

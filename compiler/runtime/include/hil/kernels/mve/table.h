@@ -7,7 +7,7 @@
 #include "hil/quant.h"
 
 /*@kernel
-name = "hil_lut_s8_mve"
+name = "hil_mve_lut_s8"
 requires = ["mve"]
 inputs = ["int8_t"]
 outputs = ["int8_t"]
@@ -17,12 +17,12 @@ code = 60
 [cost]
 sixteen = "(size + 15) // 16"
 @*/
-struct hil_lut_s8_mve {
+struct hil_mve_lut_s8 {
     int32_t size;        /* elements */
     const int8_t *table; /* the values for the bytes 0x00 to 0xff */
 };
 
-HIL_INLINE void hil_lut_s8_mve(const struct hil_lut_s8_mve *p, const int8_t *in, int8_t *out) {
+HIL_INLINE void hil_mve_lut_s8(const struct hil_mve_lut_s8 *p, const int8_t *in, int8_t *out) {
     /* Sixteen are read before the first of them is written. */
     int32_t left = p->size;
 #pragma GCC unroll 4

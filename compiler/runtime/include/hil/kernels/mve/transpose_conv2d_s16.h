@@ -8,7 +8,7 @@
 #include "hil/kernels/mve/columns_s16.h"
 
 /*@kernel
-name = "hil_transpose_conv2d_s16_mve"
+name = "hil_mve_transpose_conv2d_s16"
 requires = ["mve"]
 inputs = ["int16_t"]
 outputs = ["int16_t"]
@@ -21,14 +21,14 @@ copied = "batch * in_h * in_w * filter_h * filter_w * in_c"
 output = "window * columns"
 mac = "copied * columns"
 @*/
-struct hil_transpose_conv2d_s16_mve {
+struct hil_mve_transpose_conv2d_s16 {
     HIL_PHASES_FIELDS;
     int32_t in_zero_point; /* of positions outside the image */
     /* Of the deepest phase; the stream is that of all phases. */
     HIL_MVE_COLUMNS_S16_FIELDS;
 };
 
-HIL_INLINE void hil_transpose_conv2d_s16_mve(const struct hil_transpose_conv2d_s16_mve *p,
+HIL_INLINE void hil_mve_transpose_conv2d_s16(const struct hil_mve_transpose_conv2d_s16 *p,
                                              const int16_t *in, int16_t *out, void *scratch) {
     int16_t *const pair = (int16_t *)scratch;
     int16_t *const gathered = pair + HIL_MVE_S16_PAIR * p->chunks;

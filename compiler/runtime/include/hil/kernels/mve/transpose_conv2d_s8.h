@@ -8,7 +8,7 @@
 #include "hil/kernels/mve/columns_s8.h"
 
 /*@kernel
-name = "hil_transpose_conv2d_s8_mve"
+name = "hil_mve_transpose_conv2d_s8"
 requires = ["mve"]
 inputs = ["int8_t"]
 outputs = ["int8_t"]
@@ -21,14 +21,14 @@ copied = "batch * in_h * in_w * filter_h * filter_w * in_c"
 output = "window * out_c"
 mac = "copied * out_c"
 @*/
-struct hil_transpose_conv2d_s8_mve {
+struct hil_mve_transpose_conv2d_s8 {
     HIL_PHASES_FIELDS;
     int32_t in_zero_point; /* the input that stands for 0.0, which pixels outside the image have */
     /* Of the deepest phase; the stream is that of all phases. */
     HIL_MVE_COLUMNS_FIELDS;
 };
 
-HIL_INLINE void hil_transpose_conv2d_s8_mve(const struct hil_transpose_conv2d_s8_mve *p,
+HIL_INLINE void hil_mve_transpose_conv2d_s8(const struct hil_mve_transpose_conv2d_s8 *p,
                                             const int8_t *in, int8_t *out, void *scratch) {
     int8_t *const group = (int8_t *)scratch;
     int8_t *const gathered = group + HIL_MVE_GROUP_BYTES * p->chunks;
@@ -36,7 +36,7 @@ HIL_INLINE void hil_transpose_conv2d_s8_mve(const struct hil_transpose_conv2d_s8
         for (int32_t i = 0; i < p->count; i++) {
             const struct hil_phase phase = hil_phase_of(p->phases + HIL_PHASE_WORDS * i);
             const int32_t depth = phase.filter_h * phase.filter_w * p->in_c;
-            struct hil_transpose_conv2d_s8_mve own = *p;
+            struct hil_mve_transpose_conv2d_s8 own = *p;
             own.chunks = (depth + HIL_MVE_CHUNK - 1) / HIL_MVE_CHUNK;
             own.stream = p->stream + phase.weights;
             struct hil_mve_columns columns = HIL_MVE_COLUMNS(&own);

@@ -32,9 +32,9 @@
  *
  * Cost: an element of 9 MACs takes 14 instructions, one of 3 takes 6; nine outputs about 165.
  * Measured (`hil bench` on microbit, instructions under QEMU) a MAC: 1x1 25x5x64 to 64 (kws,
- * hil_v6m_matmul_stream_s8) 1.97, 10x4 of one channel (kws, hil_v6m_conv2d_stream_s8) 2.32;
+ * hil_v6m_matmul_s8_packed) 1.97, 10x4 of one channel (kws, hil_v6m_conv2d_s8_packed) 2.32;
  * hil_v6m_matmul_s8 takes 2.50, the portable kernels 6.5. The weights take 2.7 bytes each, and 16
- * bytes a column, so the kernels are for programs that are to be fast (`flash_heavy`).
+ * bytes a column.
  *
  * Tests: the twin is the second hil_v6m_stream_row (tests/c/test_v6m_kernels.py, limits:
  * test_channels_that_no_input_changes_and_sums_at_their_limits, depths and columns:

@@ -44,10 +44,9 @@
  * Scratch: 8 bytes an element of depth.
  *
  * Cost: two elements of 12 MACs take 10 instructions. Measured (`hil bench` on mps2-an385,
- * instructions under QEMU) a MAC: 1x1 25x5x64 to 64 (kws, hil_v7m_matmul_packed_s8) 1.08; 3x3 of 64
- * channels (ic, hil_v7m_conv2d_packed_s8) 1.00; with the kernels of columns_s8.h 1.36, 1.28. The
- * weights take 8 bytes for three, so the kernels are for programs that are to be fast whatever
- * flash they take (`speed_only`).
+ * instructions under QEMU) a MAC: 1x1 25x5x64 to 64 (kws, hil_v7m_matmul_s8_packed) 1.08; 3x3 of 64
+ * channels (ic, hil_v7m_conv2d_s8_packed) 1.00; with the kernels of columns_s8.h 1.36, 1.28. The
+ * weights take 8 bytes for three.
  *
  * Tests: the twin is the second hil_v7m_packed_products (tests/c/test_v7m_kernels.py, limits:
  * test_sums_at_their_limits, test_packed_parts_are_cut_where_sums_leave_their_bits); the assembly:

@@ -1,0 +1,64 @@
+"""Facts about a model that are no part of what its graph computes; reports and libraries state
+them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy.typing as npt
+
+Array = npt.NDArray[Any]
+
+
+@dataclass(frozen=True)
+class FixedSize:
+    """The size that an input was given along an axis which the model's file leaves open."""
+
+    input: str
+    axis: int
+    size: int
+
+
+@dataclass(frozen=True)
+class FloatLayer:
+    """A layer of a quantized model that is computed in float32."""
+
+    name: str
+    op: str
+    #: Why it is not computed in integers.
+    reason: str
+
+
+@dataclass(frozen=True)
+class RoundedBias:
+    """A float bias that was rounded to the scale of the sums."""
+
+    layer: str
+    #: The largest change of an output, in steps of the output's scale.
+    largest_effect: float
+
+
+@dataclass(frozen=True)
+class Dequantized:
+    """The integers of a float constant that a file dequantizes: ``scales * (values -
+    zero_points)``, each array of the constant's shape.
+    """
+
+    values: Array
+    scales: Array
+    zero_points: Array
+
+
+@dataclass(frozen=True)
+class Annotations:
+    """Facts that a reader and the passes found about a model."""
+
+    fixed_sizes: tuple[FixedSize, ...] = ()
+    float_layers: tuple[FloatLayer, ...] = ()
+    rounded_biases: tuple[RoundedBias, ...] = ()
+    #: For each tensor with fewer channels than in the model: the indices, along the last axis of
+    #: the model's tensor of this name, of the channels that it has, in order.
+    channels: Mapping[str, tuple[int, ...]] = field(default_factory=dict)

@@ -1,0 +1,213 @@
+"""Linear layers: matrix products here, windows in the modules beside it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+import numpy as np
+
+from hilc.ir import Array, Rounding
+from hilc.lowering.channels import padded
+from hilc.lowering.dsp.affine import range_of
+from hilc.lowering.dsp.convolution import conv2d
+from hilc.lowering.dsp.depthwise import depthwise
+from hilc.lowering.dsp.packing import (
+    PAIR,
+    SMALL_WEIGHTS,
+    UNIT,
+    VECTOR_BLOCK,
+    affine_of_layer,
+    channels_of,
+    column_stream,
+    form_of,
+    packed_columns_of_layer,
+    packed_streams,
+    pair_words_of_layer,
+    paired_weights,
+    units_of,
+    wide_weights,
+)
+from hilc.lowering.forms import limited
+from hilc.lowering.kernels import KernelCall, Parameters
+from hilc.lowering.linear import (
+    LINEAR,
+    LinearWeights,
+    MatrixProduct,
+    linear_calls,
+    linear_form,
+    packed_once,
+)
+from hilc.lowering.parameters import (
+    HilDspMatmulS8,
+    HilDspMatmulS8ColumnPairs,
+    HilDspMatmulS88Columns,
+    HilDspMatvecS8,
+    HilDspMatvecS8ColumnPairs,
+)
+from hilc.lowering.registry import Layer, lowers
+from hilc.lowering.rounds import rounding_of
+from hilc.lowering.v7m.conv2d import by_words
+
+#: Depth from which a single row's weights may take twice the room. They are most of such a model,
+#: and the shallower the layer, the less of its time the products take.
+_DEEP = 256
+#: Depth for which a column's weights stay in registers, columns up to which outputs of a column are
+#: a step of an instruction apart, and rows at a time.
+_EIGHT, _MOST_COLUMNS, _EIGHT_GROUPS = 8, 255, (128, 32)
+#: Rows below which a kernel for single rows is better than one for three at a time.
+_FEW_ROWS = 3
+
+
+@lowers(*LINEAR, dtypes={"int8"}, requires={"dsp"}, lacks={"mve"}, roundings=Rounding)
+def linear(layer: Layer) -> Iterator[KernelCall]:
+    """Return the family's kernels for a linear layer."""
+    yield from linear_calls(layer, rows=_rows, convolution=conv2d, depthwise=depthwise)
+    if rounding_of(linear_form(layer).requantization) is Rounding.NEAREST_EVEN:
+        # No line rounds ties to even.
+        yield from by_words(layer)
+
+
+def _rows(form: MatrixProduct) -> Iterable[Parameters]:
+    return _matvec(form) if form.rows < _FEW_ROWS else _matmul(form)
+
+
+def _matvec(form: MatrixProduct) -> Iterator[Parameters]:
+    """Few rows."""
+    yield from _matvec_pairs(form)
+    outputs = form.requantization
+    packed = _vector(form.packing)
+    if packed is None:
+        return
+    weights, bias, multipliers, shifts = packed
+    # Without scratch it costs two instructions in sixteen.
+    for widened in (1, 0):
+        yield HilDspMatvecS8(
+            rows=form.rows,
+            depth=form.depth,
+            units=units_of(form),
+            columns=form.channels,
+            widened=widened,
+            output_range=outputs.output_range,
+            per_channel=outputs.per_channel,
+            weights=weights,
+            bias=bias,
+            multipliers=multipliers,
+            shifts=shifts,
+        ).as_form("widened" if widened else "")
+
+
+@packed_once
+def _vector(weights: LinearWeights) -> tuple[Array, Array, Array, Array] | None:
+    """Return packed weights, biases, multipliers and shifts for single rows; None where they do not
+    fit.
+    """
+    packed = packed_columns_of_layer(weights, VECTOR_BLOCK)
+    if packed is None:
+        return None
+    channels, matrix, bias = packed
+    if weights.requantization.per_channel:
+        scales = [padded(each, VECTOR_BLOCK) for each in (channels.multipliers, channels.shifts)]
+    else:
+        scales = [channels.multipliers[:1], channels.shifts[:1]]
+    return matrix, bias.reshape(-1).astype(np.int32), scales[0], scales[1]
+
+
+def _matmul(form: MatrixProduct) -> Iterator[Parameters]:
+    """Three rows at a time, or two."""
+    for pairs in packed_streams(form.packing):
+        yield HilDspMatmulS8ColumnPairs(
+            rows=form.rows,
+            depth=form.depth,
+            units=units_of(form),
+            columns=form.channels,
+            dsp_pairs=pairs,
+            dsp_range=range_of(form.requantization),
+        ).as_form(*form_of(pairs))
+    if form.depth == _EIGHT and form.channels <= _MOST_COLUMNS:
+        yield from _eight(form)
+    outputs = form.requantization
+    packed = packed_columns_of_layer(form.packing, PAIR)
+    words = pair_words_of_layer(form.packing, PAIR)
+    if packed is not None and words is not None:
+        yield HilDspMatmulS8(
+            rows=form.rows,
+            depth=form.depth,
+            units=units_of(form),
+            columns=form.channels,
+            output_range=outputs.output_range,
+            weights=packed[1],
+            pairs=words,
+        )
+
+
+def _eight(form: MatrixProduct) -> Iterator[Parameters]:
+    """Yield the kernel of rows of eight, of which there are many."""
+    affine, stream = affine_of_layer(form.packing, False), _eight_stream(form.packing)
+    if affine is None or stream is None:
+        return
+    for rows, group in limited(_EIGHT_GROUPS, form.rows):
+        yield HilDspMatmulS88Columns(
+            rows=form.rows,
+            columns=form.channels,
+            group=group,
+            shift=affine.shift,
+            stream=stream,
+            dsp_range=range_of(form.requantization),
+        ).as_form(rows)
+
+
+@packed_once
+def _eight_stream(weights: LinearWeights) -> Array | None:
+    """Return weights and requantization column by column, as ``matmul_eight_s8.h`` draws them; None
+    where channels have different shifts.
+    """
+    channels, affine = channels_of(weights), affine_of_layer(weights, False)
+    if channels is None or affine is None or not affine.shared:
+        return None
+    # A column's units are all that it has: eight elements are two.
+    matrix = wide_weights(channels.weights, 1).reshape(weights.channels, -1)
+    lines = np.stack([affine.starts, affine.multipliers, affine.addends], axis=1)
+    return np.concatenate([matrix, lines], axis=1).reshape(-1).astype(np.int32)
+
+
+def _matvec_pairs(form: MatrixProduct) -> Iterator[Parameters]:
+    """Yield the kernel of few rows that requantizes by a line, where it serves."""
+    outputs = form.requantization
+    affine = affine_of_layer(form.packing, True)
+    if affine is None or not affine.plain:
+        return
+    narrow = _vector_stream(form.packing, False)
+    # Wide weights take twice the room and save an instruction in five.
+    small = form.weights.size <= SMALL_WEIGHTS
+    kinds = [False] if narrow is not None and not small else []
+    kinds += [True] if narrow is None or small or form.depth >= _DEEP else []
+    for wide in kinds:
+        stream = _vector_stream(form.packing, wide)
+        assert stream is not None
+        # Without scratch it costs five instructions in 32.
+        for widened in (1, 0) if form.depth % UNIT == 0 else (1,):
+            yield HilDspMatvecS8ColumnPairs(
+                rows=form.rows,
+                depth=form.depth,
+                units=units_of(form),
+                columns=form.channels,
+                widened=widened,
+                wide=int(wide),
+                signs=int(affine.corrections is not None),
+                shift=affine.shift,
+                stream=stream,
+                dsp_range=range_of(outputs),
+            ).as_form("wide" if wide else "", "widened" if widened else "")
+
+
+@packed_once
+def _vector_stream(weights: LinearWeights, wide: bool) -> Array | None:
+    """Return the packed columns for single rows; None where a pair of them needs 17 bits."""
+    channels, affine = channels_of(weights), affine_of_layer(weights, True)
+    assert channels is not None, "a layer that has an affine requantization has channels"
+    assert affine is not None, "the caller has found it"
+    pack = wide_weights if wide else paired_weights
+    packed = pack(channels.weights, VECTOR_BLOCK)
+    if packed is None:
+        return None
+    return column_stream(affine, packed.view(np.int32), wide, VECTOR_BLOCK)

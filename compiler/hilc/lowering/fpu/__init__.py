@@ -1,0 +1,5 @@
+"""Kernels for cores with a floating-point unit (``kernels/fpu``)."""
+
+from hilc.lowering.fpu.products import products
+
+__all__ = ["products"]

@@ -1,0 +1,229 @@
+"""Linear layers of 16-bit activations, where sums fit 32 bits (:mod:`hilc.lowering.sums32`).
+
+The multiplication that requantizes doubles its product: every shift is 16 to 31.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+import numpy as np
+import numpy.typing as npt
+
+from hilc.ir import Array, Rounding
+from hilc.lowering.channels import padded
+from hilc.lowering.forms import row_bands
+from hilc.lowering.kernels import KernelCall, Parameters
+from hilc.lowering.linear import (
+    LINEAR,
+    Convolution,
+    DepthwiseConvolution,
+    LinearForm,
+    LinearWeights,
+    MatrixProduct,
+    linear_calls,
+    packed_once,
+)
+from hilc.lowering.parameters import (
+    HilMveColumnsS16,
+    HilMveConv2dS16,
+    HilMveDepthwiseConv2dS163x3,
+    HilMveMatmulS16,
+    HilMveMatvecS16,
+)
+from hilc.lowering.registry import Layer, lowers
+from hilc.lowering.sums32 import NarrowSums, narrow_sums_of
+
+#: Columns of a step, and weights of a chunk: of two rows, and of a vector split into bytes.
+_FOUR = 4
+_ROWS_CHUNK, _VECTOR_CHUNK = 8, 16
+#: What offsets of outputs, and elements from place to place, may be.
+_MOST_OFFSET = 65535
+#: Outputs of a vector.
+_LANES = 4
+#: What a vector adds to its low bytes, so that they have signs.
+_FLIPPED = 128
+
+
+@lowers(
+    *LINEAR,
+    dtypes={"int16"},
+    requires={"mve"},
+    roundings={Rounding.SINGLE, Rounding.NEAREST_EVEN},
+)
+def linear(layer: Layer) -> Iterator[KernelCall]:
+    """Return the family's kernels for a linear layer of 16-bit activations."""
+    return linear_calls(layer, rows=_rows, convolution=_conv2d, depthwise=_depthwise)
+
+
+@packed_once
+def _sums(form: LinearWeights) -> NarrowSums | None:
+    """Return how sums become outputs by a product that is doubled; None where it cannot be."""
+    sums = narrow_sums_of(form)
+    if sums is None or sums.rights is not None:
+        return sums
+    if (sums.multipliers % 2).any():
+        return None
+    return replace(sums, multipliers=sums.multipliers // 2)
+
+
+def _scales(form: LinearWeights, sums: NarrowSums) -> list[npt.NDArray[np.int64]]:
+    """Return what follows the bias of each channel: the multiplier, and where outputs are shifted
+    the shift of a doubled upper word, below 0, and the zero point.
+    """
+    if sums.rights is None:
+        return [sums.multipliers]
+    zero_points = np.full_like(sums.bias, form.wide.requant.zero_point)
+    return [sums.multipliers, -1 - sums.rights, zero_points]
+
+
+def _rows(form: MatrixProduct) -> Iterator[Parameters]:
+    if _sums(form.packing) is None:
+        return
+    if form.rows == 1:
+        yield _vector_s16(form.packing)
+    elif columns := _columns_s16(form.packing):
+        yield HilMveMatmulS16(rows=form.rows, depth=form.depth, mve_columns_s16=columns)
+
+
+def rows_of_s16(form: LinearForm) -> HilMveColumnsS16 | None:
+    """Return the columns for pairs of rows; None where the kernels do not serve the layer."""
+    return None if _sums(form.packing) is None else _columns_s16(form.packing)
+
+
+def _conv2d(form: Convolution) -> Iterator[Parameters]:
+    columns = rows_of_s16(form)
+    if columns is not None:
+        yield HilMveConv2dS16(
+            images=form.images,
+            window=form.window,
+            in_zero_point=form.pad_value,
+            mve_columns_s16=columns,
+        )
+
+
+@packed_once
+def _columns_s16(form: LinearWeights) -> HilMveColumnsS16 | None:
+    """Return the columns in fours, as ``mve/blocks_s16.h`` draws them; None where the outputs of
+    two rows lie too far apart.
+    """
+    sums = _sums(form)
+    assert sums is not None, "the caller has found them"
+    if form.channels + _FOUR > _MOST_OFFSET:
+        return None
+    chunks = -(-form.depth // _ROWS_CHUNK)
+    return HilMveColumnsS16(
+        chunks=chunks,
+        columns=form.channels,
+        shifted=sums.shifted,
+        out_min=sums.low,
+        out_max=sums.high,
+        stream=_stream(form.matrix, sums.bias, _scales(form, sums), chunks, _ROWS_CHUNK),
+    )
+
+
+@packed_once
+def _vector_s16(form: LinearWeights) -> HilMveMatvecS16:
+    """Return the columns in fours for a single row, which is split into bytes."""
+    sums = _sums(form)
+    assert sums is not None, "the caller has found them"
+    return HilMveMatvecS16(
+        rows=1,
+        depth=form.depth,
+        chunks=-(-form.depth // _VECTOR_CHUNK),
+        columns=form.channels,
+        shifted=sums.shifted,
+        out_min=sums.low,
+        out_max=sums.high,
+        stream=vector_stream(form.matrix, sums.bias, *_scales(form, sums)),
+    )
+
+
+def vector_stream(
+    matrix: Array, bias: npt.NDArray[np.int64], *scales: npt.NDArray[np.int64]
+) -> npt.NDArray[np.int8]:
+    """Return columns for single rows, as ``mve/blocks_s16.h`` draws them."""
+    chunks = -(-matrix.shape[1] // _VECTOR_CHUNK)
+    # Modulo 2^32, as they are added.
+    flipped = bias + _FLIPPED * matrix.astype(np.int64).sum(axis=1)
+    return _stream(matrix, flipped, scales, chunks, _VECTOR_CHUNK)
+
+
+def _stream(
+    matrix: Array,
+    bias: npt.NDArray[np.int64],
+    scales: Sequence[npt.NDArray[np.int64]],
+    chunks: int,
+    chunk: int,
+) -> npt.NDArray[np.int8]:
+    """Return, for each four columns, weights chunk by chunk, biases, and what scales sums."""
+    whole = np.pad(padded(matrix, _FOUR), ((0, 0), (0, chunks * chunk - matrix.shape[1])))
+    weights = whole.reshape(-1, _FOUR, chunks, chunk).transpose(0, 2, 1, 3)
+    words = [
+        np.ascontiguousarray(padded(values, _FOUR).reshape(-1, _FOUR).astype(np.int32)).view(
+            np.int8
+        )
+        for values in (bias, *scales)
+    ]
+    parts = [weights.reshape(len(weights), -1).astype(np.int8), *words]
+    return np.concatenate(parts, axis=1).reshape(-1)
+
+
+def _depthwise(form: DepthwiseConvolution) -> Iterator[Parameters]:
+    """Return filters of 3x3, one a channel: the whole of a channel's plane, or some rows."""
+    window, images = form.window, form.images
+    size = [window.filter_h, window.filter_w, window.dilation_h, window.dilation_w]
+    stride = window.stride_w
+    if form.multiplier > 1 or size != [3, 3, 1, 1] or stride != window.stride_h or stride > 2:
+        return
+    sums = _sums(form.packing)
+    row = max(images.in_w, images.out_w) * images.in_c
+    if sums is None or 8 * row > _MOST_OFFSET:
+        return
+    for band, rows in row_bands((8, 2), images.out_h):
+        upright = _vectors(rows, images.out_w) < _vectors(images.out_w, rows)
+        extents = [(count - 1) * stride + 3 for count in (images.out_w, rows)]
+        # What the last vector of a line reads beyond it is in the next, or behind the last one.
+        line, lines = reversed(extents) if upright else extents
+        # Lines of outputs are made in pairs.
+        lines += stride * ((images.out_w if upright else rows) % 2)
+        yield HilMveDepthwiseConv2dS163x3(
+            images=images,
+            stride=stride,
+            pad_top=window.pad_top,
+            pad_left=window.pad_left,
+            rows=rows,
+            upright=int(upright),
+            line=line,
+            lines=lines,
+            in_zero_point=form.pad_value,
+            shifted=sums.shifted,
+            out_min=sums.low,
+            out_max=sums.high,
+            weights=_filters(form.packing, upright),
+            scales=_channel_words(form.packing),
+        ).as_form(band)
+
+
+@packed_once
+def _filters(form: LinearWeights, upright: bool) -> Array:
+    """Return the filters, column by column where vectors are ``upright``."""
+    filters = form.matrix.reshape(-1, 3, 3)
+    return np.ascontiguousarray(filters.transpose(0, 2, 1) if upright else filters).reshape(-1)
+
+
+@packed_once
+def _channel_words(form: LinearWeights) -> npt.NDArray[np.int32]:
+    """Return bias, multiplier, shift and zero point of each channel; zeros where there are none."""
+    sums = _sums(form)
+    assert sums is not None, "the caller has found them"
+    words = np.zeros((form.channels, 4), np.int64)
+    for place, values in enumerate((sums.bias, *_scales(form, sums))):
+        words[:, place] = values
+    return words.reshape(-1).astype(np.int32)
+
+
+def _vectors(outputs: int, lines: int) -> int:
+    """Return the pairs of vectors that lines of so many outputs take."""
+    return -(-outputs // _LANES) * -(-lines // 2)

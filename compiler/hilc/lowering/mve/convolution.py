@@ -1,0 +1,418 @@
+"""Windows that slide over an image."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from hilc.ir import Array
+from hilc.lowering.kernels import Parameters
+from hilc.lowering.linear import Convolution, LinearWeights, packed_once
+from hilc.lowering.mve.packing import (
+    CHUNK,
+    DEEPEST,
+    FARTHEST,
+    any_of,
+    bytes_of,
+    columns_of,
+    few_columns,
+    is_full,
+    linear_of,
+    packed_pixels,
+    packed_quads,
+    pixels_of,
+    shallow_stream,
+    ties,
+)
+from hilc.lowering.parameters import (
+    HilMveColumns,
+    HilMveConv2dS8,
+    HilMveConv2dS8Gathered2x16,
+    HilMveConv2dS8Gathered6x4,
+    HilMveConv2dS8Rgb,
+    HilMveConv2dS8RgbCopied,
+    HilMveConv2dS81x1Strided,
+    HilMveConv2dS83x3,
+    HilMveConv2dS83x3Rows,
+    HilMvePixels,
+)
+
+#: Strips of windows: bytes that a gather reaches, and windows at least and at most.
+GATHERED, _SHORTEST_STRIP, _LONGEST_STRIP = 256, 4, 32
+#: Rows of windows: bytes of scratch that they may take, and channels at least.
+_LINES_BYTES, _FEW_CHANNELS = (8192, 4096, 2048), 6
+#: Bytes of scratch of a window of 27 values, and of its sums.
+_WINDOW_BYTES = 40
+
+
+def conv2d(form: Convolution) -> list[Parameters]:
+    """Return a window at every place of an image."""
+    gathered = _gathered(form)
+    if ties(form.requantization):
+        return [] if gathered is None else [gathered]
+    made = [make(form) for make in (_points, _three_by_three)]
+    calls = [*_lines(form), *(call for call in made if call is not None)]
+    if not calls:
+        calls = [*_rgb(form), *_strips(form)]
+    # Behind the others, which take less scratch for bands of few rows.
+    return [*calls, *([] if gathered is None else [gathered]), *_windows(form), *_sixes(form)]
+
+
+def _points(form: Convolution) -> Parameters | None:
+    """Lower filters of one pixel without padding."""
+    images, window, depth = form.images, form.window, form.depth
+    chunks = -(-depth // CHUNK)
+    out_w, stride_w = images.out_w, window.stride_w
+    inside = (images.out_h - 1) * window.stride_h < images.in_h
+    inside = inside and (out_w - 1) * stride_w < images.in_w
+    padded = bool(window.pad_top or window.pad_left)
+    if window.filter_h * window.filter_w > 1 or padded or not inside or chunks > DEEPEST:
+        return None
+    reached = [x * stride_w * depth + chunks * CHUNK for x in range(out_w)]
+    copied = sum(end > images.in_w * depth for end in reached)
+    if copied > 0 and copied < out_w and (out_w - copied) % 2:
+        copied += 1
+    parameters = HilMveConv2dS81x1Strided(
+        images=images,
+        stride_h=window.stride_h,
+        stride_w=stride_w,
+        copied=copied,
+        mve_pixels=packed_pixels(form.packing),
+    )
+    return parameters
+
+
+def _rgb(form: Convolution) -> list[Parameters]:
+    """Lower filters of 3x3 pixels of three channels, rows of whole groups of windows."""
+    images, window, count = form.images, form.window, form.channels
+    in_w, out_w, stride, pad_left = images.in_w, images.out_w, window.stride_h, window.pad_left
+    eight = count == 8
+    group = 4 if eight else 2
+    if not _is_3x3_of_three(form) or (count % CHUNK and not eight) or out_w % group:
+        return []
+    # A load of a group's last window may not reach beyond its row.
+    starts = 3 * (np.arange(0, out_w, group) * stride - pad_left)
+    last = starts + 3 * stride * (group - 1) + CHUNK
+    direct = np.flatnonzero((starts >= 0) & (last <= 3 * in_w))
+    # Copies are made of windows with some of the image in the first sixteen bytes.
+    if not direct.size or pad_left > 2 or (out_w - 1) * stride - pad_left >= in_w:
+        return []
+    parameters = HilMveConv2dS8Rgb(
+        batch=images.batch,
+        in_h=images.in_h,
+        in_w=in_w,
+        out_h=images.out_h,
+        out_w=out_w,
+        stride=stride,
+        pad_top=window.pad_top,
+        pad_left=pad_left,
+        in_zero_point=form.pad_value,
+        group=group,
+        eight=int(eight),
+        before=int(direct[0]),
+        direct=int(direct.size),
+        mve_pixels=_rgb_pixels(form.packing, 2 if eight else 1),
+    )
+    return [parameters]
+
+
+@packed_once
+def _rgb_pixels(weights: LinearWeights, pixels: int) -> HilMvePixels:
+    rows = weights.matrix.reshape(weights.channels, 3, 9)
+    taps = np.concatenate([rows[:, 0], rows[:, 1, :7], rows[:, 2], rows[:, 1, 7:]], axis=1)
+    return pixels_of(taps, weights.requantization, pixels)
+
+
+def _is_3x3_of_three(form: Convolution) -> bool:
+    """Return whether filters of 3x3 pixels of three channels go on by one pixel, or by two, both
+    ways.
+    """
+    window = form.window
+    filters = window.filter_h, window.filter_w, form.images.in_c
+    dilations = window.dilation_h, window.dilation_w
+    return (
+        filters == (3, 3, 3)
+        and dilations == (1, 1)
+        and window.stride_h == window.stride_w
+        and window.stride_h in (1, 2)
+    )
+
+
+def _windows(form: Convolution) -> Iterator[Parameters]:
+    """Yield filters of 3x3 pixels of three channels over some rows of outputs at a time, fewer in
+    less scratch.
+    """
+    images, window, count = form.images, form.window, form.channels
+    in_w, out_w, stride, pad_left = images.in_w, images.out_w, window.stride_h, window.pad_left
+    if not _is_3x3_of_three(form) or not few_columns(count, form.requantization):
+        return
+    # A load of a window may not reach beyond its row; where one follows, not beyond that.
+    starts = 3 * (np.arange(out_w) * stride - pad_left)
+    direct = np.flatnonzero((starts >= 0) & (starts + CHUNK <= 3 * in_w))
+    if not direct.size or starts[-1] > 3 * in_w or starts[-1] + CHUNK > 6 * in_w:
+        return
+    stream = _window_stream(form.packing)
+    found: set[int] = set()
+    for most in _LINES_BYTES:
+        lines = min(images.out_h, most // (_WINDOW_BYTES * out_w))
+        if lines in (0, *found):
+            continue
+        found.add(lines)
+        yield HilMveConv2dS8RgbCopied(
+            batch=images.batch,
+            in_h=images.in_h,
+            in_w=in_w,
+            out_h=images.out_h,
+            out_w=out_w,
+            stride=stride,
+            pad_top=window.pad_top,
+            pad_left=pad_left,
+            in_zero_point=form.pad_value,
+            columns=count,
+            lines=lines,
+            before=int(direct[0]),
+            direct=int(direct.size),
+            once=int(any_of(form.requantization) > 0),
+            stream=stream,
+        ).as_form(f"{most}_bytes")
+
+
+@packed_once
+def _window_stream(weights: LinearWeights) -> Array:
+    """Return filters of two chunks as ``conv2d_windows_s8.h`` takes them."""
+    filled = np.zeros((weights.channels, 2 * CHUNK), np.int8)
+    filled[:, : weights.depth] = weights.matrix
+    return shallow_stream(filled.reshape(-1, 4, CHUNK), weights.requantization)
+
+
+def _sixes(form: Convolution) -> Iterator[Parameters]:
+    """Yield images of few channels, of which windows lie within the reach of a gather, over some
+    rows of outputs at a time, fewer in less scratch.
+    """
+    images, window, depth = form.images, form.window, form.depth
+    chunks = -(-depth // CHUNK)
+    filter_h, filter_w, out_w = window.filter_h, window.filter_w, images.out_w
+    row_bytes = ((out_w - 1) * window.stride_w + filter_w) * images.in_c
+    taps = np.zeros(chunks * CHUNK, np.int64)
+    taps[:depth] = np.add.outer(
+        row_bytes * np.arange(filter_h), np.arange(filter_w * images.in_c)
+    ).reshape(-1)
+    if chunks == 1 or taps.max() >= GATHERED or window.dilation_h * window.dilation_w != 1:
+        return
+    pixels = packed_quads(form.packing, True)
+    found: set[int] = set()
+    for most in _LINES_BYTES:
+        fitting = most // (chunks * CHUNK * out_w)
+        # Whole sixes, where there are any.
+        lines = next((n for n in range(fitting, 0, -1) if n * out_w % 6 == 0), fitting)
+        lines = images.out_h if fitting >= images.out_h else lines
+        if lines in (0, *found):
+            continue
+        found.add(lines)
+        yield HilMveConv2dS8Gathered6x4(
+            images=images,
+            filter_h=filter_h,
+            filter_w=filter_w,
+            stride_h=window.stride_h,
+            stride_w=window.stride_w,
+            pad_top=window.pad_top,
+            pad_left=window.pad_left,
+            in_zero_point=form.pad_value,
+            lines=lines,
+            sixes=-(-lines * out_w // 6),
+            rows=(lines - 1) * window.stride_h + filter_h,
+            row_bytes=row_bytes,
+            taps=taps.astype(np.uint8),
+            mve_pixels=pixels,
+        ).as_form(f"{most}_bytes")
+
+
+def _strips(form: Convolution) -> list[Parameters]:
+    """Images of few channels, of which a strip of windows lies within the reach of a gather."""
+    images, window, depth = form.images, form.window, form.depth
+    chunks = -(-depth // CHUNK)
+    in_c, out_w, filter_h, filter_w = images.in_c, images.out_w, window.filter_h, window.filter_w
+    if chunks > DEEPEST or window.dilation_h * window.dilation_w != 1:
+        return []
+
+    def strip_bytes(windows: int) -> int:
+        return ((windows - 1) * window.stride_w + filter_w) * in_c
+
+    def reaches(windows: int) -> bool:
+        return (filter_h - 1) * strip_bytes(windows) + filter_w * in_c <= GATHERED
+
+    longest = max(filter(reaches, range(1, min(out_w, _LONGEST_STRIP) + 1)), default=0)
+    if longest < min(out_w, _SHORTEST_STRIP):
+        return []
+    # Strips of about the same length, all but the last even.
+    strip_w = -(-out_w // -(-out_w // longest))
+    if strip_w < out_w and strip_w % 2:
+        strip_w += 1 if strip_w < longest else -1
+    row, offset = np.divmod(np.arange(depth), filter_w * in_c)
+    taps = np.zeros(chunks * CHUNK, np.uint8)
+    taps[:depth] = row * strip_bytes(strip_w) + offset
+    eight = form.channels == 8 and chunks == 2 and filter_h * strip_bytes(strip_w) >= CHUNK
+    pixels = packed_pixels(form.packing, 2 if eight else 1)
+    # Two rows of an odd number of windows make pairs.
+    return [
+        HilMveConv2dS8Gathered2x16(
+            images=images,
+            filter_h=filter_h,
+            filter_w=filter_w,
+            stride_h=window.stride_h,
+            stride_w=window.stride_w,
+            pad_top=window.pad_top,
+            pad_left=window.pad_left,
+            in_zero_point=form.pad_value,
+            strip_w=strip_w,
+            lines=lines,
+            strip_bytes=strip_bytes(strip_w),
+            eight=int(eight),
+            taps=taps,
+            mve_pixels=pixels,
+        ).as_form(f"{lines}_rows")
+        for lines in ((2, 1) if strip_w == out_w and out_w % 2 else (1,))
+    ]
+
+
+def _three_by_three(form: Convolution) -> Parameters | None:
+    """Lower filters of 3x3 pixels of one, two or four chunks."""
+    images, window, count, outputs = form.images, form.window, form.channels, form.requantization
+    in_c, stride = images.in_c, window.stride_h
+    shape = [window.filter_h, window.filter_w, window.dilation_h, window.dilation_w]
+    if (
+        shape != [3, 3, 1, 1]
+        or stride != window.stride_w
+        or stride not in (1, 2)
+        or in_c not in (16, 32, 64)
+        or count % 2
+        or 4 * count > FARTHEST
+    ):
+        return None
+    parameters = HilMveConv2dS83x3(
+        images=images,
+        stride=stride,
+        pad_top=window.pad_top,
+        pad_left=window.pad_left,
+        in_zero_point=form.pad_value,
+        columns=count,
+        any=int(not is_full(outputs) or images.out_w % 4 != 0),
+        linear=linear_of(outputs),
+        output_range=outputs.output_range,
+        stream=_3x3_stream(form.packing, in_c),
+    )
+    return parameters
+
+
+@packed_once
+def _3x3_stream(layer: LinearWeights, in_c: int) -> Array:
+    """Return pairs of filters as ``conv2d_3x3_s8.h`` takes them."""
+    count, outputs = layer.channels, layer.requantization
+    weights = layer.matrix.reshape(-1, 2, 3, 3, in_c // CHUNK, CHUNK).transpose(0, 2, 4, 1, 3, 5)
+    values = [
+        np.broadcast_to(each, (count,)).reshape(-1, 2)
+        for each in (outputs.bias, outputs.multipliers, outputs.shifts)
+    ]
+    values.append(np.full((count // 2, 1), outputs.output_range.out_zero_point))
+    stream = np.hstack([weights.reshape(count // 2, -1), bytes_of(np.hstack(values))])
+    return stream.reshape(-1)
+
+
+def _lines(form: Convolution) -> Iterator[Parameters]:
+    """Yield filters of 3x3 pixels over some rows of outputs at a time, fewer in less scratch."""
+    images, window, count, outputs = form.images, form.window, form.channels, form.requantization
+    in_c, out_w, stride = images.in_c, images.out_w, window.stride_h
+    shape = [window.filter_h, window.filter_w, window.dilation_h, window.dilation_w]
+    if (
+        shape != [3, 3, 1, 1]
+        or stride != window.stride_w
+        or stride not in (1, 2)
+        or in_c < _FEW_CHANNELS
+        or count % 2
+        or 3 * count + 1 > FARTHEST
+    ):
+        return
+    chunks, fours = -(-in_c // CHUNK), -(-out_w // 4)
+    width = 4 * stride * fours + 3 - stride
+
+    def scratch(lines: int) -> int:
+        return CHUNK * chunks * (stride * (lines - 1) + 3) * width + 32 * lines * fours
+
+    most = 0
+    for most_bytes in _LINES_BYTES:
+        fitting = sum(scratch(lines) <= most_bytes for lines in range(1, images.out_h + 1))
+        # Blocks of about the same height.
+        lines = -(-images.out_h // -(-images.out_h // fitting)) if fitting else 0
+        if lines in (0, most):
+            continue
+        most = lines
+        yield HilMveConv2dS83x3Rows(
+            images=images,
+            stride=stride,
+            pad_top=window.pad_top,
+            pad_left=window.pad_left,
+            in_zero_point=form.pad_value,
+            lines=lines,
+            chunks=chunks,
+            fours=fours,
+            width=width,
+            columns=count,
+            any=int(not is_full(outputs)),
+            linear=linear_of(outputs),
+            output_range=outputs.output_range,
+            stream=_line_stream(form.packing, in_c),
+        ).as_form(f"{most_bytes}_bytes")
+
+
+@packed_once
+def _line_stream(layer: LinearWeights, in_c: int) -> Array:
+    """Return pairs of filters as ``conv2d_3x3_lines_s8.h`` takes them."""
+    count, outputs, chunks = layer.channels, layer.requantization, -(-in_c // CHUNK)
+    weights = np.zeros((count // 2, 2, 3, 3, chunks * CHUNK), np.int8)
+    weights[..., :in_c] = layer.matrix.reshape(-1, 2, 3, 3, in_c)
+    weights = weights.reshape(-1, 2, 3, 3, chunks, CHUNK).transpose(0, 2, 4, 1, 3, 5)
+    bias, multipliers, shifts = (
+        np.broadcast_to(each, (count,)).reshape(-1, 2)
+        for each in (outputs.bias, outputs.multipliers, outputs.shifts)
+    )
+    parts = [
+        bytes_of(np.repeat(bias, 4, axis=1)),
+        weights.reshape(count // 2, -1),
+        bytes_of(np.hstack([multipliers, shifts])),
+    ]
+    return np.hstack(parts).reshape(-1)
+
+
+def _gathered(form: Convolution) -> Parameters | None:
+    """Any convolution."""
+    filter_h, depth = form.window.filter_h, form.depth
+    run = depth // filter_h
+    # Whole chunks for each row of the filter are gathered faster; one chunk more is worth that.
+    run_step = -(-run // CHUNK) * CHUNK
+    chunks = -(-depth // CHUNK)
+    if form.window.dilation_w != 1 or filter_h * run_step > (chunks + 1) * CHUNK:
+        run_step = run
+    columns = _gathered_columns(form.packing, filter_h, run_step)
+    if columns is None:
+        return None
+    parameters = HilMveConv2dS8(
+        images=form.images,
+        window=form.window,
+        in_zero_point=form.pad_value,
+        run_step=run_step,
+        mve_columns=columns,
+    )
+    return parameters
+
+
+@packed_once
+def _gathered_columns(weights: LinearWeights, filter_h: int, run_step: int) -> HilMveColumns | None:
+    """Return pairs of filters whose rows take ``run_step`` bytes; None where outputs lie too far
+    apart.
+    """
+    count, run = weights.channels, weights.depth // filter_h
+    padded = np.zeros((count, filter_h, run_step), np.int8)
+    padded[:, :, :run] = weights.matrix.reshape(-1, filter_h, run)
+    matrix = padded.reshape(count, -1)
+    return columns_of(matrix, weights.requantization, step=2, distances=(count, 1))

@@ -1,0 +1,115 @@
+"""The fastest program within limits of workspace and flash."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from hilc.errors import InputError
+from hilc.schedule.groups import Objective
+from hilc.schedule.pareto import FASTEST, ParetoFrontier, PlannedProgram
+from hilc.schedule.partition import Partition
+
+
+class LimitError(InputError):
+    """No program keeps the limits; ``least_flash`` is the estimated flash of the smallest."""
+
+    def __init__(self, fact: str, hint: str, least_flash: int) -> None:
+        super().__init__(fact, hint)
+        self.least_flash = least_flash
+
+
+#: What the segments of a program may take of a limit that it has to keep as a whole.
+_SHARES = (1.0, 0.95, 0.9, 0.8)
+#: Prices of a byte of flash at which kernels are looked for that keep a limit of it.
+_WORTHS = (20.0, 1e6)
+
+
+def fastest_within(frontier: ParetoFrontier, ram: int | None, flash: int | None) -> PlannedProgram:
+    """Return the fastest program in ``ram`` bytes of workspace and ``flash`` bytes of flash; raise
+    :class:`LimitError`, with the least possible values, if there is none.
+    """
+    best: PlannedProgram | None = None
+    objective = replace(FASTEST, flash_limit=flash)
+    for partition in frontier.partitions(objective):
+        if ram is not None and partition.memory_bound > ram:
+            continue
+        if best is None or partition.cost < best.instructions:
+            best = frontier.planned_within(partition, ram) or best
+        if best is not None and (
+            ram is None or partition.cost > frontier.policy.uneven_cost * best.instructions
+        ):
+            break
+    for partition in frontier.measured(objective):
+        if best is not None and partition.cost >= best.instructions:
+            break
+        best = frontier.planned_within(partition, ram) or best
+    if flash is not None and (ram is not None or best is None):
+        # Kernels that are not the fastest in their memory may take less flash.
+        kept = [p for own in _priced(flash) for p in _keeping(frontier, own, ram)]
+        found = [*kept, *([] if best is None else [best])]
+        best = min(found, key=lambda p: p.instructions, default=None)
+    if best is None:
+        raise _refusal(frontier, ram, flash)
+    return best
+
+
+def _priced(flash: int | None) -> list[Objective]:
+    """Return the objectives that give flash a price, for programs within a limit of it."""
+    return [Objective(worth, flash_limit=flash) for worth in _WORTHS]
+
+
+def _keeping(
+    frontier: ParetoFrontier, objective: Objective, ram: int | None
+) -> Iterator[PlannedProgram]:
+    """Yield the fastest programs for an objective in a workspace of ``ram`` bytes: of those in ever
+    less memory, and of the cheapest in as much or a little less.
+    """
+    known = [p for p in frontier.partitions(objective) if ram is None or p.memory_bound <= ram]
+    limits = [] if ram is None else [int(share * ram) for share in _SHARES]
+    tried = (frontier.partitioner.cheapest(limit, objective) for limit in limits)
+    for partitions in (sorted(known, key=lambda p: p.cost), tried):
+        for partition in partitions:
+            found = None if partition is None else frontier.planned_within(partition, ram)
+            if found is not None:
+                yield found
+                break
+
+
+def _refusal(frontier: ParetoFrontier, ram: int | None, flash: int | None) -> LimitError:
+    """Return an error that says, for each limit, the smallest value possible while the other is
+    kept.
+    """
+    parts = []
+    partitioner = frontier.partitioner
+    tried = [partitioner.cheapest(ram, objective) for objective in _priced(None)]
+    if not any(tried):
+        tried = [partitioner.cheapest(None, Objective(_WORTHS[-1]))]
+    least_flash = min(p.flash for p in tried if p is not None)
+    if ram is not None:
+        fast = replace(FASTEST, flash_limit=flash)
+        objectives = [fast, *(_priced(flash) if flash is not None else [])]
+        both = [p for one in objectives for p in frontier.partitions(one)]
+        smallest = _least_workspace(frontier, both)
+        if smallest is None:
+            smallest = _least_workspace(frontier, list(frontier.partitions()))
+        parts.append(f"a workspace of {ram} B (the smallest is {smallest} B)")
+    if flash is not None:
+        parts.append(f"{flash} B of flash (the least is about {least_flash} B)")
+    return LimitError(
+        f"no program of {partitioner.graph.name!r} fits {' and '.join(parts)}",
+        "raise the limit" if len(parts) == 1 else "raise one of the limits, or both",
+        least_flash,
+    )
+
+
+def _least_workspace(frontier: ParetoFrontier, partitions: list[Partition]) -> int | None:
+    """Return the smallest workspace, in bytes, of those that can be planned; None if none can."""
+    least: int | None = None
+    for partition in sorted(partitions, key=lambda p: p.memory_bound):
+        if least is not None and partition.memory_bound >= least:
+            break
+        found = frontier.planned_within(partition)
+        if found is not None and (least is None or found.workspace_bytes < least):
+            least = found.workspace_bytes
+    return least

@@ -1,0 +1,164 @@
+/* Convolution of int8 images of few channels on Helium, whose windows lie within the reach of a
+ * gather: some rows of outputs at a time the rows of the image under them are laid out with what
+ * lies around, from there gathers fetch the windows, which matmul_s8_6x4.h multiplies.
+ *
+ * Tile: 6 windows x 4 channels x one chunk of the window, that of matmul_s8_6x4.h.
+ *
+ * Registers: those of matmul_s8_6x4.h.
+ *
+ * Data: the stream of matmul_s8_6x4.h, packed by `quads_of()`.
+ *
+ *   taps     uint8 [chunks][16]: from a window's first byte to each of its bytes; behind the last
+ *            ones 0, whose weights are 0
+ *   windows  in scratch, int8 [lines * out_w][chunks][16], whole sixes
+ *   rows     in scratch, int8 [(lines - 1) * stride_h + filter_h][row_bytes], the zero point around
+ *            the image
+ *
+ * Order: `lines` rows of outputs at a time, whose windows are laid out first.
+ *
+ * Bounds: as in matmul_s8_6x4.h; `_sixes()` checks that taps are bytes. What a last six has beyond
+ * the windows gives outputs that are not copied.
+ *
+ * Output: that of matmul_s8_6x4.h.
+ *
+ * Scratch: sums of six windows, the windows, outputs of a last six, the rows.
+ *
+ * Cost: 34 instructions for a chunk of six windows and four channels; 3 instructions a chunk of a
+ * window that is gathered. Measured (`hil bench --per-layer` on mps3-an547, instructions under
+ * QEMU) a MAC: 49x10x1 by 10x4 to 64, stride 2 (kws) 0.160, hil_mve_conv2d_s8_gathered_2x16 0.183.
+ *
+ * Tests: no twin in C; the numpy reference gives what must come out (tests/board/test_kernels.py,
+ * buffers between guard bytes). Layout: tests/c/test_kernel_layouts.py.
+ */
+#ifndef HIL_KERNELS_MVE_CONV2D_S8_GATHERED_6X4_H
+#define HIL_KERNELS_MVE_CONV2D_S8_GATHERED_6X4_H
+
+#include <arm_mve.h>
+
+#include "hil/kernels/mve/matmul_s8_6x4.h"
+
+/*@kernel
+name = "hil_mve_conv2d_s8_gathered_6x4"
+requires = ["mve"]
+inputs = ["int8_t"]
+outputs = ["int8_t"]
+scratch = "512 * ((columns + 15) // 16) + 6 * columns + 96 * chunks * sixes + row_bytes * rows + 16"
+order = ["rows lines"]
+reads = "window"
+code = 3000
+[cost]
+block = "batch * ((out_h + lines - 1) // lines)"
+row = "block * rows"
+row_chunk = "row * ((row_bytes + 15) // 16)"
+window = "batch * out_h * out_w"
+window_chunk = "window * chunks"
+line = "batch * out_h"
+six = "block * ((lines * out_w + 5) // 6)"
+chunk = "six * chunks"
+sixteen = "six * ((columns + 15) // 16)"
+sixteen_chunk = "sixteen * chunks"
+clamped = "sixteen * (any % 2)"
+late_narrowed = "sixteen * (1 - first)"
+masked = "sixteen * min(1, columns % 16)"
+@*/
+struct hil_mve_conv2d_s8_gathered_6x4 {
+    HIL_IMAGES_FIELDS;
+    int32_t filter_h;      /* rows of the filter */
+    int32_t filter_w;      /* columns of the filter */
+    int32_t stride_h;      /* input rows from a window to the one below it */
+    int32_t stride_w;      /* input columns from a window to the next */
+    int32_t pad_top;       /* rows by which the first window reaches above the image */
+    int32_t pad_left;      /* columns by which the first window reaches beyond the image */
+    int32_t in_zero_point; /* the input that stands for 0.0, which pixels outside the image have */
+    int32_t lines;         /* rows of outputs at a time */
+    int32_t sixes;         /* of windows at a time */
+    int32_t rows;          /* of the image under them */
+    int32_t row_bytes;     /* of such a row */
+    const uint8_t *taps;   /* the head draws it */
+    HIL_MVE_PIXELS_FIELDS;
+};
+
+/* The rows of the image from row y on; what lies beside it is there already. */
+HIL_INLINE void hil_mve_conv2d_sixes_rows(const struct hil_mve_conv2d_s8_gathered_6x4 *p,
+                                          const int8_t *image, int32_t y, int32_t rows,
+                                          int8_t *to) {
+    const int8x16_t around = vdupq_n_s8((int8_t)p->in_zero_point);
+    const int32_t line = p->in_w * p->in_c;
+    const int32_t begin = p->pad_left * p->in_c;
+    const int32_t fitting = p->row_bytes - begin;
+    const int32_t width = line < fitting ? line : fitting;
+    to += begin;
+    for (int32_t row = y; row < y + rows; row++) {
+        const int8_t *from = image + row * line;
+        const int inside = row >= 0 && row < p->in_h;
+        for (int32_t left = width; left > 0; left -= HIL_MVE_CHUNK) {
+            const mve_pred16_t some = vctp8q((uint32_t)left);
+            vstrbq_p_s8(to + (width - left),
+                        inside ? vldrbq_z_s8(from + (width - left), some) : around, some);
+        }
+        to += p->row_bytes;
+    }
+}
+
+/* The windows of a row of outputs, and where the next one goes. */
+HIL_INLINE int8_t *hil_mve_conv2d_sixes_gather(const struct hil_mve_conv2d_s8_gathered_6x4 *p,
+                                               const int8_t *window, int8_t *to) {
+    const int32_t step = p->stride_w * p->in_c;
+    const uint8x16_t first = vldrbq_u8(p->taps);
+    const uint8x16_t second = vldrbq_u8(p->taps + HIL_MVE_CHUNK);
+    const uint8x16_t third = vldrbq_u8(p->taps + (p->chunks > 2 ? 2 * HIL_MVE_CHUNK : 0));
+    for (int32_t count = p->out_w; count > 0; count--) {
+        vstrbq_s8(to, vldrbq_gather_offset_s8(window, first));
+        vstrbq_s8(to + HIL_MVE_CHUNK, vldrbq_gather_offset_s8(window, second));
+        to += 2 * HIL_MVE_CHUNK;
+        if (p->chunks > 2) {
+            vstrbq_s8(to, vldrbq_gather_offset_s8(window, third));
+            to += HIL_MVE_CHUNK;
+        }
+        for (int32_t chunk = 3; chunk < p->chunks; chunk++) {
+            const uint8x16_t taps = vldrbq_u8(p->taps + HIL_MVE_CHUNK * chunk);
+            vstrbq_s8(to, vldrbq_gather_offset_s8(window, taps));
+            to += HIL_MVE_CHUNK;
+        }
+        window += step;
+    }
+    return to;
+}
+
+HIL_INLINE void hil_mve_conv2d_s8_gathered_6x4(const struct hil_mve_conv2d_s8_gathered_6x4 *p,
+                                               const int8_t *in, int8_t *out, void *scratch) {
+    const int32_t sixteens = (p->columns + 15) / 16;
+    const int32_t window_bytes = HIL_MVE_CHUNK * p->chunks;
+    const int32_t line = p->stride_h * p->row_bytes;
+    int8_t *const windows = (int8_t *)scratch + 512 * sixteens;
+    int8_t *const outputs = windows + HIL_MVE_SIX * p->sixes * window_bytes;
+    int8_t *const rows = outputs + HIL_MVE_SIX * p->columns;
+    struct hil_mve_sixes sixes = HIL_MVE_SIXES_OF(p, window_bytes, sixteens, (int32_t *)scratch);
+    hil_mve_fill(rows, vdupq_n_s8((int8_t)p->in_zero_point),
+                 (p->rows * p->row_bytes + HIL_MVE_CHUNK - 1) / HIL_MVE_CHUNK);
+    for (int32_t images = p->batch; images > 0; images--) {
+        int32_t y = -p->pad_top;
+        for (int32_t left = p->out_h; left > 0; left -= p->lines) {
+            const int32_t lines = left < p->lines ? left : p->lines;
+            hil_mve_conv2d_sixes_rows(p, in, y, (lines - 1) * p->stride_h + p->filter_h, rows);
+            int8_t *to = windows;
+            for (int32_t n = 0; n < lines; n++) {
+                to = hil_mve_conv2d_sixes_gather(p, rows + n * line, to);
+            }
+            const int32_t count = lines * p->out_w;
+            const int32_t whole = count / HIL_MVE_SIX * HIL_MVE_SIX;
+            hil_mve_sixes_of(p->columns, p->any, p->first, &sixes, windows, p->stream, out, whole);
+            out += whole * p->columns;
+            if (whole < count) {
+                hil_mve_sixes_few(p->columns, p->any, p->first, &sixes,
+                                  windows + whole * window_bytes, p->stream, out, count - whole,
+                                  outputs);
+                out += (count - whole) * p->columns;
+            }
+            y += lines * p->stride_h;
+        }
+        in += p->in_h * p->in_w * p->in_c;
+    }
+}
+
+#endif

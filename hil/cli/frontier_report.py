@@ -1,0 +1,55 @@
+"""The programs of a model that a user may choose from, as text and as the entry of JSON."""
+
+from __future__ import annotations
+
+from hil.cli.console import table
+from hil.results.frontier import FrontierEntry, FrontierProgramEntry
+from hilc.schedule.frontier import Frontier
+
+_BAR = 30
+
+
+def frontier_text(frontier: Frontier) -> str:
+    """Return a frontier as a table, a row for each program, the fastest first; the bars show its
+    workspace.
+    """
+    fastest = max(1, min(p.cost.instructions for p in frontier.programs))
+    most = max(1, max(p.cost.workspace_bytes for p in frontier.programs))
+    rows = [
+        [
+            " ".join(program.options),
+            f"{program.cost.instructions:,}",
+            f"{program.cost.instructions / fastest:.2f}",
+            f"{program.cost.workspace_bytes:,}",
+            f"{program.cost.flash_bytes:,}",
+            "#" * -(-program.cost.workspace_bytes * _BAR // most),
+        ]
+        for program in frontier.programs
+    ]
+    head = (
+        f"{frontier.model} for {frontier.cpu}: {len(rows)} programs; "
+        f"{frontier.counter} and flash are estimates"
+    )
+    header = ["options", frontier.counter, "ratio", "workspace", "flash", "workspace"]
+    return f"{head}\n{table(rows, header)}"
+
+
+def frontier_entry(frontier: Frontier) -> FrontierEntry:
+    """Return a frontier as the entry of ``hil explain --frontier``."""
+    return FrontierEntry(
+        model=frontier.model,
+        cpu=frontier.cpu,
+        counter=frontier.counter,
+        programs=tuple(
+            FrontierProgramEntry(
+                options=tuple(program.options),
+                optimize=program.optimize,
+                ram=program.ram,
+                flash=program.flash,
+                per_inference=program.cost.instructions,
+                workspace_bytes=program.cost.workspace_bytes,
+                flash_bytes=program.cost.flash_bytes,
+            )
+            for program in frontier.programs
+        ),
+    )
