@@ -22,15 +22,14 @@ from campaigns import cases, sampled
 
 import hilc
 from hilc.frontends import load_model
-from hilc.fusion import candidates as lowering
 from hilc.fusion.bands import Geometry, Variant
 from hilc.fusion.call import Entry
 from hilc.fusion.fused import GroupCalls
 from hilc.fusion.layout import Layout
 from hilc.fusion.schedule import Effect, Schedule
-from hilc.lowering import candidates
 from hilc.lowering.choice import Group
 from hilc.lowering.dsp import affine
+from hilc.lowering.registry import Layer, LoweredLayer
 from hilc.memory.plan import Planner
 from hilc.ops import OPS
 from hilc.transforms import run_passes
@@ -69,14 +68,16 @@ def within(budget_s: float) -> Iterator[None]:
 
 @pytest.fixture
 def lowered(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
-    """How often each layer was lowered as a whole, by its name."""
+    """How often each layer was lowered, by its name."""
     found = Counter[str]()
 
-    def counted(node, ins, outs, cpu):
-        found[node.name] += 1
-        return candidates(node, ins, outs, cpu)
+    lower = LoweredLayer.__init__
 
-    monkeypatch.setattr(lowering, "candidates", counted)
+    def counted(self: LoweredLayer, layer: Layer) -> None:
+        found[layer.node.name] += 1
+        lower(self, layer)
+
+    monkeypatch.setattr(LoweredLayer, "__init__", counted)
     return found
 
 

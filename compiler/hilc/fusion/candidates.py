@@ -14,11 +14,11 @@ from hilc.fusion.call import FusedCall
 from hilc.fusion.frame import LeastCost, Outline, Prices
 from hilc.fusion.fused import GroupCalls
 from hilc.ir import Graph, Node
-from hilc.lowering import candidates
 from hilc.lowering.access import Access, ForbiddenInterval, access_of, apart, forbidden_interval
 from hilc.lowering.choice import Group
 from hilc.lowering.compressed import compressed_calls
 from hilc.lowering.kernels import KernelCall
+from hilc.lowering.registry import LoweredLayers
 from hilc.target import Cpu
 
 Call = KernelCall | ExternalCall | FusedCall
@@ -30,7 +30,8 @@ class Lowering:
     def __init__(self, graph: Graph, cpu: Cpu) -> None:
         self.graph = graph
         self.cpu = cpu
-        self._group_calls = GroupCalls(graph, cpu)
+        self._layers = LoweredLayers(cpu)
+        self._group_calls = GroupCalls(graph, cpu, self._layers)
         self._calls: dict[str, tuple[KernelCall | ExternalCall, ...]] = {}
         #: Call of a group, or the reason why there is none.
         self._groups: dict[Group, FusedCall | str] = {}
@@ -47,11 +48,11 @@ class Lowering:
         """
         if node.name not in self._calls:
             ins, outs = self.graph.ins(node), self.graph.outs(node)
-            calls = candidates(node, ins, outs, self.cpu)
+            layer = self._layers.of(node, ins, outs)
             # A state's new value has the buffer of the old one, which tiles would read too late.
             tiled = not self.graph.states
-            found = compressed_calls(node, ins, outs, self.cpu, calls, tiled=tiled)
-            self._calls[node.name] = (*calls, *found)
+            found = compressed_calls(layer, tiled=tiled)
+            self._calls[node.name] = (*layer.calls, *found)
         return self._calls[node.name]
 
     def group(self, group: Group) -> FusedCall:

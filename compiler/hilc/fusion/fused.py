@@ -16,18 +16,22 @@ from hilc.fusion.stages import Stages
 from hilc.ir import Graph, Node
 from hilc.lowering.access import ForbiddenInterval, forbidden_interval
 from hilc.lowering.choice import Group
+from hilc.lowering.registry import LoweredLayers
 from hilc.target import Cpu
 
 
 class GroupCalls:
-    """Fused groups of one graph, with a cache of their common parts."""
+    """Fused groups of one graph, with a cache of their common parts.
 
-    def __init__(self, graph: Graph, cpu: Cpu) -> None:
+    ``layers`` are its layers as far as they are lowered.
+    """
+
+    def __init__(self, graph: Graph, cpu: Cpu, layers: LoweredLayers | None = None) -> None:
         self._graph = graph
         self._positions = {node.name: i for i, node in enumerate(graph.nodes)}
         self._consumers = graph.consumers()
         self._row_nodes = RowNodes()
-        self._stages = Stages(cpu)
+        self._stages = Stages(layers or LoweredLayers(cpu))
         #: By group without kernels its schedules, or the reason why there are none.
         self._frames: dict[Group, list[Frame] | str] = {}
         self._latest: tuple[Group, list[Layout]] | None = None

@@ -15,7 +15,7 @@ import numpy.typing as npt
 from hilc.ir import Array
 from hilc.lowering.channels import sum_ends
 from hilc.lowering.parameters import HilLstm, HilLstmCell
-from hilc.lowering.registry import Layer, once
+from hilc.lowering.registry import Layer, cached_per_layer
 from hilc.lowering.sums32 import shifted_multiplier
 from hilc.numerics.interpolate import SIGNED_SIGMOID
 from hilc.numerics.requantize import FixedPoint
@@ -124,7 +124,7 @@ def gates(layer: Layer, first: int) -> Array:
     return np.stack([array for array in data if array is not None])
 
 
-@once
+@cached_per_layer
 def lstm_form(layer: Layer) -> LstmForm:
     """Return the form of a layer of integers."""
     node, (shape, macs) = layer.node, lstm_shape(layer)

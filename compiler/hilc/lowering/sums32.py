@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from hilc.ir import ELEMENT_TYPES, Rounding
-from hilc.lowering.linear import LinearForm, has_tying_sums
+from hilc.lowering.linear import LinearForm, LinearWeights, has_tying_sums, packed_once
 from hilc.numerics.requantize import INT32_MAX, FixedPoint, reduced_multiplier, reduced_shift
 
 #: The largest magnitude of an input.
@@ -57,9 +57,15 @@ class NarrowSums:
 
 def narrow_sums(form: LinearForm) -> NarrowSums | None:
     """Return how sums become outputs; None where they or their shifts leave the range."""
+    return narrow_sums_of(form.packing)
+
+
+@packed_once
+def narrow_sums_of(form: LinearWeights) -> NarrowSums | None:
+    """Return how sums become outputs; None where they or their shifts leave the range."""
     outputs = form.wide
     requant = outputs.requant
-    if requant.sums != "int64" or outputs.bound >= 2**31 or form.weights.dtype.itemsize > 1:
+    if requant.sums != "int64" or outputs.bound >= 2**31 or form.matrix.dtype.itemsize > 1:
         return None
     if requant.rounding is Rounding.NEAREST_EVEN:
         return _even_sums(form)
@@ -67,7 +73,7 @@ def narrow_sums(form: LinearForm) -> NarrowSums | None:
     multipliers = np.broadcast_to(reduced_multiplier(requant.multipliers), bias.shape)
     shifts = np.broadcast_to(reduced_shift(requant.shifts.astype(np.int64)), bias.shape)
     # A channel that is nearly dead: no sum reaches half a step.
-    most = np.abs(bias) + _MOST * np.abs(form.weights.astype(np.int64)).sum(axis=1)
+    most = np.abs(bias) + _MOST * np.abs(form.matrix.astype(np.int64)).sum(axis=1)
     dead = most * multipliers < np.int64(1) << (shifts - 1)
     if not (dead | ((shifts >= _LEAST_SHIFT) & (shifts <= _MOST_SHIFT))).all():
         return None
@@ -77,7 +83,7 @@ def narrow_sums(form: LinearForm) -> NarrowSums | None:
     return NarrowSums(bias, scaled, reduced, shifts, requant.low, requant.high)
 
 
-def _even_sums(form: LinearForm) -> NarrowSums | None:
+def _even_sums(form: LinearWeights) -> NarrowSums | None:
     """Return how sums become outputs that are rounded once; None where one may tie."""
     outputs = form.wide
     requant, bias = outputs.requant, outputs.bias
@@ -85,7 +91,7 @@ def _even_sums(form: LinearForm) -> NarrowSums | None:
         return None
     multipliers = np.broadcast_to(requant.multipliers.astype(np.int64), bias.shape)
     shifts = np.broadcast_to(requant.shifts.astype(np.int64), bias.shape)
-    most = np.abs(bias) + _MOST * np.abs(form.weights.astype(np.int64)).sum(axis=1)
+    most = np.abs(bias) + _MOST * np.abs(form.matrix.astype(np.int64)).sum(axis=1)
     # Below half a step whatever the input is.
     dead = most * multipliers < np.int64(1) << np.clip(30 - shifts, 0, 62)
     rights = np.where(dead, 1, -1 - shifts)

@@ -10,7 +10,7 @@ import numpy.typing as npt
 from hilc.ir import Array
 from hilc.lowering.channels import sum_ends
 from hilc.lowering.parameters import HilSvdf, HilSvdfScales
-from hilc.lowering.registry import Layer, once
+from hilc.lowering.registry import Layer, cached_per_layer
 from hilc.ops.operands import quantization
 from hilc.ops.svdf import scaling, sizes
 
@@ -46,7 +46,7 @@ def svdf_shape(layer: Layer) -> tuple[HilSvdf, int]:
     return shape, n.batch * n.filters * (n.depth + n.memory)
 
 
-@once
+@cached_per_layer
 def svdf_form(layer: Layer) -> SvdfForm:
     """Return the form of a layer of int8."""
     shape, macs = svdf_shape(layer)

@@ -10,9 +10,7 @@ import numpy.typing as npt
 from hilc.ir import Array
 from hilc.lowering.channels import padded
 from hilc.lowering.dsp.affine import Affine, RightShiftedChannels, affine_of, require_right_shifts
-from hilc.lowering.linear import (
-    LinearForm,
-)
+from hilc.lowering.linear import LinearForm, LinearWeights, packed_once
 from hilc.lowering.parameters import (
     HilDspPairs,
     HilRequantization,
@@ -34,6 +32,40 @@ _MOST_RIGHT = 29
 
 def units_of(form: LinearForm) -> int:
     return -(-form.depth // UNIT)
+
+
+@packed_once
+def channels_of(weights: LinearWeights) -> RightShiftedChannels | None:
+    """Return the channels as the kernels take them; None where they cannot."""
+    return require_right_shifts(weights.matrix, weights.requantization)
+
+
+@packed_once
+def affine_of_layer(weights: LinearWeights, signs: bool) -> Affine | None:
+    """Return the affine requantization of a layer (:func:`affine_of`); None where there is none."""
+    channels = channels_of(weights)
+    return None if channels is None else affine_of(channels, weights.requantization, signs=signs)
+
+
+@packed_once
+def packed_streams(weights: LinearWeights) -> list[HilDspPairs]:
+    """Return the ways to pack the weights in pairs (:func:`streams_of`)."""
+    return streams_of(weights.matrix, weights.requantization)
+
+
+@packed_once
+def packed_columns_of_layer(
+    weights: LinearWeights, block: int
+) -> tuple[RightShiftedChannels, Array, Array] | None:
+    """Return the packed columns of a layer (:func:`packed_columns`); None where they do not fit."""
+    return packed_columns(weights.matrix, weights.requantization, block)
+
+
+@packed_once
+def pair_words_of_layer(weights: LinearWeights, block: int) -> Array | None:
+    """Return the words for the sums of each pair of a layer's columns (:func:`pair_words`)."""
+    packed = packed_columns_of_layer(weights, block)
+    return None if packed is None else pair_words(*packed)
 
 
 def streams_of(matrix: Array, outputs: HilRequantization) -> list[HilDspPairs]:

@@ -17,7 +17,7 @@ from hilc.lowering.parameters import (
     HilMeanRows,
     HilMveMeanRowsF32,
 )
-from hilc.lowering.registry import Layer, adds_rows, lowers
+from hilc.lowering.registry import Layer, lowers, lowers_incrementally
 from hilc.lowering.rounds import Rounds, sum_rounds
 from hilc.lowering.strides import contiguous_strides, nest, walk
 from hilc.ops.mean import divisor, mean_scale, reduced_axes
@@ -79,8 +79,8 @@ def mean_rounds(layer: Layer) -> Rounds:
     return sum_rounds(node, x, count, scale)
 
 
-@adds_rows("SUM")
-@adds_rows("MEAN")
+@lowers_incrementally("SUM")
+@lowers_incrementally("MEAN")
 def add_rows(
     node: Node,
     ins: Sequence[Tensor | None],

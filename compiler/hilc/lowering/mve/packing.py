@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from hilc.ir import ELEMENT_TYPES, Array, Rounding
 from hilc.lowering.channels import padded
+from hilc.lowering.linear import LinearWeights, packed_once
 from hilc.lowering.parameters import (
     HilMveColumns,
     HilMvePixels,
@@ -288,6 +289,25 @@ def pixels_of(matrix: Array, outputs: HilRequantization, pixels: int = 1) -> Hil
         output_range=outputs.output_range,
         stream=stream.reshape(-1),
     )
+
+
+@packed_once
+def packed_pixels(weights: LinearWeights, pixels: int = 1) -> HilMvePixels:
+    """Return the weights in groups of sixteen columns (:func:`pixels_of`)."""
+    return pixels_of(weights.matrix, weights.requantization, pixels)
+
+
+@packed_once
+def packed_quads(weights: LinearWeights, six: bool = False) -> HilMvePixels:
+    """Return the weights chunk by chunk (:func:`quads_of`)."""
+    return quads_of(weights.matrix, weights.requantization, six)
+
+
+@packed_once
+def packed_pairs(weights: LinearWeights) -> HilMveColumns | None:
+    """Return the weights in pairs of columns of rows one after the other (:func:`columns_of`)."""
+    distances = weights.channels, 1
+    return columns_of(weights.matrix, weights.requantization, step=2, distances=distances)
 
 
 def few_columns(count: int, outputs: HilRequantization) -> bool:

@@ -23,9 +23,10 @@ from hilc.lowering.linear import (
     LINEAR,
     Convolution,
     DepthwiseConvolution,
-    LinearForm,
+    LinearWeights,
     MatrixProduct,
     linear_calls,
+    packed_once,
 )
 from hilc.lowering.parameters import (
     HilV7mConv2dS8Packed,
@@ -83,13 +84,13 @@ def _packed_rows(form: MatrixProduct) -> list[Parameters]:
             HilV7mMatvecS8Packed(
                 rows=form.rows, depth=form.depth, columns=form.channels, v7m_packed=packed
             )
-            for packed in _packed(form, 2)
+            for packed in _packed(form.packing, 2)
         ]
     return [
         HilV7mMatmulS8Packed(
             rows=form.rows, depth=form.depth, columns=form.channels, v7m_packed=packed
         )
-        for packed in _packed(form, 1)
+        for packed in _packed(form.packing, 1)
     ]
 
 
@@ -103,19 +104,17 @@ def _packed_conv2d(form: Convolution) -> list[Parameters]:
             in_zero_point=form.pad_value,
             v7m_packed=packed,
         )
-        for packed in _packed(form, 1)
+        for packed in _packed(form.packing, 1)
     ]
 
 
 def _depthwise_words(form: DepthwiseConvolution) -> list[Parameters]:
     """Lower filters of 3x3, one per channel, to words."""
-    window, images, outputs = form.window, form.images, form.requantization
-    channels = require_right_shifts(form.weights, outputs) if is_3x3(form) else None
-    if channels is None or (word_scales := _word_scales(channels)) is None:
+    window, images = form.window, form.images
+    packed = _channel_words(form.packing) if is_3x3(form) else None
+    if packed is None:
         return []
-    begins, scale, multipliers, shift = word_scales
-    scaled = channels.weights.astype(np.int64) << scale[:, np.newaxis]
-    words = np.column_stack([begins, scaled, multipliers]).astype(np.int32).reshape(-1)
+    words, shift = packed
     line = (images.out_w - 1) * window.stride_w + 3
     return [
         HilV7mDepthwiseConv2dS8Words(
@@ -132,6 +131,18 @@ def _depthwise_words(form: DepthwiseConvolution) -> list[Parameters]:
         ).as_form(room)
         for room, band in bands_of(form, line, _WORD_BAND_PIXELS)
     ]
+
+
+@packed_once
+def _channel_words(layer: LinearWeights) -> tuple[npt.NDArray[np.int32], int] | None:
+    """Return the words of each channel, and the shift of all; None where that is not exact."""
+    channels = require_right_shifts(layer.matrix, layer.requantization)
+    if channels is None or (word_scales := _word_scales(channels)) is None:
+        return None
+    begins, scale, multipliers, shift = word_scales
+    scaled = channels.weights.astype(np.int64) << scale[:, np.newaxis]
+    words = np.column_stack([begins, scaled, multipliers]).astype(np.int32).reshape(-1)
+    return words, shift
 
 
 @once_for_channels
@@ -173,18 +184,19 @@ def _word_scales(channels: RightShiftedChannels) -> tuple[_Words, _Words, _Words
     return found, scale, multipliers, shift
 
 
-def _packed(form: LinearForm, triples: int) -> list[HilV7mPacked]:
+@packed_once
+def _packed(layer: LinearWeights, triples: int) -> list[HilV7mPacked]:
     """Return the weights of blocks of so many triples of columns, each packed into two words."""
-    outputs = form.requantization
-    channels = require_right_shifts(form.weights, outputs)
+    outputs = layer.requantization
+    channels = require_right_shifts(layer.matrix, outputs)
     if channels is None:
         return []
     weights = padded(channels.weights, _TRIPLE * triples)
     part = _packed_part(weights)
-    cuts = [weights[:, at : at + part] for at in range(0, form.depth, part)]
+    cuts = [weights[:, at : at + part] for at in range(0, layer.depth, part)]
     # What each sum of a part begins with, so that it never goes below 0.
     begins = [-sum_ends(cut)[0] for cut in cuts]
-    raised = np.sum(begins, axis=0)[: form.channels]
+    raised = np.sum(begins, axis=0)[: layer.channels]
     if (np.abs(channels.bias) + raised).max() >= SUM_LIMIT // 2:
         return []
     even_shift, scales = scales_of(replace(channels, bias=channels.bias - raised))
