@@ -35,7 +35,7 @@ class Group:
 
 
 @dataclass(frozen=True)
-class Choice:
+class KernelSelection:
     """The kernels and groups of a program."""
 
     #: By a node's name, the name of its kernel variant, such as
@@ -49,7 +49,7 @@ class Choice:
 
 
 #: Of every layer the variant that is expected to be the fastest, no groups.
-DEFAULT_CHOICE = Choice()
+DEFAULT_CHOICE = KernelSelection()
 
 
 @dataclass(frozen=True)

@@ -13,8 +13,8 @@ from dataclasses import dataclass, field, replace
 from statistics import median
 
 from hilc.external import ExternalCall
+from hilc.fusion.bounds import Estimate, Prices
 from hilc.fusion.call import FusedCall
-from hilc.fusion.frame import Outline, Prices
 from hilc.ir import Node
 from hilc.lowering.bodies import body_key
 from hilc.lowering.choice import CostEstimate, Group
@@ -240,7 +240,7 @@ class Estimator:
         around, ending, starting = self._sizes(first, last)
         return around + max(ending, starting)
 
-    def group_memory_bound(self, first: int, last: int, outlines: Sequence[Outline]) -> int:
+    def group_memory_bound(self, first: int, last: int, outlines: Sequence[Estimate]) -> int:
         """Return the same for a group with one of these outlines."""
         around, ending, starting = self._sizes(first, last)
         # The padding after the last of several blocks is not counted.

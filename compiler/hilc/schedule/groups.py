@@ -19,7 +19,7 @@ import numpy.typing as npt
 
 from hilc.errors import InputError
 from hilc.fusion.bands import NotFusible, is_image
-from hilc.fusion.frame import LeastCost, Prices, least_of
+from hilc.fusion.bounds import LeastCost, Prices, least_of
 from hilc.lowering.choice import Group
 from hilc.memory.plan import Planner
 from hilc.ops import OPS

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from hilc.errors import InputError
-from hilc.lowering.choice import Choice, CostEstimate
+from hilc.lowering.choice import CostEstimate, KernelSelection
 from hilc.memory.allocate import align
 from hilc.memory.plan import Planner
 from hilc.memory.program import Program
@@ -29,7 +29,7 @@ FASTEST = Objective()
 class PlannedProgram:
     """Program of the frontier; instructions and flash are estimates."""
 
-    choice: Choice
+    choice: KernelSelection
     program: Program
     instructions: int
     flash_bytes: int

@@ -14,7 +14,7 @@ from statistics import median
 import numpy as np
 import numpy.typing as npt
 
-from hilc.lowering.choice import Choice, Group
+from hilc.lowering.choice import Group, KernelSelection
 from hilc.memory.allocate import align
 from hilc.memory.plan import Planner
 from hilc.schedule.estimate import UNLIMITED, Estimator, Segment
@@ -41,10 +41,12 @@ class Partition:
     measured: bool = False
 
     @property
-    def choice(self) -> Choice:
+    def choice(self) -> KernelSelection:
         """Kernels and fused groups of the partition."""
         kernels = {s.names[0]: s.kernel for s in self.segments if s.group is None}
-        return Choice(kernels, tuple(s.group for s in self.segments if s.group is not None))
+        return KernelSelection(
+            kernels, tuple(s.group for s in self.segments if s.group is not None)
+        )
 
 
 class Partitioner:
@@ -189,7 +191,7 @@ class Partitioner:
             measured is not None,
         )
 
-    def _segments_of(self, choice: Choice) -> list[Segment] | None:
+    def _segments_of(self, choice: KernelSelection) -> list[Segment] | None:
         """Return the segments of a choice; None if a layer has no such kernel, or a better one in
         every respect.
         """
