@@ -19,9 +19,8 @@ from typing import TYPE_CHECKING, Final
 from hil import virtual_probe
 from hil.access import proof
 from hil.access.board_lock import board_lock
-from hil.access.connection import VIRTUAL, Connection, Image
+from hil.access.connection import VIRTUAL, Connection, Image, ProbeInfo
 from hil.access.probes import (
-    ProbeInfo,
     choose_probe,
     is_obvious,
     lines_of,
@@ -40,7 +39,7 @@ from hil.access.protocols import (
     require,
 )
 from hil.access.qemu import QemuBoard, QemuMemory
-from hil.access.registry import flashers
+from hil.access.registry import add_flasher, flashers
 from hil.board.config import remember
 from hil.errors import DeviceError, InputError, Mend, ProbeError
 from hil.firmware.formats import image_in
@@ -569,3 +568,13 @@ def _aliveness(virtual: VirtualBoard | None) -> Callable[[], None]:
             )
 
     return check
+
+
+def register_flasher(flasher: Flasher) -> None:
+    """Register ``flasher``: board files, ``--flasher`` and, for boards that it programs,
+    ``--runner`` may name it.
+
+    Raise :class:`~hilc.errors.InputError` if a runner or another flasher has its name, or the name
+    or one of its methods is invalid.
+    """
+    add_flasher(flasher, Hardware(flasher))

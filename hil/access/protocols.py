@@ -24,8 +24,7 @@ from hil.firmware.formats import ImageFormat
 from hilc.support.counters import Counter
 
 if TYPE_CHECKING:
-    from hil.access.connection import Connection, Image
-    from hil.access.probes import ProbeInfo
+    from hil.access.connection import Connection, Flashed, Image, ProbeInfo
     from hil.access.usb import ForbiddenProbe
     from hil.board import Board
     from hil.board.chip import Chip
@@ -129,16 +128,6 @@ class Need:
     def is_there(self) -> bool:
         """Return whether it is installed."""
         return self.find() if self.find is not None else shutil.which(self.name) is not None
-
-
-@dataclass(frozen=True)
-class Flashed:
-    """Result of programming a board."""
-
-    #: False if the board already had the image.
-    programmed: bool
-    nbytes: int
-    seconds: float
 
 
 # Runners ------------------------------------------------------------------------------------------

@@ -18,7 +18,7 @@ from hilc.schedule.tuning import Tuning
 from hilc.support.suggest import counted
 
 if TYPE_CHECKING:
-    from hil.access.protocols import Flashed
+    from hil.access.connection import Flashed
     from hil.energy import Energy
     from hil.errors import Attempt
     from hil.firmware.build import Firmware, Sizes

@@ -46,7 +46,7 @@ from hilc.artifact.library import ModelLibrary
 from hilc.support.arguments import typed
 
 if TYPE_CHECKING:
-    from hil.access.protocols import Flashed
+    from hil.access.connection import Flashed
     from hil.lab import LabBoard
 
 _DEFAULT_BAUDRATE = 115200

@@ -38,7 +38,7 @@ from types import FrameType
 from typing import Any, NoReturn
 
 from hil.access import Connection, Running, is_machine, pinned, runner_name, start
-from hil.access.protocols import Flashed
+from hil.access.connection import Flashed
 from hil.board import Board, load_board
 from hil.errors import DeviceError, HilError, InputError
 from hil.lab.errors import BusyError

@@ -13,9 +13,8 @@ from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import Any
 
-from hil.access.connection import Connection
+from hil.access.connection import Connection, Flashed
 from hil.access.hardware import ProbedBoard
-from hil.access.protocols import Flashed
 from hil.access.qemu import QemuBoard
 from hil.board import Board
 from hil.board.board import load_named_board

@@ -165,7 +165,7 @@ class LinearForm:
 
     @property
     def pad_value(self) -> int:
-        """What positions outside the image hold: the input's zero point; 0 for floats."""
+        """The value of positions outside the image: the input's zero point; 0 for floats."""
         return self.packing.pad_value
 
     @property

@@ -12,9 +12,10 @@ import time
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
-from hil.access.protocols import Flashed, Progress
-from hil.access.pyocd import GENERIC_TARGET, locks
-from hil.access.pyocd.library import OPTIONS, prepare
+from hil.access.connection import Flashed
+from hil.access.protocols import Progress
+from hil.access.pyocd import locks
+from hil.access.pyocd.library import GENERIC_TARGET, OPTIONS, prepare
 from hil.access.pyocd.targets import check_target, settings_of
 from hil.errors import FlashError, InputError, Mend, ProbeError
 from hil.firmware.image import Segment

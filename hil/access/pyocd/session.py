@@ -9,7 +9,8 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from hil.access.protocols import Flashed, FlasherSession, Progress
+from hil.access.connection import Flashed
+from hil.access.protocols import FlasherSession, Progress
 from hil.access.pyocd import flash
 from hil.access.pyocd.rtt import RttLine
 from hil.errors import DeviceError, FlashError, LinkError, Mend

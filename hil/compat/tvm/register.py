@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hil.compat.tvm.results  # noqa: F401 - registers the entries of its commands
 from hil.compat.tvm.calls import TvmCalls
 from hil.compat.tvm.runtime import TvmFirmware
 from hil.firmware.runtime import provide_firmware_runtime
