@@ -63,6 +63,11 @@ def pads_of(
 
 @translates("Conv")
 def conv(n: Operation) -> Tensor:
+    """Translate Conv over 1 to 3 spatial axes, from NCHW to the kernels' NHWC and back.
+
+    Raises :class:`~hilc.errors.UnsupportedError` for more spatial axes or weights that are not
+    known at compile time, :class:`~hilc.errors.ModelError` for shapes that disagree.
+    """
     x, weights = n.input(0), n.known(1, "the weights")
     bias = n.known(2, "the bias") if n.has(2) else None
     rank = len(x.shape) - 2
@@ -184,6 +189,11 @@ def padded(n: Operation, x: Tensor, amounts: Sequence[tuple[int, int]]) -> Tenso
 
 @translates("ConvTranspose")
 def conv_transpose(n: Operation) -> Tensor:
+    """Translate ConvTranspose over 1 or 2 spatial axes, from NCHW to the kernels' NHWC and back.
+
+    Raises :class:`~hilc.errors.UnsupportedError` for more spatial axes or weights that are not
+    known at compile time, :class:`~hilc.errors.ModelError` for shapes that disagree.
+    """
     x, weights = n.input(0), n.known(1, "the weights")
     bias = n.known(2, "the bias") if n.has(2) else None
     rank, group = len(x.shape) - 2, n.integer("group", 1)

@@ -85,6 +85,7 @@ def sides_of(n: Operation) -> list[Side]:
 
 @translates("GlobalAveragePool", "GlobalMaxPool")
 def global_pool(n: Operation) -> Tensor:
+    """Translate GlobalAveragePool and GlobalMaxPool to MEAN and REDUCE_MAX of the spatial axes."""
     x = n.input(0)
     op = "MEAN" if n.type == "GlobalAveragePool" else "REDUCE_MAX"
     axes = n.constant(range(2, len(x.shape)), "int32")
@@ -93,6 +94,7 @@ def global_pool(n: Operation) -> Tensor:
 
 @translates("GlobalLpPool")
 def global_lp_pool(n: Operation) -> Tensor:
+    """Translate GlobalLpPool to the p-th root of the sum of |x|^p over the spatial axes."""
     p = n.integer("p", 2) if n.version >= 2 else int(n.number("p", 2.0))
     axes = n.constant(range(2, len(n.input(0).shape)), "int32")
     attrs = ReductionAttributes(keep_dims=True)
@@ -101,6 +103,7 @@ def global_lp_pool(n: Operation) -> Tensor:
 
 @translates("MaxPool")
 def max_pool(n: Operation) -> list[Tensor | None]:
+    """Translate MaxPool to MAX_POOL_2D, or axis by axis; return the indices if they are read."""
     x, sides = n.input(0), sides_of(n)
     if any(name for name in n.output_names[1:]):
         return list(_with_places(n, x, sides))
@@ -116,6 +119,10 @@ def _least(x: Tensor) -> float:
 
 @translates("AveragePool")
 def average_pool(n: Operation) -> Tensor:
+    """Translate AveragePool to AVERAGE_POOL_2D, or to sums axis by axis and a division.
+
+    Raises :class:`~hilc.errors.UnsupportedError` if a window covers no element.
+    """
     x, sides = n.input(0), sides_of(n)
     with_padding = bool(n.integer("count_include_pad", 0))
     if _is_plain(n, x, sides) and not (with_padding and any(s.before or s.after for s in sides)):
@@ -132,6 +139,7 @@ def average_pool(n: Operation) -> Tensor:
 
 @translates("LpPool")
 def lp_pool(n: Operation) -> Tensor:
+    """Translate LpPool to the p-th root of the sum of |x|^p over each window."""
     p = n.integer("p", 2) if n.version >= 2 else int(n.number("p", 2.0))
     x = power(n, n.input(0), p)
     return root(n, along_sides(n, x, sides_of(n), "ADD", 0), p)

@@ -48,6 +48,7 @@ class Plan:
 
 @translates("Upsample")
 def upsample(n: Operation) -> Tensor:
+    """Translate Upsample to a resize with asymmetric coordinates; the scales must be known."""
     scales = n.numbers("scales") if n.version < 9 else n.known(1, "the scales").tolist()
     x = n.input(0)
     mode = n.text("mode", "nearest")
@@ -63,6 +64,7 @@ def upsample(n: Operation) -> Tensor:
 
 @translates("Resize")
 def resize(n: Operation) -> Tensor:
+    """Translate Resize (opset 10+); sizes or scales must be known at compile time."""
     x, mode = n.input(0), n.text("mode", "nearest")
     if n.version < 11:
         axes = list(range(len(x.shape)))
