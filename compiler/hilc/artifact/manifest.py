@@ -136,6 +136,7 @@ class Origin:
 
     @staticmethod
     def of(path: str, data: bytes) -> Origin:
+        """Return the origin of a file: its path and the SHA-256 digest of ``data``."""
         return Origin(path, hashlib.sha256(data).hexdigest())
 
 
@@ -231,6 +232,7 @@ class Module:
         ]
 
     def to_json(self) -> bytes:
+        """Return the entry as JSON, without fields that are empty or do not apply."""
         written = asdict(self)
         for name in (*_OMITTED_WHEN_EMPTY, "fed_rows"):
             if not written[name]:

@@ -73,6 +73,7 @@ class RowNode:
     _bands: dict[tuple[int, int], Band] = field(default_factory=dict, init=False, repr=False)
 
     def band(self, first: int, count: int) -> Band:
+        """Return the band of ``count`` output rows from ``first``, computed once."""
         if (first, count) not in self._bands:
             self._bands[first, count] = self._band(first, count)
         return self._bands[first, count]
@@ -145,6 +146,7 @@ class RowNode:
         return best
 
     def reduced(self, band: Band) -> BandNode:
+        """Return the node with its tensors and padding reduced to the rows of ``band``."""
         ins = list(self.ins)
         for position in self.operands:
             tensor = ins[position]

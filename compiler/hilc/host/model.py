@@ -86,22 +86,27 @@ class HostModel:
 
     @property
     def name(self) -> str:
+        """Name of the module."""
         return self.module.name
 
     @property
     def inputs(self) -> tuple[TensorInfo, ...]:
+        """Descriptions of the inputs, in order."""
         return self.module.inputs
 
     @property
     def outputs(self) -> tuple[TensorInfo, ...]:
+        """Descriptions of the outputs, in order."""
         return self.module.outputs
 
     @property
     def states(self) -> tuple[TensorInfo, ...]:
+        """Descriptions of the states, in order; empty for a stateless model."""
         return self.module.states
 
     @property
     def layers(self) -> tuple[Layer, ...]:
+        """Layers of the compiled model, in order of execution."""
         return self.module.layers
 
     def __enter__(self) -> HostModel:

@@ -249,6 +249,7 @@ class KernelCall:
 
     @property
     def kernel(self) -> Kernel:
+        """The C kernel that the call runs."""
         return self.parameters.kernel()
 
     @property

@@ -70,6 +70,7 @@ class GateSums:
 
     @property
     def multipliers(self) -> tuple[int, ...]:
+        """Fixed-point multipliers of the gates' factors."""
         return tuple(factor.multiplier for factor in self.factors)
 
     @property

@@ -100,6 +100,7 @@ class Step:
 
     @property
     def outputs(self) -> tuple[str, ...]:
+        """Names of the tensors that the step writes."""
         return self.node.outputs
 
     @property

@@ -40,6 +40,8 @@ HEADROOM_BITS = 19
 
 @dataclass(frozen=True, kw_only=True)
 class CumsumAttributes(Attributes):
+    """Attributes of CUMSUM."""
+
     #: A sum leaves the element at its own place out.
     exclusive: bool = False
     #: The sums begin at the end.

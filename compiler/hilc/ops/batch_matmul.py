@@ -31,6 +31,8 @@ from hilc.ops.traits import IntegerOperands
 
 @dataclass(frozen=True, kw_only=True)
 class BatchMatmulAttributes(Attributes):
+    """Attributes of BATCH_MATMUL."""
+
     #: The first input's matrices are transposed.
     adj_x: bool = False
     #: The second input's are.

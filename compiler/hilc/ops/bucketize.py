@@ -22,6 +22,8 @@ DTYPES = ("int32", "int64", "float32")
 
 @dataclass(frozen=True, kw_only=True)
 class BucketizeAttributes(Attributes):
+    """Attributes of BUCKETIZE."""
+
     #: Where intervals end and the next ones begin, ascending.
     boundaries: tuple[float, ...]
 

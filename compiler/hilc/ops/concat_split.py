@@ -52,6 +52,8 @@ def _check_parts(node: Node, ins: Sequence[Tensor | None], outs: Sequence[Tensor
 
 @dataclass(frozen=True, kw_only=True)
 class ConcatenationAttributes(Attributes):
+    """Attributes of CONCATENATION."""
+
     #: The axis along which the inputs are joined; negative from the last.
     axis: int
     #: Files have a field for it; no kernel clamps what it copies.
@@ -93,6 +95,8 @@ def _concatenation(
 
 @dataclass(frozen=True, kw_only=True)
 class PackAttributes(Attributes):
+    """Attributes of PACK."""
+
     #: The new axis, counted in the output; negative from the last.
     axis: int
     #: The number of inputs.
@@ -135,6 +139,8 @@ def _pack(
 
 @dataclass(frozen=True, kw_only=True)
 class SplitAttributes(Attributes):
+    """Attributes of SPLIT and SPLIT_V."""
+
     #: The number of outputs.
     num_splits: int
 
@@ -222,6 +228,8 @@ def _split_v(
 
 @dataclass(frozen=True, kw_only=True)
 class UnpackAttributes(Attributes):
+    """Attributes of UNPACK."""
+
     #: The axis that goes; negative from the last.
     axis: int
     #: The number of outputs.

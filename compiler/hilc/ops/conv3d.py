@@ -24,6 +24,8 @@ _RANK, _CHANNEL_AXIS = 5, 4
 
 @dataclass(frozen=True, kw_only=True)
 class Conv3DAttributes(ActivationAttributes):
+    """Attributes of CONV_3D."""
+
     #: Slices from one position of the filter to the next, at least 1.
     stride_d: int
     #: Rows likewise.

@@ -31,6 +31,7 @@ SLICED_AXES = 5
 
 
 def itemsize(tensor: Tensor) -> int:
+    """Return the size of an element, in bytes."""
     return np.dtype(tensor.dtype).itemsize
 
 
@@ -79,6 +80,8 @@ def _transpose(
 
 @dataclass(frozen=True, kw_only=True)
 class StridedSliceAttributes(Attributes):
+    """Attributes of STRIDED_SLICE: its masks."""
+
     #: Bit i: the i-th begin counts for nothing, the axis is taken from its start.
     begin_mask: int = 0
     #: Bit i: the i-th end counts for nothing, the axis is taken to its end.

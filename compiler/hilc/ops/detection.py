@@ -40,6 +40,8 @@ _MOST = 1 << 16
 
 @dataclass(frozen=True, kw_only=True)
 class DetectionAttributes(Attributes):
+    """Attributes of DETECTION_POSTPROCESS."""
+
     #: Boxes that are found at most.
     max_detections: int
     #: Classes that are given of each box; regular, a box is found by each of its classes anyway.

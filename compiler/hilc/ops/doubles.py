@@ -79,6 +79,8 @@ REDUCTIONS = ("SUM", "MEAN", "REDUCE_MAX", "REDUCE_MIN", "REDUCE_PROD")
 
 @dataclass(frozen=True, kw_only=True)
 class DoubleCastAttributes(Attributes):
+    """Attributes of a cast to or from float64."""
+
     #: The type of the output.
     dtype: str
 

@@ -31,12 +31,16 @@ GAINS = 125
 
 @dataclass(frozen=True, kw_only=True)
 class FilterBankAttributes(Attributes):
+    """Attributes of SIGNAL_FILTER_BANK."""
+
     #: Channels of the output.
     num_channels: int
 
 
 @dataclass(frozen=True, kw_only=True)
 class LogAttributes(Attributes):
+    """Attributes of SIGNAL_FILTER_BANK_LOG."""
+
     #: Bits by which inputs are raised, 0 to 31.
     input_correction_bits: int
     #: What a logarithm of one is in the output.
@@ -45,6 +49,8 @@ class LogAttributes(Attributes):
 
 @dataclass(frozen=True, kw_only=True)
 class PcanAttributes(Attributes):
+    """Attributes of SIGNAL_PCAN."""
+
     #: Bits by which products with gains are shifted to the right, 0 to 63.
     snr_shift: int
 

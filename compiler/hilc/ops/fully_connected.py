@@ -20,6 +20,8 @@ _BIAS_TOLERANCE = 0.02
 
 @dataclass(frozen=True, kw_only=True)
 class FullyConnectedAttributes(ActivationAttributes):
+    """Attributes of FULLY_CONNECTED."""
+
     #: The output keeps the input's leading dimensions; otherwise it has two.
     keep_num_dims: bool = False
 

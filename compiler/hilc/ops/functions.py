@@ -44,6 +44,8 @@ ROOT_HEADROOM_BITS = 20
 
 @dataclass(frozen=True, kw_only=True)
 class GeluAttributes(Attributes):
+    """Attributes of GELU."""
+
     #: By tanh, not by the error function.
     approximate: bool = False
 

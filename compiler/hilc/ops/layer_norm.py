@@ -42,6 +42,8 @@ Floats = npt.NDArray[np.float32]
 
 @dataclass(frozen=True, kw_only=True)
 class LayerNormAttributes(Attributes):
+    """Attributes of LAYER_NORMALIZATION."""
+
     #: What is added to the variance.
     epsilon: float
     #: The mean is taken off first.

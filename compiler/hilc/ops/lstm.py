@@ -68,6 +68,8 @@ _TYPES = {
 
 @dataclass(frozen=True, kw_only=True)
 class LstmAttributes(Attributes):
+    """Attributes of UNIDIRECTIONAL_SEQUENCE_LSTM."""
+
     #: The input's first axis is that of the steps.
     time_major: bool = False
     #: The largest magnitude of the cell state; 0 for no limit.
@@ -76,6 +78,8 @@ class LstmAttributes(Attributes):
 
 @dataclass(frozen=True)
 class Sizes:
+    """Sizes of an LSTM: batch, time steps, input elements, and units of the hidden state."""
+
     batch: int
     steps: int
     depth: int

@@ -52,6 +52,8 @@ _DEQUANTIZED = ("int8", "uint8", "int16", "uint16")
 
 @dataclass(frozen=True, kw_only=True)
 class QuantizeAttributes(Attributes):
+    """Attributes of QUANTIZE."""
+
     #: The type of the output.
     dtype: str = "int8"
 

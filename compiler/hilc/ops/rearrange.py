@@ -90,6 +90,8 @@ def _tile(node: Node, ins: Sequence[Tensor | None]) -> IndexMap:
 
 @dataclass(frozen=True, kw_only=True)
 class MirrorPadAttributes(Attributes):
+    """Attributes of MIRROR_PAD."""
+
     #: Whether the elements at the borders are repeated (SYMMETRIC) or not (REFLECT).
     mode: Literal["REFLECT", "SYMMETRIC"]
 
@@ -121,12 +123,16 @@ def _mirror_pad(node: Node, ins: Sequence[Tensor | None]) -> IndexMap:
 
 @dataclass(frozen=True, kw_only=True)
 class BlockAttributes(Attributes):
+    """Attributes of SPACE_TO_DEPTH."""
+
     #: Rows and columns of a block, at least 1.
     block_size: int
 
 
 @dataclass(frozen=True, kw_only=True)
 class DepthToSpaceAttributes(BlockAttributes):
+    """Attributes of DEPTH_TO_SPACE."""
+
     #: Of some rows of an image: the first of them in its block, and how many. No file says it.
     part: tuple[int, int] | None = None
 

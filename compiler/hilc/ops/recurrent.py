@@ -43,17 +43,23 @@ Activation = Literal["TANH", "RELU", "LOGISTIC"]
 
 @dataclass(frozen=True, kw_only=True)
 class GruAttributes(Attributes):
+    """Attributes of GRU."""
+
     #: The reset gate is applied to the weighted hidden state, not to the hidden state.
     linear_before_reset: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)
 class RnnAttributes(Attributes):
+    """Attributes of RNN."""
+
     activation: Activation = "TANH"
 
 
 @dataclass(frozen=True)
 class Sizes:
+    """Sizes of a GRU or RNN: time steps, batch, and units of the hidden state."""
+
     steps: int
     batch: int
     units: int

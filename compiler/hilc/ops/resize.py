@@ -42,6 +42,8 @@ Float32Array = npt.NDArray[np.float32]
 
 @dataclass(frozen=True, kw_only=True)
 class ResizeAttributes(Attributes):
+    """Attributes of RESIZE_BILINEAR and RESIZE_NEAREST_NEIGHBOR."""
+
     #: The corners of input and output lie on each other.
     align_corners: bool = False
     #: Pixels are areas, whose centers lie on halves.

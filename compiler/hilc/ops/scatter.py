@@ -33,6 +33,8 @@ Reduction = Literal["none", "add", "mul", "max", "min"]
 
 @dataclass(frozen=True, kw_only=True)
 class ScatterAttributes(Attributes):
+    """Attributes of a scatter."""
+
     #: How a block is combined with what is in its place.
     reduction: Reduction = "none"
 

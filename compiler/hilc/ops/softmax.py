@@ -59,6 +59,8 @@ MAX_DEPTH = (1 << SUM_BITS) - 1
 
 @dataclass(frozen=True, kw_only=True)
 class SoftmaxAttributes(Attributes):
+    """Attributes of SOFTMAX."""
+
     #: The factor of the inputs, above 0.
     beta: float
     #: The type of the output; empty for that of the input. int16 of int8 inputs alone.

@@ -24,18 +24,24 @@ _MOST_LENGTH = 1 << 15
 
 @dataclass(frozen=True, kw_only=True)
 class WindowedAttributes(Attributes):
+    """Attributes of SIGNAL_WINDOW."""
+
     #: Bits by which products with weights are shifted to the right, 0 to 31.
     shift: int
 
 
 @dataclass(frozen=True, kw_only=True)
 class FourierAttributes(Attributes):
+    """Attributes of SIGNAL_RFFT and SIGNAL_IRFFT."""
+
     #: Samples of a frame, a power of two; what a frame lacks is zero.
     fft_length: int
 
 
 @dataclass(frozen=True, kw_only=True)
 class EnergyAttributes(Attributes):
+    """Attributes of SIGNAL_ENERGY."""
+
     #: The first frequency whose energy is wanted. Those that are not wanted have none.
     start_index: int
     #: The frequency behind the last one.

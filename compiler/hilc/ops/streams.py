@@ -50,12 +50,16 @@ class Memory(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class DelayAttributes(Attributes):
+    """Attributes of SIGNAL_DELAY."""
+
     #: Samples by which the stream is late.
     delay_length: int
 
 
 @dataclass(frozen=True, kw_only=True)
 class FramerAttributes(Attributes):
+    """Attributes of SIGNAL_FRAMER."""
+
     #: Samples of a frame.
     frame_size: int
     #: Samples from the beginning of a frame to that of the next.
@@ -66,12 +70,16 @@ class FramerAttributes(Attributes):
 
 @dataclass(frozen=True, kw_only=True)
 class OverlapAddAttributes(Attributes):
+    """Attributes of SIGNAL_OVERLAP_ADD."""
+
     #: Samples from the beginning of a frame to that of the next.
     frame_step: int
 
 
 @dataclass(frozen=True, kw_only=True)
 class StackerAttributes(Attributes):
+    """Attributes of SIGNAL_STACKER."""
+
     #: Numbers of a row.
     num_channels: int
     #: Rows before the current one in an output.
@@ -105,6 +113,8 @@ class SubtractionAttributes(Attributes):
 
 @dataclass(frozen=True, kw_only=True)
 class CircularBufferAttributes(Attributes):
+    """Attributes of CIRCULAR_BUFFER."""
+
     #: Rows that come until the operators behind it run. Without it the reference guesses.
     cycles_max: int = 0
     #: Rows of the output.

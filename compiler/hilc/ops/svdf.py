@@ -40,6 +40,8 @@ from hilc.ops.operands import (
 
 @dataclass(frozen=True, kw_only=True)
 class SvdfAttributes(Attributes):
+    """Attributes of SVDF."""
+
     #: How many filters make a unit.
     rank: int
     #: What the output is clamped to; of int8, whose type clamps it, NONE or RELU.
@@ -48,6 +50,8 @@ class SvdfAttributes(Attributes):
 
 @dataclass(frozen=True)
 class Sizes:
+    """Sizes of an SVDF: batch, input elements, units, rank, and time steps of the memory."""
+
     batch: int
     depth: int
     units: int
@@ -56,6 +60,7 @@ class Sizes:
 
     @property
     def filters(self) -> int:
+        """Number of filters: ``rank`` for each unit."""
         return self.units * self.rank
 
 

@@ -35,6 +35,8 @@ MOST_FEATURES = 1 << 14
 
 @dataclass(frozen=True, kw_only=True)
 class TreeEnsembleAttributes(Attributes):
+    """Attributes of TREE_ENSEMBLE."""
+
     #: Sums for each row.
     targets: int
 

@@ -58,6 +58,8 @@ _LOGISTIC_EXP_BELOW = np.float32(-9.0)
 
 @dataclass(frozen=True, kw_only=True)
 class LeakyReluAttributes(Attributes):
+    """Attributes of LEAKY_RELU."""
+
     #: The factor of numbers below zero.
     alpha: float
 
@@ -368,6 +370,7 @@ class Rescaling:
         return self.positive == self.negative == _ONE
 
     def of(self, x: Int64Array) -> Int64Array:
+        """Return ``x`` requantized by the factor of its sign, and clamped."""
         scaled = np.where(x < 0, requantize(x, *self.negative), requantize(x, *self.positive))
         return np.clip(scaled, self.low, self.high)
 
@@ -380,6 +383,7 @@ class Sigmoid:
     scale: FixedPoint
 
     def of(self, x: Int64Array) -> Int64Array:
+        """Return the function of each element, interpolated from a table."""
         return self.function(x, self.scale)
 
 

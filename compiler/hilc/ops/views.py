@@ -30,12 +30,16 @@ from hilc.ops.traits import ChannelGroup, FewerChannels, SameRows, always, ascen
 
 @dataclass(frozen=True, kw_only=True)
 class ReshapeAttributes(Attributes):
+    """Attributes of RESHAPE."""
+
     #: The shape of the output where there is no second input; -1 for one side that follows.
     new_shape: tuple[int, ...] | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
 class SqueezeAttributes(Attributes):
+    """Attributes of SQUEEZE."""
+
     #: The axes that go; empty for every axis of one element.
     squeeze_dims: tuple[int, ...] = ()
 
@@ -158,6 +162,8 @@ EXPAND_DIMS = replace(
 
 @dataclass(frozen=True, kw_only=True)
 class BitCastAttributes(Attributes):
+    """Attributes of BIT_CAST."""
+
     #: The type of the output, of as many bytes as that of the input.
     dtype: str
 

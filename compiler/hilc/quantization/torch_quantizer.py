@@ -126,6 +126,7 @@ class MaskedObserver(MinMaxObserver):  # type: ignore[misc]
         self.register_buffer("low", torch.tensor(float("inf")))
 
     def forward(self, x_orig: torch.Tensor) -> torch.Tensor:
+        """Record the range of the scores that are not masked; return the scores unchanged."""
         scores = x_orig.detach()
         kept = scores[scores > MASKED]
         if kept.numel():
@@ -136,6 +137,7 @@ class MaskedObserver(MinMaxObserver):  # type: ignore[misc]
         return x_orig
 
     def calculate_qparams(self) -> tuple[torch.Tensor, torch.Tensor]:
+        """Return the scale and zero point of the recorded range."""
         low = torch.minimum(self.min_val, self.low)
         found: tuple[torch.Tensor, torch.Tensor] = self._calculate_qparams(low, self.max_val)
         return found

@@ -40,7 +40,7 @@ class Objective:
 
 @dataclass(frozen=True, eq=False)
 class Rest:
-    """Stands for the groups of some layers that are not yet laid out: their lower bounds."""
+    """Lower bounds of the groups of some layers that are not laid out yet."""
 
     groups: GroupsOfLayers
     cost: float
@@ -50,10 +50,12 @@ class Rest:
 
     @property
     def first(self) -> int:
+        """Index of the first layer."""
         return self.groups.first
 
     @property
     def last(self) -> int:
+        """Index of the last layer."""
         return self.groups.last
 
     def cost_at(self, flash_worth: float) -> float:

@@ -38,10 +38,12 @@ class PlannedProgram:
 
     @property
     def workspace_bytes(self) -> int:
+        """Workspace of the program, in bytes."""
         return self.program.workspace_bytes
 
     @property
     def cost(self) -> CostEstimate:
+        """Workspace in bytes, estimated instructions, and estimated flash in bytes."""
         return CostEstimate(self.workspace_bytes, self.instructions, self.flash_bytes)
 
 

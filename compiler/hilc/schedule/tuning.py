@@ -71,6 +71,7 @@ class TunedProgram:
 
     @property
     def choice(self) -> KernelSelection:
+        """The kernel of each layer and the fused groups."""
         return KernelSelection(self.kernels, tuple(tuned.group for tuned in self.groups))
 
 
@@ -97,6 +98,7 @@ class Tuning:
     programs: tuple[TunedProgram, ...]
 
     def to_json(self) -> bytes:
+        """Return the tuning log as JSON."""
         return json_bytes(asdict(self))
 
     @property

@@ -119,6 +119,7 @@ _ROUNDINGS = {"int64": Rounding.SINGLE}
 
 
 def is_tflite(data: bytes) -> bool:
+    """Return whether ``data`` has the file identifier of TFLite."""
     return data[4:8] == IDENTIFIER
 
 
@@ -231,6 +232,11 @@ class Importer:
         self.fixed_sizes: tuple[FixedSize, ...] = ()
 
     def graph(self, name: str) -> Graph:
+        """Return the subgraph as a graph called ``name``.
+
+        Raises :class:`~hilc.errors.ModelError` for an invalid file and
+        :class:`~hilc.errors.UnsupportedError` for operators that are not supported.
+        """
         self._budget.require(self.subgraph.OperatorsLength())
         operators = [self.subgraph.Operators(i) for i in range(self.subgraph.OperatorsLength())]
         codes = [self._code(i, operator) for i, operator in enumerate(operators)]
@@ -552,6 +558,10 @@ class Importer:
         return tuple(found)
 
     def tensor(self, index: int) -> Tensor:
+        """Return the tensor at ``index``, read once.
+
+        Raises :class:`~hilc.errors.ModelError`, with the index, for an invalid one.
+        """
         if index not in self._tensors:
             try:
                 self._tensors[index] = self._read_tensor(index)
@@ -973,6 +983,7 @@ def _is_hybrid(code: str, x: Tensor, weights: Tensor) -> bool:
 
 
 def dequantized(weights: Tensor) -> Array:
+    """Return constant quantized weights as float32: scale * (q - zero_point)."""
     assert weights.quant is not None
     assert weights.data is not None
     along_axis = [1] * len(weights.shape)

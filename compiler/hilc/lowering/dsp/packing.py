@@ -31,6 +31,7 @@ _MOST_RIGHT = 29
 
 
 def units_of(form: LinearForm) -> int:
+    """Return the number of words of four elements in a row of ``form.depth`` elements."""
     return -(-form.depth // UNIT)
 
 
