@@ -88,7 +88,7 @@ class RunResult:
     ticks: int
     #: Unit of ``count``.
     counter: Counter = "cycles"
-    #: What the run took: instructions or cycles, of all its repetitions together.
+    #: Instructions or cycles of the run, all repetitions together.
     count: int = 0
     #: Time at the board's clock; None where an emulator counts instructions, which take no time.
     seconds: float | None = None

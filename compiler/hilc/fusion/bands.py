@@ -30,8 +30,7 @@ class Band:
     in_count: int
     above: int
     below: int
-    #: Of a node whose rows lie at places of their own: where the first row lies with regard to
-    #: those that it is made of.
+    #: For resampled rows: position of the first output row relative to its input rows.
     place: int = 0
 
     @cached_property

@@ -346,7 +346,7 @@ class HostModel:
                     buffer[:] = self._place(info)
 
     def layer_output(self, layer: int, index: int) -> Array:
-        """Return what lies where a layer writes an output: its result only right after it ran."""
+        """Return the content of a layer's output buffer: its result only right after it ran."""
         return _typed(self._layer_memory(layer, index), self.layers[layer].outputs[index])
 
     def set_layer_output(self, layer: int, index: int, array: npt.ArrayLike) -> None:

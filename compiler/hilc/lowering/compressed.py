@@ -142,7 +142,7 @@ class CompressedCall(KernelCall):
 
     @property
     def array_offsets(self) -> Mapping[str, int]:
-        """Where in the scratch each array lies that is stored compressed."""
+        """Offset in scratch of each array that is stored compressed, in bytes."""
         offsets, end = {}, self.decoded_offset
         for name in self.stored:
             array = self.fields[name]

@@ -42,7 +42,7 @@ _MOST_RIGHT = 29
 
 @dataclass(frozen=True, eq=False)
 class GateSums:
-    """What the input, or the hidden state, adds to the gates."""
+    """Weights and factors of the gates, for the input or for the hidden state."""
 
     #: ``[gates, units, elements]``.
     weights: Array

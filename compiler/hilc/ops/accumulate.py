@@ -42,9 +42,9 @@ HEADROOM_BITS = 19
 class CumsumAttributes(Attributes):
     """Attributes of CUMSUM."""
 
-    #: A sum leaves the element at its own place out.
+    #: Whether each sum excludes the element at its own position.
     exclusive: bool = False
-    #: The sums begin at the end.
+    #: Whether to sum from the end.
     reverse: bool = False
 
 

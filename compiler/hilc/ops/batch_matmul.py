@@ -33,9 +33,9 @@ from hilc.ops.traits import IntegerOperands
 class BatchMatmulAttributes(Attributes):
     """Attributes of BATCH_MATMUL."""
 
-    #: The first input's matrices are transposed.
+    #: Whether the first input's matrices are transposed.
     adj_x: bool = False
-    #: The second input's are.
+    #: Whether the second input's matrices are transposed.
     adj_y: bool = False
 
 
@@ -43,7 +43,7 @@ class BatchMatmulAttributes(Attributes):
 class Product:
     """Sizes of a product of matrices."""
 
-    #: What the batches of both broadcast to.
+    #: Broadcast shape of the batch axes.
     batch: tuple[int, ...]
     rows: int
     depth: int

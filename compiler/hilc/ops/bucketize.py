@@ -24,7 +24,7 @@ DTYPES = ("int32", "int64", "float32")
 class BucketizeAttributes(Attributes):
     """Attributes of BUCKETIZE."""
 
-    #: Where intervals end and the next ones begin, ascending.
+    #: Boundaries between intervals, ascending.
     boundaries: tuple[float, ...]
 
 

@@ -56,7 +56,7 @@ class ConcatenationAttributes(Attributes):
 
     #: The axis along which the inputs are joined; negative from the last.
     axis: int
-    #: Files have a field for it; no kernel clamps what it copies.
+    #: Always NONE: files have the field, but kernels do not clamp copied elements.
     activation: Literal["NONE"] = "NONE"
 
 
@@ -230,7 +230,7 @@ def _split_v(
 class UnpackAttributes(Attributes):
     """Attributes of UNPACK."""
 
-    #: The axis that goes; negative from the last.
+    #: Axis to remove; negative from the last.
     axis: int
     #: The number of outputs.
     num: int

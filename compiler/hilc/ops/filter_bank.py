@@ -41,9 +41,9 @@ class FilterBankAttributes(Attributes):
 class LogAttributes(Attributes):
     """Attributes of SIGNAL_FILTER_BANK_LOG."""
 
-    #: Bits by which inputs are raised, 0 to 31.
+    #: Left shift of the inputs, in bits, 0 to 31.
     input_correction_bits: int
-    #: What a logarithm of one is in the output.
+    #: Output value of a logarithm of 1.
     output_scale: int
 
 
@@ -51,7 +51,7 @@ class LogAttributes(Attributes):
 class PcanAttributes(Attributes):
     """Attributes of SIGNAL_PCAN."""
 
-    #: Bits by which products with gains are shifted to the right, 0 to 63.
+    #: Right shift of products with gains, in bits, 0 to 63.
     snr_shift: int
 
 

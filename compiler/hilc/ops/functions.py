@@ -46,7 +46,7 @@ ROOT_HEADROOM_BITS = 20
 class GeluAttributes(Attributes):
     """Attributes of GELU."""
 
-    #: By tanh, not by the error function.
+    #: Whether to approximate by tanh instead of the error function.
     approximate: bool = False
 
 

@@ -92,7 +92,7 @@ def _tile(node: Node, ins: Sequence[Tensor | None]) -> IndexMap:
 class MirrorPadAttributes(Attributes):
     """Attributes of MIRROR_PAD."""
 
-    #: Whether the elements at the borders are repeated (SYMMETRIC) or not (REFLECT).
+    #: Whether the mirror includes the elements at the borders (SYMMETRIC) or not (REFLECT).
     mode: Literal["REFLECT", "SYMMETRIC"]
 
 
@@ -133,7 +133,7 @@ class BlockAttributes(Attributes):
 class DepthToSpaceAttributes(BlockAttributes):
     """Attributes of DEPTH_TO_SPACE."""
 
-    #: Of some rows of an image: the first of them in its block, and how many. No file says it.
+    #: For a band of rows: position of the first row in its block, and number of rows. Internal.
     part: tuple[int, int] | None = None
 
 
@@ -232,7 +232,7 @@ class Blocks(NamedTuple):
 
 
 def blocks(node: Node, ins: Sequence[Tensor | None]) -> Blocks:
-    """Return what SPACE_TO_BATCH_ND or BATCH_TO_SPACE_ND takes apart or joins."""
+    """Return the blocks that SPACE_TO_BATCH_ND splits or BATCH_TO_SPACE_ND joins."""
     require_counts(node, inputs=3)
     shape = operand(node, ins, 0).shape
     if len(shape) not in (3, 4):

@@ -45,7 +45,7 @@ Activation = Literal["TANH", "RELU", "LOGISTIC"]
 class GruAttributes(Attributes):
     """Attributes of GRU."""
 
-    #: The reset gate is applied to the weighted hidden state, not to the hidden state.
+    #: Whether the reset gate multiplies the weighted hidden state instead of the hidden state.
     linear_before_reset: bool = False
 
 
@@ -137,7 +137,7 @@ def _reference(
 
 
 def _weighted(hidden: Array, weights: Array, bias: Array) -> Array:
-    """Return what the hidden state adds to gates, in the order of the kernels."""
+    """Return the hidden state's contributions to the gates, in the order of the kernels."""
     sums: Array = in_order(hidden[:, np.newaxis] * weights) + bias
     return sums
 

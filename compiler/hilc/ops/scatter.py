@@ -35,7 +35,7 @@ Reduction = Literal["none", "add", "mul", "max", "min"]
 class ScatterAttributes(Attributes):
     """Attributes of a scatter."""
 
-    #: How a block is combined with what is in its place.
+    #: Combination of a block with the values at its position.
     reduction: Reduction = "none"
 
 

@@ -26,7 +26,7 @@ _MOST_LENGTH = 1 << 15
 class WindowedAttributes(Attributes):
     """Attributes of SIGNAL_WINDOW."""
 
-    #: Bits by which products with weights are shifted to the right, 0 to 31.
+    #: Right shift of products with weights, in bits, 0 to 31.
     shift: int
 
 
@@ -34,7 +34,7 @@ class WindowedAttributes(Attributes):
 class FourierAttributes(Attributes):
     """Attributes of SIGNAL_RFFT and SIGNAL_IRFFT."""
 
-    #: Samples of a frame, a power of two; what a frame lacks is zero.
+    #: Samples of a frame, a power of two; a shorter frame is padded with zeros.
     fft_length: int
 
 
@@ -42,9 +42,9 @@ class FourierAttributes(Attributes):
 class EnergyAttributes(Attributes):
     """Attributes of SIGNAL_ENERGY."""
 
-    #: The first frequency whose energy is wanted. Those that are not wanted have none.
+    #: Index of the first frequency whose energy is computed; the energy of others is 0.
     start_index: int
-    #: The frequency behind the last one.
+    #: Index after the last one.
     end_index: int
 
 

@@ -42,9 +42,9 @@ from hilc.ops.operands import (
 class SvdfAttributes(Attributes):
     """Attributes of SVDF."""
 
-    #: How many filters make a unit.
+    #: Filters per unit.
     rank: int
-    #: What the output is clamped to; of int8, whose type clamps it, NONE or RELU.
+    #: Activation; NONE or RELU for int8, whose type clamps the output.
     activation: Activation = "NONE"
 
 
@@ -227,7 +227,7 @@ def in_order(summands: Array) -> Array:
 
 
 def _wrapped(sums: Int64Array) -> Int64Array:
-    """Return what 32 bits hold of sums."""
+    """Return sums wrapped to 32 bits."""
     held: npt.NDArray[np.int32] = sums.astype(np.int32)
     return held.astype(np.int64)
 

@@ -37,7 +37,7 @@ MOST_FEATURES = 1 << 14
 class TreeEnsembleAttributes(Attributes):
     """Attributes of TREE_ENSEMBLE."""
 
-    #: Sums for each row.
+    #: Number of sums for each row.
     targets: int
 
 
@@ -52,7 +52,7 @@ class Trees:
 
     @property
     def visited(self) -> int:
-        """Return how many nodes a row visits in all, where each way of a branch is as likely."""
+        """Return the expected number of nodes that a row visits, branches being equally likely."""
         arrivals = np.zeros(self.tests.size)
         arrivals[self.roots] = 1
         for place, (test, offset) in enumerate(zip(self.tests, self.nexts, strict=True)):

@@ -51,7 +51,7 @@ Int64Array = npt.NDArray[np.int64]
 _ASYMMETRIC = tuple(name for name in ARITHMETIC if not ELEMENT_TYPES[name].symmetric)
 _DTYPES = dict.fromkeys(("HARD_SWISH", "RELU_0_TO_1", "RELU_N1_TO_1"), _ASYMMETRIC)
 
-#: Where the reference's logistic leaves the formula: above, it is 1; below, exp(x).
+#: Bounds of the formula in the reference's logistic: above, it is 1; below, exp(x).
 _LOGISTIC_ONE_ABOVE = np.float32(16.619047164916992)
 _LOGISTIC_EXP_BELOW = np.float32(-9.0)
 
@@ -60,7 +60,7 @@ _LOGISTIC_EXP_BELOW = np.float32(-9.0)
 class LeakyReluAttributes(Attributes):
     """Attributes of LEAKY_RELU."""
 
-    #: The factor of numbers below zero.
+    #: Slope of negative inputs.
     alpha: float
 
 
@@ -133,7 +133,7 @@ def _reference(
 
 
 def _steps(node: Node, source: Tensor) -> Int64Array:
-    """Return how far every number of the source's type is from its zero point."""
+    """Return the difference of every value of the source's type and its zero point."""
     return np.array(source.element.values, np.int64) - quantization(node, source)[1]
 
 
@@ -357,7 +357,7 @@ _ONE = FixedPoint(1 << 30, 1)
 
 @dataclass(frozen=True)
 class Rescaling:
-    """Numbers brought to another scale, those below zero by a factor of their own, and clamped."""
+    """Requantization, with a factor of its own for negative values, and clamping."""
 
     positive: FixedPoint
     negative: FixedPoint
@@ -388,7 +388,7 @@ class Sigmoid:
 
 
 def integer_function(node: Node, source: Tensor, target: Tensor) -> Rescaling | Sigmoid:
-    """Return what a node computes of integers without zero points."""
+    """Return the function that a node computes on integers without zero points."""
     if node.op in ("LOGISTIC", "TANH"):
         check_fraction(node, target)
         function = interpolate.logistic if node.op == "LOGISTIC" else interpolate.tanh

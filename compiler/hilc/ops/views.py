@@ -32,7 +32,7 @@ from hilc.ops.traits import ChannelGroup, FewerChannels, SameRows, always, ascen
 class ReshapeAttributes(Attributes):
     """Attributes of RESHAPE."""
 
-    #: The shape of the output where there is no second input; -1 for one side that follows.
+    #: Shape of the output if there is no second input; -1 for one inferred size.
     new_shape: tuple[int, ...] | None = None
 
 
@@ -40,7 +40,7 @@ class ReshapeAttributes(Attributes):
 class SqueezeAttributes(Attributes):
     """Attributes of SQUEEZE."""
 
-    #: The axes that go; empty for every axis of one element.
+    #: Axes to remove; empty for every axis of size 1.
     squeeze_dims: tuple[int, ...] = ()
 
 
@@ -188,7 +188,7 @@ def _reference_bit_cast(
     return [np.ascontiguousarray(x).reshape(x.shape).view(outs[0].dtype)]
 
 
-#: The same bytes as elements of another type.
+#: Reinterpretation of the bytes as elements of another type.
 BIT_CAST = OpDef(_infer_bit_cast, _reference_bit_cast, attributes=BitCastAttributes, view=True)
 
 

@@ -26,7 +26,7 @@ from hilc.references.process import (
     described,
 )
 
-#: What operators say to types that they do not take; of zeros they say other things, too.
+#: Messages of operators about types that they do not support; zeros cause other messages, too.
 _OF_TYPES = re.compile(r"not supported|supported currently|only supports|unsupported", re.I)
 _ADDRESS_SPACE = 8 << 30
 

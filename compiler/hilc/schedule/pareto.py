@@ -72,7 +72,7 @@ class ParetoFrontier:
         self.tuned = tuning is not None
         #: Unit of the costs.
         self.counter = "instructions" if tuning is None else tuning.counter
-        #: Those that are known, and what finds the next ones.
+        #: Known partitions, and iterators over the next ones.
         self._partitions: dict[Objective, list[Partition]] = {}
         self._walks: dict[Objective, Iterator[Partition]] = {}
         self._planned: dict[Partition, PlannedProgram | InputError] = {}

@@ -90,7 +90,7 @@ class Tuning:
     digest: str
     cpu: str
     compiler: str
-    #: Where it was measured; the counts are those of any board of the core.
+    #: Board of the measurement; the counts apply to any board with the core.
     board: str
     #: Unit of the counts: ``instructions`` of an emulator, or ``cycles`` of hardware.
     counter: Counter

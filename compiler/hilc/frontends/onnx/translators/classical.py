@@ -121,7 +121,7 @@ def imputer(n: Operation) -> Tensor:
 
 
 def _table(n: Operation, name: str) -> tuple[Array | None, bool]:
-    """Return what a node lists as numbers, and whether it lists texts instead."""
+    """Return the numbers that a node lists, and whether it lists texts instead."""
     tensor = n.array(f"{name}_tensor")
     if tensor is not None:
         return (None, True) if tensor.dtype.kind in "OSU" else (tensor.reshape(-1), False)

@@ -41,7 +41,7 @@ def pads_of(
     strides: Sequence[int],
     dilations: Sequence[int],
 ) -> list[tuple[int, int]]:
-    """Return what is added before and after each spatial axis."""
+    """Return the padding before and after each spatial axis."""
     mode, rank = n.text("auto_pad", "NOTSET"), len(sizes)
     if mode == "NOTSET":
         pads = n.integers("pads", (0,) * (2 * rank))
@@ -279,7 +279,7 @@ def _spread(weights: Array, dilations: Sequence[int]) -> Array:
 def _transposed_sizes(
     n: Operation, sizes: Sequence[int], kernel: Sequence[int], strides: Sequence[int]
 ) -> tuple[list[int], list[tuple[int, int]]]:
-    """Return the sizes of the output, and what of the whole is left out before and after."""
+    """Return the sizes of the output, and the elements cropped before and after each axis."""
     rank = len(sizes)
     extra = n.integers("output_padding", (0,) * rank)
     full = [

@@ -55,7 +55,7 @@ def same(n: Operation) -> Tensor:
 
 
 def is_integer(x: Tensor) -> bool:
-    """Return whether the elements are integers that stand for themselves."""
+    """Return whether the elements are integers without a quantization."""
     return x.dtype in INTEGERS and x.quant is None
 
 
@@ -282,7 +282,7 @@ def bit_cast(n: Operation) -> Tensor:
 
 @translates("PRelu")
 def prelu(n: Operation) -> Tensor:
-    """Return what is above zero as it is, and the rest times a slope, which is broadcast."""
+    """Return x where it is positive, otherwise x times a slope, which is broadcast."""
     x, slope = n.input(0), n.input(1)
     if len(slope.shape) == 1 and len(x.shape) > 2 and slope.size == x.shape[1] != x.shape[-1]:
         # One slope a channel, as before opset 7.

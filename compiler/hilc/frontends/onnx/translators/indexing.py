@@ -83,7 +83,7 @@ def gather_nd(n: Operation) -> Tensor:
 
 
 def _depth(n: Operation, x: Tensor, indices: Tensor, batches: int) -> int:
-    """Return how many axes behind the first ``batches`` each list of indices names."""
+    """Return the number of axes after the first ``batches`` that each list of indices names."""
     depth = indices.shape[-1] if indices.shape else 0
     if batches < 0 or not 1 <= depth <= len(x.shape) - batches:
         n.invalid(

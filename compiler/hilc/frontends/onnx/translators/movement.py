@@ -201,7 +201,7 @@ def sliced(
 
 
 def along(n: Operation, x: Tensor, axis: int, start: int, end: int) -> Tensor:
-    """Return what lies between two places along an axis."""
+    """Return the slice from ``start`` to ``end`` along an axis."""
     begin, stop = [0] * len(x.shape), list(x.shape)
     begin[axis], stop[axis] = start, end
     return sliced(n, x, begin, stop, [1] * len(x.shape))

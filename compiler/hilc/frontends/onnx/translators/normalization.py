@@ -72,7 +72,7 @@ def mean(n: Operation, x: Tensor, axes: Sequence[int]) -> Tensor:
 
 
 def centered(n: Operation, x: Tensor, axes: Sequence[int]) -> tuple[Tensor, Tensor, Tensor]:
-    """Return what is left without the mean along axes, the mean, and the variance."""
+    """Return x less its mean along the axes, the mean, and the variance."""
     middle = mean(n, x, axes)
     rest = n.emit("SUB", x, middle, attrs=_PLAIN)
     return rest, middle, mean(n, n.emit("MUL", rest, rest, attrs=_PLAIN), axes)

@@ -36,7 +36,7 @@ class Side:
     stride: int
     dilation: int
     before: int
-    #: What the model adds behind the axis, and what windows reach, which ceil_mode may make more.
+    #: Padding after the axis as stated, and as covered by windows, which ceil_mode may extend.
     after: int
     reached: int
 
@@ -47,7 +47,7 @@ class Side:
         return (self.size + self.before + self.reached - span) // self.stride + 1
 
     def covered(self, *, padding: bool) -> Array:
-        """Return how many taps of each position lie in the image, or in it and its padding."""
+        """Return the number of taps inside the image, or its padding too, at each position."""
         low, high = (-self.before, self.size + self.after) if padding else (0, self.size)
         first = np.arange(self.count) * self.stride - self.before
         # The taps from the first that does not lie before, to the first that lies behind.
@@ -202,7 +202,7 @@ def along_sides(n: Operation, x: Tensor, sides: Sequence[Side], op: str, neutral
 
 
 def _tap(n: Operation, x: Tensor, axis: int, side: Side, tap: int) -> Tensor:
-    """Return what one tap of a window takes along an axis of an image with its padding."""
+    """Return the elements under one tap of a window along an axis of a padded image."""
     begin, end, steps = [0] * len(x.shape), list(x.shape), [1] * len(x.shape)
     begin[axis], steps[axis] = tap * side.dilation, side.stride
     end[axis] = begin[axis] + (side.count - 1) * side.stride + 1
@@ -212,7 +212,7 @@ def _tap(n: Operation, x: Tensor, axis: int, side: Side, tap: int) -> Tensor:
 def surrounded(
     n: Operation, x: Tensor, amounts: Mapping[int, tuple[int, int]], value: float
 ) -> Tensor:
-    """Return a tensor with a value added before and behind it along axes, by so many each."""
+    """Return a tensor padded with a value; ``amounts`` are elements before and after each axis."""
     added = np.zeros((len(x.shape), 2), np.int32)
     for axis, before_and_after in amounts.items():
         added[axis] = before_and_after

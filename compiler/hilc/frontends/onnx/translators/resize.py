@@ -29,13 +29,13 @@ _EXACT = 1e-9
 
 @dataclass(frozen=True)
 class Plan:
-    """How one axis is resized."""
+    """Resampling of one axis."""
 
     axis: int
     size: int
     target: int
     scale: float
-    #: Where the outputs lie among the inputs.
+    #: Positions of the outputs in input coordinates.
     places: Array
     #: The outputs that lie outside of the region of interest.
     outside: Array
@@ -137,7 +137,7 @@ def _places(
     scale: float,
     region: tuple[float, float],
 ) -> Array:
-    """Return where each output lies among the inputs."""
+    """Return the position of each output in input coordinates."""
     i, whole = np.arange(target, dtype=np.float64), scale * size
     match transformation:
         case "half_pixel":
@@ -282,7 +282,7 @@ def _native(
 
 
 def _bilinear(n: Operation, plans: Sequence[Plan]) -> ResizeAttributes | None:
-    """Return how TFLite says where pixels lie; None where it does not."""
+    """Return TFLite's attributes for the coordinate transformation; None if it has none."""
     transformation = n.text("coordinate_transformation_mode", "half_pixel")
     is_usual = all(plan.target > 1 for plan in plans)
     if transformation == "half_pixel" or (transformation == "pytorch_half_pixel" and is_usual):

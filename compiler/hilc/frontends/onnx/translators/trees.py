@@ -33,9 +33,9 @@ class _Branch:
 
     feature: int
     mode: str
-    #: What it is compared with; several for MEMBER.
+    #: Operands of the comparison; several for MEMBER.
     values: tuple[float, ...]
-    #: Whether what is no number goes where the comparison holds.
+    #: Whether NaN takes the branch of a true comparison.
     tracks_true: bool
     true: Hashable
     false: Hashable

@@ -90,7 +90,7 @@ def _same(c: Operation) -> Sequence[int]:
 
 
 def _taps(c: Operation, spatial: int) -> dict[str, Any]:
-    """Return where the taps of a convolution, or of a transposed one, lie."""
+    """Return the attributes that place the taps of a convolution or transposed convolution."""
     return {
         "strides": c.spatial("stride", spatial, 1),
         "dilations": c.spatial("dilation", spatial, 1),

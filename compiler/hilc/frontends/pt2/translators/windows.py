@@ -32,7 +32,7 @@ def max_pool(c: Operation) -> Outputs:
     spatial = _spatial_axes(c)
     window = _window(c, spatial) | {"dilations": c.spatial("dilation", spatial, 1)}
     y = unbatched(c, "self", spatial, lambda x: c.emit("MaxPool", x, **window))
-    # The indices are those of training; whoever reads them is refused as reading nothing.
+    # The indices are for training; a node that reads them is rejected.
     return [y, ""] if "with_indices" in c.call.target else y
 
 
