@@ -28,7 +28,7 @@ from typing import TYPE_CHECKING, Protocol
 
 import serial
 
-from hil.errors import HilError, InputError, LinkError, Mend, ProbeError
+from hil.errors import HilError, InputError, LinkError, ProbeError, Remedy
 from hil.firmware.image import Segment, function_address, object_address, read_image
 from hil.link import messages, protocol
 from hil.link.codec import HEADER_BYTES, Decoder, Frame, encode
@@ -337,7 +337,7 @@ class _Search:
             fact,
             f"{end}check the wires between board and port, or choose with --port {USB}"
             "SERIAL[:INTERFACE] the port that is connected to this board",
-            mend=Mend.RESET if can_help else None,
+            remedy=Remedy.RESET if can_help else None,
         )
 
     def _shown(self, name: str) -> str:

@@ -15,7 +15,7 @@ from collections.abc import Callable
 from typing import Final
 
 from hil.errors import DeviceError
-from hil.support.ready import is_readable
+from hil.support.poll import is_readable
 
 #: Interval at which a wait checks whether Renode still runs.
 _LOOK_S = 0.02

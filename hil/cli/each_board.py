@@ -15,7 +15,7 @@ from hil.lab.selector import parse_selector
 Handler = Callable[[argparse.Namespace, Console], int]
 
 
-def handled(args: argparse.Namespace, console: Console) -> int:
+def run_command(args: argparse.Namespace, console: Console) -> int:
     """Run the command's function on the board of the arguments, if there is one."""
     module_name, function_name = args.handler
     handler: Handler = getattr(importlib.import_module(module_name), function_name)

@@ -30,7 +30,7 @@ def flash_image(
     flasher: str | None = None,
 ) -> FlashEntry:
     """Program ``elf`` and check that it runs; return the entry of ``hil flash``."""
-    with console.part_done(f"programming {board.name}") as progress:
+    with console.progress_fraction(f"programming {board.name}") as progress:
         done = deploy(board, elf, replace(connection, progress=progress), flasher)
     return FlashEntry(
         board=board.name,

@@ -351,10 +351,10 @@ def chosen_lines(report: ChoiceReport) -> list[str]:
         lines.append(f"fused, {rows}{way}: {what}")
     if chosen != fastest:
         ratio = chosen.instructions / max(1, fastest.instructions)
-        told = f"{ratio - 1:.1%} more" if ratio < 2 else f"{ratio:.1f} times as many"
+        difference = f"{ratio - 1:.1%} more" if ratio < 2 else f"{ratio:.1f} times as many"
         lines.append(
             f"the fastest program: {fastest.workspace_bytes:,} B of workspace, "
-            f"{fastest.instructions:,} {report.counter}; the chosen one takes {told}"
+            f"{fastest.instructions:,} {report.counter}; the chosen one takes {difference}"
         )
     if cost := fed_text(report):
         lines.append(cost)

@@ -106,7 +106,7 @@ class BoardServer:
     ) -> None:
         self.board = board
         self._runner = runner
-        self._choice = Connection(probe, serial)
+        self._connection = Connection(probe, serial)
         if self._runner_name == "native" and not host.startswith("127."):
             raise InputError(
                 f"{board.name} is this machine and cannot run firmware of other machines",
@@ -225,11 +225,11 @@ class BoardServer:
 
     @property
     def _runner_name(self) -> str:
-        return runner_name(self.board, self._runner, self._choice)
+        return runner_name(self.board, self._runner, self._connection)
 
     @property
     def is_emulated(self) -> bool:
-        return is_machine(self.board, self._runner_name, self._choice)
+        return is_machine(self.board, self._runner_name, self._connection)
 
     def _check_free(self) -> None:
         self._drop_idle()
@@ -248,11 +248,11 @@ class BoardServer:
     def _start(self) -> Flashed | None:
         flashed: list[Flashed] = []
         # The first start chooses the board that this server offers; later ones use no other.
-        self._choice = pinned(self.board, self._runner, self._choice)
-        choice = replace(self._choice, flashed=flashed.append)
+        self._connection = pinned(self.board, self._runner, self._connection)
+        connection = replace(self._connection, flashed=flashed.append)
         with contextlib.ExitStack() as stack:
             image = _Image(self._folder / "firmware.elf")
-            running = stack.enter_context(start(self.board, image, self._runner, choice))
+            running = stack.enter_context(start(self.board, image, self._runner, connection))
             baudrate = self.board.macros.get("HIL_UART_BAUD", _BAUDRATE)
             line = running.line or open_line(running.url, baudrate)
             stack.callback(line.close)

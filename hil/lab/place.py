@@ -21,8 +21,8 @@ from hil.board.board import load_named_board
 from hil.errors import DeviceError, FlashError, HilError, InputError, LinkError, ProbeError
 from hil.lab.errors import BusyError, LostError, NoPlaceError
 from hil.lab.selector import Selector, parse_selector
+from hil.support.poll import is_readable
 from hil.support.process import python_module
-from hil.support.ready import is_readable
 from hilc.support import optional
 
 DEFAULT_ADDRESS = "127.0.0.1:20408"
@@ -261,11 +261,11 @@ class LabBoard:
             ) from None
 
     @contextlib.contextmanager
-    def start(self, elf: Path, choice: Connection) -> Iterator[ProbedBoard | QemuBoard]:
+    def start(self, elf: Path, connection: Connection) -> Iterator[ProbedBoard | QemuBoard]:
         """Program and start ``elf``; the board keeps running after the context."""
         done = self.flash(elf)
-        if choice.flashed is not None:
-            choice.flashed(done)
+        if connection.flashed is not None:
+            connection.flashed(done)
         if self.board.qemu is not None and self.status().get("runner") == "qemu":
             shift = self.board.qemu.icount_shift
             yield QemuBoard(self.check, self._line_url, None, shift)

@@ -129,8 +129,8 @@ def open_pool(
         return None
     if pairs:
         return LocalPool(board, [_local(board, runner, *pair) for pair in pairs], aside)
-    choice = Connection(rtt=board.is_over_rtt)
-    board, chosen = chosen_runner(board, runner, choice)
+    connection = Connection(rtt=board.is_over_rtt)
+    board, chosen = chosen_runner(board, runner, connection)
     if not is_real(chosen):
         return None
     if isinstance(chosen, Hardware) and chosen.flasher.uses_probe:

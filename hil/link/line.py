@@ -14,10 +14,10 @@ from urllib.parse import urlsplit
 
 import serial
 
-from hil.errors import HilError, InputError, LinkError, Mend
+from hil.errors import HilError, InputError, LinkError, Remedy
 from hil.link.codec import BadFrame, Decoder, Frame, encode
 from hil.link.ports import USB, resolve
-from hil.support.ready import is_readable, is_writable
+from hil.support.poll import is_readable, is_writable
 
 #: Interval at which a wait checks the board's process. QEMU needs the check as well: after its
 #: character device was full, it may poll the device again only when its main loop wakes up.
@@ -209,7 +209,7 @@ class Link:
         return LinkError(
             f"the link to {self.url} failed: {error}",
             "check the cable, and close other programs that use the port",
-            mend=Mend.RESET,
+            remedy=Remedy.RESET,
         )
 
     def stop(self) -> None:

@@ -776,10 +776,10 @@ def _shorten(item: pytest.Item, call: pytest.CallInfo[None], report: pytest.Test
     if any(map(_is_board_failure, _ends(call.excinfo.value))) and (wrong := _wrong_results(item)):
         report.sections.append(("wrong results before the board failed", "\n".join(wrong)))
     if call.excinfo.errisinstance(errors.HilError) and not item.config.getoption("fulltrace"):
-        report.longrepr = _told(item, call.excinfo)
+        report.longrepr = _short_report(item, call.excinfo)
 
 
-def _told(item: pytest.Item, failure: pytest.ExceptionInfo[BaseException]) -> Any:
+def _short_report(item: pytest.Item, failure: pytest.ExceptionInfo[BaseException]) -> Any:
     """Return the report of a harness error: its message below the lines of the user's code."""
     own = []
     for entry in failure.traceback:

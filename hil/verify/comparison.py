@@ -44,7 +44,7 @@ from hil.results.verify import (
 )
 from hil.verify.cost import cost_of, repeated_requests, undisturbed_count
 from hil.verify.diagnosis import PAIRS_MAX, Pair, diagnose
-from hil.verify.errors import ErrorHistogram
+from hil.verify.error_histogram import ErrorHistogram
 from hil.verify.fidelity import FidelityMeter
 from hil.verify.rerun import examine
 from hil.verify.samples import (

@@ -27,7 +27,7 @@ from hil.board import Board
 from hil.device.session import open as open_device
 from hil.errors import InputError, LinkError
 from hil.results.bench import CycleEstimate
-from hil.support.ready import is_readable
+from hil.support.poll import is_readable
 from hil.verify.samples import Sample, random_sample
 from hilc.artifact.library import ModelLibrary, Module
 from hilc.support.temporary import TemporaryFolder

@@ -448,9 +448,9 @@ def _folder(
         array = _read_file(path / files[index], tensor, scaling)
         return {tensor.name: _fitted(array, tensor, scaling, shown_argument(files[index]))}
 
-    told = [shown_argument(file) for file in files]
-    names_told = None if shown is None else tuple(shown_argument(name) for name in shown)
-    return DataSet(_Lazy(len(files), sample), np.array(labels), told, names_told, skipped)
+    sources = [shown_argument(file) for file in files]
+    shown_names = None if shown is None else tuple(shown_argument(name) for name in shown)
+    return DataSet(_Lazy(len(files), sample), np.array(labels), sources, shown_names, skipped)
 
 
 def _is_shown(entry: os.DirEntry[str]) -> bool:

@@ -21,7 +21,7 @@ from hostile_settings import SETTINGS
 from hil.board.config import read_config, remember, remembered
 from hil.errors import InputError
 from hil.history.store import History
-from hil.support.cache import sealed
+from hil.support.cache import with_checksum
 
 
 def judged(chosen: Format, data: bytes, folder: Path) -> Verdict:
@@ -175,7 +175,7 @@ def test_a_cached_result_of_another_form_is_none(tmp_path: Path) -> None:
         value = json.loads(data)
         for key in [*value]:
             less = {k: v for k, v in value.items() if k not in (key, "seal")}
-            SETTINGS["cache"].read(sealed(less).encode(), tmp_path)
+            SETTINGS["cache"].read(with_checksum(less).encode(), tmp_path)
 
 
 def test_a_label_beyond_all_numbers_is_refused(tmp_path: Path) -> None:

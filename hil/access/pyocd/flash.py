@@ -17,7 +17,7 @@ from hil.access.protocols import Progress
 from hil.access.pyocd import locks
 from hil.access.pyocd.library import GENERIC_TARGET, OPTIONS, prepare
 from hil.access.pyocd.targets import check_target, settings_of
-from hil.errors import FlashError, InputError, Mend, ProbeError
+from hil.errors import FlashError, InputError, ProbeError, Remedy
 from hil.firmware.image import Segment
 
 if TYPE_CHECKING:
@@ -157,7 +157,7 @@ def program(
         raise FlashError(
             f"{address:#010x} reads {found:#04x} after {expected:#04x} was programmed",
             "erase the board (hil erase) and repeat; check its supply and its write protection",
-            mend=Mend.FLASH,
+            remedy=Remedy.FLASH,
         )
     return Flashed(True, nbytes, time.monotonic() - start)
 
@@ -255,7 +255,7 @@ def _as_flash_error() -> Iterator[None]:
         raise FlashError(
             f"programming failed: {error}",
             "repeat it; erase a board that is protected or partly programmed first: hil erase",
-            mend=Mend.FLASH,
+            remedy=Remedy.FLASH,
         ) from None
 
 
@@ -273,12 +273,12 @@ def _probe_error(what: str, error: Any) -> ProbeError:
     from pyocd.core import exceptions
 
     hint = "check the cable and the board's supply"
-    mend: Mend | None = Mend.FLASH
+    remedy: Remedy | None = Remedy.FLASH
     if isinstance(error, exceptions.ProbeDisconnected):
         hint = "the probe was unplugged: plug it in and try again"
     elif isinstance(error, exceptions.TransferFaultError):
         hint = "the board has no memory at that address: check that --board names this board"
     elif isinstance(error, exceptions.ProbeError) or "busy" in str(error).lower():
         hint = "close other programs that use the probe, or choose another with --probe"
-        mend = None  # another user may hold the board: do not switch its power
-    return ProbeError(f"{what}: {error or type(error).__name__}", hint, mend=mend)
+        remedy = None  # another user may hold the board: do not switch its power
+    return ProbeError(f"{what}: {error or type(error).__name__}", hint, remedy=remedy)

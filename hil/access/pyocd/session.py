@@ -13,7 +13,7 @@ from hil.access.connection import Flashed
 from hil.access.protocols import FlasherSession, Progress
 from hil.access.pyocd import flash
 from hil.access.pyocd.rtt import RttLine
-from hil.errors import DeviceError, FlashError, LinkError, Mend
+from hil.errors import DeviceError, FlashError, LinkError, Remedy
 from hil.firmware.image import Segment, read_image
 
 if TYPE_CHECKING:
@@ -151,7 +151,7 @@ class PyOcdSession(FlasherSession):
                 f"{self._board.name} has lost its firmware: address {wrong[0]:#010x} reads "
                 f"{wrong[2]:#04x} instead of {wrong[1]:#04x}",
                 "flash it again; if this repeats, check the supply",
-                mend=Mend.FLASH,
+                remedy=Remedy.FLASH,
             )
 
     @property

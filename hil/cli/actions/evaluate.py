@@ -14,7 +14,7 @@ from pathlib import Path
 import hil
 from hil.cli.arguments import allowed_fallback, checked_board, compiled_for, opened
 from hil.cli.console import Console, answer_text, shown_name, table
-from hil.cli.outcomes import take_model
+from hil.cli.outcomes import split_sources
 from hil.cli.recording import history_of, provenance_of, record
 from hil.cli.render import recovery_lines
 from hil.device import Device
@@ -44,7 +44,7 @@ def evaluate_command(args: argparse.Namespace, console: Console) -> int:
         )
     metrics = args.metric or ["accuracy"]
     limits = [_limits(words, metrics) for words in (args.min_limits, args.max_limits)]
-    source = take_model(args)
+    source = split_sources(args)
     history = history_of(args)
     board = checked_board(args)
     libraries = compiled_for(args, board, console)
@@ -63,7 +63,7 @@ def evaluate_command(args: argparse.Namespace, console: Console) -> int:
     )
     with (
         opened(args, board, libraries, console) as device,
-        console.done_of(f"{module.name} on {board.name}", " samples") as progress,
+        console.progress_count(f"{module.name} on {board.name}", " samples") as progress,
     ):
         report = hil.evaluate(
             device[module.name],

@@ -37,8 +37,8 @@ def explain_command(args: argparse.Namespace, console: Console) -> int:
     options = compile_options(args, board_of(args), for_firmware=True)
     if args.frontier:
         return _frontier(args, options, console)
-    with compiling(options, console) as told:
-        plans = explain_models(args.models, told, args.name)
+    with compiling(options, console) as reporting:
+        plans = explain_models(args.models, reporting, args.name)
     if args.output:
         picture.save(picture.plan_figure(plans[0]), args.output)
     text = "\n\n".join(plan_text(plan) for plan in plans)

@@ -41,7 +41,7 @@ def quantize_command(args: argparse.Namespace, console: Console) -> int:
 
         def progress(what: str, count: int) -> Callable[[], None]:
             shown = stack.enter_context(
-                console.counting(f"{what} {counted(count, 'sample')}", "done")
+                console.progress_total(f"{what} {counted(count, 'sample')}", "done")
             )
             return shown or (lambda: None)
 

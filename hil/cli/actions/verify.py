@@ -9,7 +9,7 @@ from dataclasses import replace
 from hil.cli.actions.against import against_command
 from hil.cli.arguments import allowed_fallback, checked_board, compiled_for, opened
 from hil.cli.console import Console
-from hil.cli.outcomes import keeping, outcome_with, take_model
+from hil.cli.outcomes import keeping, outcome_with, split_sources
 from hil.cli.recording import history_of, provenance_of, recorded
 from hil.errors import InputError, UsageError
 from hil.firmware.project import modules_of
@@ -46,7 +46,7 @@ def verify_on_board(args: argparse.Namespace, console: Console) -> int:
     """Compare each model of the image with its reference."""
     if args.expect and not args.inputs:
         raise InputError("--expect is given without --inputs", "add --inputs F.npz")
-    model = take_model(args)
+    model = split_sources(args)
     if args.expect and (args.reference or model or args.per_layer):
         given = {"--reference": args.reference, "--source": model}
         option = next((name for name, value in given.items() if value), "--per-layer")

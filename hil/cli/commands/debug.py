@@ -66,7 +66,7 @@ def run(args: argparse.Namespace, console: Console) -> int:
     )
     debugger_of(board, args.runner, connection)
     connection, elf = image_of(args, board, args.runner, connection, console)
-    with console.part_done(f"programming {board.name}") as progress:
+    with console.progress_fraction(f"programming {board.name}") as progress:
         connection = replace(connection, progress=progress)
         with serve(board, elf, args.runner, connection, listen) as server:
             lines = [f"halted before the first instruction; connect with\n\n  {server.command}\n"]

@@ -97,7 +97,7 @@ def compile_command(args: argparse.Namespace, console: Console) -> int:
     check_file(output, kind="an output of tvmc compile", is_own=_is_compiled)
     for dump in dumps:
         check_file(dump, kind="a dump of code", is_own=_is_dump)
-    with console.counting("compiling", "programs tried") as progress:
+    with console.progress_total("compiling", "programs tried") as progress:
         options = CompileOptions(**compilation.options, externals=externals, progress=progress)
         library = compile_model(Path(args.FILE), options)
     (module,) = library.modules
