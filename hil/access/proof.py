@@ -75,7 +75,8 @@ class Question(Protocol):
     """A request, and the recognition of its answer."""
 
     @property
-    def request(self) -> bytes: ...
+    def request(self) -> bytes:
+        """The bytes that are sent to the firmware."""
 
     def has_arrived(self, argument: int, read: Read) -> bool:
         """Return whether it is this request for which the core has stopped, not somebody else's.

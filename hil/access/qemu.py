@@ -96,10 +96,12 @@ class QemuMemory:
         self._is_alive = is_alive
 
     def read(self, address: int, nbytes: int) -> bytes:
+        """Return ``nbytes`` bytes from ``address`` on; raise :class:`DeviceError` if QEMU fails."""
         with self._explained():
             return self._qtest.read_block(address, nbytes)
 
     def write(self, address: int, data: bytes) -> None:
+        """Write ``data`` to ``address``; raise :class:`DeviceError` if QEMU fails."""
         with self._explained():
             self._qtest.write_block(address, data)
 

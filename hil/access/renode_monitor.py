@@ -122,6 +122,7 @@ class Monitor:
             self._send("quit")
 
     def close(self) -> None:
+        """Close the connection to Renode's monitor."""
         self._socket.close()
 
     def _send(self, command: str) -> None:

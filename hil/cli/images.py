@@ -76,6 +76,7 @@ def image_of(
 
 
 def is_elf(path: Path) -> bool:
+    """Return whether ``path`` is a file that begins with the ELF magic number."""
     if not path.is_file():
         return False
     with path.open("rb") as file:

@@ -23,6 +23,7 @@ def outcome_with(
     board: Board,
     reports: Sequence[Report | BenchReport],
 ) -> Outcome:
+    """Return the outcome of ``command`` on ``board``: its reports, with the options of output."""
     return Outcome(
         command,
         board.name,

@@ -120,11 +120,13 @@ class Parser(argparse.ArgumentParser):
         )
 
     def error(self, message: str) -> NoReturn:
+        """Raise :class:`UsageError`: an unknown option if there is one, else ``message``."""
         # Without this check "--bord x" would be reported as "--board is required".
         self._check_options(self._words)
         raise usage_error(message, f"see `{self.prog} --help`")
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
+        """Parse like argparse; keep the words, for :meth:`error`."""
         self._words = () if args is None else args
         return super().parse_known_args(args, namespace)
 

@@ -420,6 +420,7 @@ def memory_bytes(board: Board, kind: Literal["flash", "ram"]) -> int | None:
 
 
 def size_text(size: int | None) -> str:
+    """Return a size in MB if it is a multiple of 1 MB, else in KB; ``-`` for None."""
     if size is None:
         return "-"
     return f"{size >> 20} MB" if size % (1 << 20) == 0 else f"{size >> 10} KB"

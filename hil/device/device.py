@@ -73,22 +73,27 @@ class Model:
 
     @property
     def name(self) -> str:
+        """Name of the model."""
         return self.module.name
 
     @property
     def inputs(self) -> tuple[TensorInfo, ...]:
+        """The input tensors: name, shape, dtype, quantization."""
         return self.module.inputs
 
     @property
     def outputs(self) -> tuple[TensorInfo, ...]:
+        """The output tensors: name, shape, dtype, quantization."""
         return self.module.outputs
 
     @property
     def states(self) -> tuple[TensorInfo, ...]:
+        """The state tensors, which keep their values between runs."""
         return self.module.states
 
     @property
     def layers(self) -> tuple[Layer, ...]:
+        """The layers in the order of execution."""
         return self.module.layers
 
     def set_input(self, name: str | int, array: npt.ArrayLike, *, quantize: bool = False) -> None:

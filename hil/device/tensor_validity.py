@@ -84,6 +84,7 @@ class TensorValidity:
                 )
 
     def end_write(self, index: int) -> None:
+        """Record that the board has the value of the input."""
         self._on_board.add(index)
 
     def has_input(self, index: int) -> bool:
@@ -161,6 +162,7 @@ class TensorValidity:
             self._lose_inputs()
 
     def end_run(self) -> None:
+        """Record that a run has ended well: outputs and states are valid."""
         self._stale.clear()
         self._lost.clear()
 

@@ -169,6 +169,7 @@ class SectionUse:
 
     @property
     def size(self) -> int:
+        """Bytes of all owners."""
         return sum(self.parts.values())
 
 

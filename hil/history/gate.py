@@ -81,6 +81,7 @@ class Verdict:
 
     @property
     def passed(self) -> bool:
+        """Whether the results are correct and no limit is exceeded."""
         return self.is_correct and not self.excesses
 
     def entry(self) -> GateEntry:

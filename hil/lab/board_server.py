@@ -147,6 +147,7 @@ class BoardServer:
             threading.Thread(target=work, daemon=True).start()
 
     def close(self) -> None:
+        """Stop serving: close the listeners and the client's connection."""
         self._closing = True
         self._http.shutdown()
         self._http.server_close()
@@ -204,6 +205,7 @@ class BoardServer:
 
     @property
     def powered(self) -> bool:
+        """Whether the board is switched on."""
         return self._powered
 
     def power(self, on: bool) -> None:
@@ -229,6 +231,7 @@ class BoardServer:
 
     @property
     def is_emulated(self) -> bool:
+        """Whether an emulator or a process runs in place of a board."""
         return is_machine(self.board, self._runner_name, self._connection)
 
     def _check_free(self) -> None:

@@ -277,6 +277,7 @@ class LabBoard:
         self._keeper.check(self.place)
 
     def release(self) -> None:
+        """Release the place, for other clients."""
         self._keeper.ask("release", place=self.place)
 
     def is_contended(self) -> bool:

@@ -387,6 +387,7 @@ class Client:
         return bytes(back)
 
     def memory(self) -> Memory:
+        """Return the board's use of its stack and of its receive buffer."""
         reply = self.request(Command.MEMORY)
         return Memory(
             stack_bytes=reply.stack_bytes,
@@ -396,6 +397,10 @@ class Client:
         )
 
     def model_info(self, model: int) -> ModelInfo:
+        """Return name, counts and workspace of the model with this number.
+
+        Raise :class:`LinkError` if the reply is not valid.
+        """
         return replies.model_info_of(*self.named(Command.MODEL_INFO, {"model": model}))
 
     def layer_info(self, model: int, layer: int) -> tuple[str, int]:
@@ -404,6 +409,10 @@ class Client:
         return name, reply.outputs
 
     def tensor_info(self, tensor: TensorRef) -> WireTensor:
+        """Return name, shape, dtype and bytes of a tensor.
+
+        Raise :class:`LinkError` if the reply is not valid.
+        """
         return replies.wire_tensor_of(*self.named(Command.TENSOR_INFO, tensor.fields))
 
     def write(self, tensor: TensorRef, data: bytes) -> None:

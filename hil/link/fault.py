@@ -159,6 +159,7 @@ class StackRecord:
 
     @property
     def size_bytes(self) -> int:
+        """Size of the stack in bytes."""
         return self.top - self.bottom
 
     def text(self, has_overflowed: bool) -> str:

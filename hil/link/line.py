@@ -34,8 +34,11 @@ class Line(Protocol):
     def read(self) -> bytes:
         """Return the available bytes, or the first to arrive within a few milliseconds."""
 
-    def write(self, data: bytes) -> None: ...
-    def close(self) -> None: ...
+    def write(self, data: bytes) -> None:
+        """Send ``data``; raise OSError if it cannot be sent in time."""
+
+    def close(self) -> None:
+        """Close the line."""
 
 
 class _Port:
@@ -217,6 +220,7 @@ class Link:
         self._stopped = True
 
     def close(self) -> None:
+        """End every wait for the line and close it."""
         self.stop()
         self._line.close()
 

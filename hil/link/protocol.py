@@ -42,12 +42,16 @@ BUILD_ID_BYTES = 32
 
 
 class Kind(IntEnum):
+    """Kind of a frame: the host sends requests, the board replies and events."""
+
     REQUEST = 1
     REPLY = 2
     EVENT = 3
 
 
 class Command(IntEnum):
+    """Command of a request, and of its reply."""
+
     HELLO = 1
     RESET = 2
     ECHO = 3
@@ -90,6 +94,8 @@ TAPS = frozenset((Command.TAP_SELECT,))
 
 
 class Event(IntEnum):
+    """Event that a board reports without a request."""
+
     BOOT = 1
     LOG = 2
     BUSY = 3
@@ -103,6 +109,8 @@ class Event(IntEnum):
 
 
 class Status(IntEnum):
+    """Status of a reply: OK, or why the board did not execute the request."""
+
     OK = 0
     VERSION = 1
     STALE = 2

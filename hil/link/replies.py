@@ -57,6 +57,8 @@ class Hello:
 
 @dataclass(frozen=True)
 class ModelInfo:
+    """A model as the firmware reports it."""
+
     name: str
     inputs: int
     outputs: int
@@ -76,6 +78,8 @@ class WireTensor:
 
 @dataclass(frozen=True)
 class Memory:
+    """The firmware's use of its stack and of its receive buffer."""
+
     stack_bytes: int
     stack_peak_bytes: int
     #: Size of the buffer for received bytes.
@@ -255,6 +259,7 @@ class LogReader:
 
 
 def protocol_error(what: str) -> LinkError:
+    """Return the error for a reply or event that violates the protocol."""
     return LinkError(
         f"the firmware violates the protocol: {what}",
         "build the firmware with this version of the program and flash it",

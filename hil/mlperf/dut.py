@@ -45,6 +45,7 @@ class Inference:
 
     @property
     def seconds(self) -> float:
+        """Duration of the inference in seconds, by the board's clock."""
         return (self.end_us - self.start_us) / 1e6
 
     @property

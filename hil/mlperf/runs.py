@@ -77,6 +77,7 @@ class Accuracy:
 
     @property
     def files(self) -> int:
+        """Number of input files."""
         return len({item.file for item, _ in self.inferences})
 
     @property

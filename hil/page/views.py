@@ -55,6 +55,7 @@ def number(value: float | int | None) -> str:
 
 
 def bin_text(error: Any) -> str:
+    """Return the range of a bin of the histogram of errors as text."""
     return _charts().bin_text(error)  # type: ignore[no-any-return]
 
 

@@ -72,6 +72,7 @@ _BOARD = "hil_board"
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
+    """Add the ``--hil-*`` options and settings."""
     group = parser.getgroup("hil", "models on boards")
     group.addoption(
         "--hil-board",
@@ -143,6 +144,10 @@ def _seconds(text: str) -> float:
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    """Check the options and create the session's boards.
+
+    Raise :class:`pytest.UsageError` for options that contradict each other.
+    """
     config.addinivalue_line("markers", _MARKER)
     config.addinivalue_line("markers", _LIMITS_MARKER)
     boards = config.getoption("--hil-board")
@@ -834,6 +839,7 @@ def _line(text: str) -> str:
 
 @pytest.hookimpl(trylast=True)
 def pytest_sessionfinish(session: pytest.Session) -> None:
+    """Close the devices and release the boards."""
     session.config.stash[_SESSION].close()
 
 

@@ -34,6 +34,7 @@ def program(cpu: Cpu) -> str:
 
 
 def install_hint(cpu: Cpu) -> str:
+    """Return the command that installs QEMU for ``cpu``, as a hint."""
     return f"install it: apt install {cpu.toolchain.qemu_package}"
 
 
@@ -124,9 +125,11 @@ class Memory(_Socket):
         return int(self._ask(f"read{_WIDTH[size]} {address:#x}"), 16)
 
     def write(self, address: int, size: int, value: int) -> None:
+        """Write ``value`` as ``size`` bytes to ``address``."""
         self._ask(f"write{_WIDTH[size]} {address:#x} {value:#x}")
 
     def read_block(self, address: int, size: int) -> bytes:
+        """Return ``size`` bytes from ``address`` on."""
         parts = [
             base64.b64decode(self._ask(f"b64read {address + at:#x} {min(_BLOCK, size - at):#x}"))
             for at in range(0, size, _BLOCK)
@@ -134,6 +137,7 @@ class Memory(_Socket):
         return b"".join(parts)
 
     def write_block(self, address: int, data: bytes) -> None:
+        """Write ``data`` from ``address`` on."""
         for at in range(0, len(data), _BLOCK):
             block = data[at : at + _BLOCK]
             text = base64.b64encode(block).decode()
@@ -155,6 +159,10 @@ class Machine(_Socket):
         self.execute("qmp_capabilities")
 
     def execute(self, command: str, **arguments: Any) -> Any:
+        """Return the result of a QMP command.
+
+        Raise :class:`DeviceError` if QEMU refuses it.
+        """
         message: dict[str, Any] = {"execute": command}
         if arguments:
             message["arguments"] = arguments
@@ -284,6 +292,7 @@ class Gdb(_Socket):
         return self._features
 
     def read_register(self, name: str) -> int:
+        """Return the value of a register; raise :class:`DeviceError` if QEMU cannot read it."""
         answer = self.ask(f"p{self._features[name]:x}")
         try:
             return int.from_bytes(bytes.fromhex(answer), "little")
@@ -291,12 +300,15 @@ class Gdb(_Socket):
             raise DeviceError(f"QEMU's gdb stub cannot read {name}: {answer!r}") from None
 
     def write_register(self, name: str, value: int, size: int = 4) -> None:
+        """Set a register of ``size`` bytes to ``value``."""
         self.require(f"P{self._features[name]:x}={value.to_bytes(size, 'little').hex()}")
 
     def set_breakpoint(self, address: int) -> None:
+        """Set a hardware breakpoint on the Thumb instruction at ``address``."""
         self.require(f"Z1,{address:x},2")
 
     def clear_breakpoint(self, address: int) -> None:
+        """Remove the breakpoint at ``address``."""
         self.require(f"z1,{address:x},2")
 
     def _read_features(self) -> dict[str, int]:

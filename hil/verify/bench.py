@@ -135,6 +135,7 @@ class BenchReport:
 
     @property
     def macs(self) -> int:
+        """Multiplications with accumulation of one inference."""
         return sum(layer.macs for layer in self.layers)
 
     @property

@@ -76,6 +76,7 @@ class Mix:
 
     @property
     def total(self) -> int:
+        """Number of all instructions."""
         return self.loads + self.stores + self.multiplies + self.other + self.branches
 
 

@@ -565,6 +565,7 @@ class IndexedInput:
     size: int | None = field(default=None)
 
     def read(self, folder: Path) -> bytes:
+        """Return the bytes of the input; raise :class:`InputError` if the file cannot be read."""
         path = folder / self.file
         check_regular(path, f"see {folder / INDEX}", most_bytes=_MOST_BYTES)
         try:
