@@ -151,6 +151,8 @@ def reached(flasher: Flasher, board: Board, connection: Connection) -> Iterator[
 
     ``virtual`` starts the board's QEMU machine, which ends with the context. During the context no
     other process uses the board.
+
+    Raise :class:`InputError` if the probe is on another board.
     """
     if connection.probe == VIRTUAL:
         require(flasher, "virtual", flashers())

@@ -224,7 +224,10 @@ class QemuBoard:
 
 @contextlib.contextmanager
 def start(board: Board, firmware: Image) -> Iterator[QemuBoard]:
-    """Start the firmware in QEMU, which waits for a connection to its serial line."""
+    """Start the firmware in QEMU, which waits for a connection to its serial line.
+
+    Raise :class:`InputError` if the board has no QEMU machine.
+    """
     if board.qemu is None:
         raise InputError(
             f"board {board.name!r} has no runner 'qemu'",

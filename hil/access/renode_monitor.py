@@ -74,7 +74,10 @@ class Monitor:
 
     @classmethod
     def connect(cls, port: int, alive: Callable[[], None], timeout_s: float) -> Monitor:
-        """Connect when ``port`` accepts connections, and wait for the first prompt."""
+        """Connect when ``port`` accepts connections, and wait for the first prompt.
+
+        Raise :class:`DeviceError` if the port or the prompt is silent for too long.
+        """
         deadline = time.monotonic() + timeout_s
         while True:
             alive()

@@ -25,7 +25,10 @@ def run_command(args: argparse.Namespace, console: Console) -> int:
 
 @contextlib.contextmanager
 def board_of_lab(args: argparse.Namespace, console: Console) -> Iterator[None]:
-    """Acquire the board that a lab selector names, and replace the selector by it in ``args``."""
+    """Acquire the board that a lab selector names, and replace the selector by it in ``args``.
+
+    Raise :class:`InputError` if the command, or another option, does not work with a lab.
+    """
     board = getattr(args, "board", None)
     wanted = parse_selector(board) if board else None
     if wanted is None:

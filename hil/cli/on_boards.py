@@ -280,7 +280,10 @@ class InTurn:
         self.finished: dict[int, Outcome] = {}
 
     def run(self, plan: Sequence[Combination]) -> Iterator[int]:
-        """Yield the position of each combination that has ended."""
+        """Yield the position of each combination that has ended.
+
+        Raise :class:`KeyboardInterrupt` if the command is interrupted.
+        """
         aside = SetAside(self._args)
         for index, combination in enumerate(plan):
             if (known := aside.outcome_of(combination)) is not None:

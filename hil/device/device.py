@@ -257,6 +257,8 @@ class Model:
 
         Afterwards the next layer may overwrite them. The layers before ``first`` run as well; their
         outputs are not read.
+
+        Raise :class:`InputError` if the model is used in between.
         """
         with self._client.as_one("RUN_LAYERS"):
             self._begin_run()

@@ -137,7 +137,10 @@ def _package() -> Any:
 
 @contextmanager
 def opened(argument: str) -> Iterator[Ppk2]:
-    """Connect to the kit; the board's supply stays on when the context ends."""
+    """Connect to the kit; the board's supply stays on when the context ends.
+
+    Raise :class:`DeviceError` if the port cannot be opened or is not that of a kit.
+    """
     settings, supplies, voltage_mv, trigger = _chosen(argument)
     package = _package()
     port = settings.get("port") or _only_port(package)

@@ -195,7 +195,10 @@ class BoardServer:
         return done or Flashed(is_new, len(elf), time.monotonic() - begin)
 
     def reset(self) -> None:
-        """Restart the firmware; a client keeps the line."""
+        """Restart the firmware; a client keeps the line.
+
+        Raise :class:`InputError` if the board has no firmware yet.
+        """
         with self._change:
             self._check_power()
             if not self._digest:
@@ -209,7 +212,10 @@ class BoardServer:
         return self._powered
 
     def power(self, on: bool) -> None:
-        """Switch the emulated board on or off; its RAM is lost when it is off."""
+        """Switch the emulated board on or off; its RAM is lost when it is off.
+
+        Raise :class:`InputError` for a real board.
+        """
         if not self.is_emulated:
             raise InputError(
                 f"{self.board.name} is a real board: this server cannot switch its power",

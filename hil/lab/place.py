@@ -231,7 +231,10 @@ class LabBoard:
         return self._ask("GET", "/status", None, _STATUS_LIMIT_S)
 
     def power_cycle(self) -> None:
-        """Switch the board off and on by labgrid's power resource."""
+        """Switch the board off and on by labgrid's power resource.
+
+        Raise :class:`DeviceError` if the power is not switched in time.
+        """
         command = python_module("labgrid.remote.client", "-p", self.place, "power", "cycle")
         environment = {
             **os.environ,
@@ -374,6 +377,8 @@ def leased(
 ) -> Iterator[LabBoard]:
     """Acquire a board of the lab until the context or this process ends; rather none of the places
     ``avoid``.
+
+    Raise :class:`InputError` if ``spec`` is not a lab selector.
     """
     selector = parse_selector(spec) if isinstance(spec, str) else spec
     if selector is None:

@@ -131,7 +131,10 @@ class Dut:
             )
 
     def infer(self, iterations: int, warmups: int) -> Inference:
-        """Run inferences on what was loaded."""
+        """Run inferences on what was loaded.
+
+        Raise :class:`DutError` if the device does not answer.
+        """
         lines = self.command(f"infer {iterations} {warmups}", self._run_timeout_s)
         laps = [int(m[1]) for line in lines if (m := re.fullmatch(_LAP, line))]
         results = [m[1] for line in lines if (m := re.fullmatch(r"m-results-\[([^\]]*)\]", line))]
@@ -252,6 +255,8 @@ def open_dut(
     """Start a firmware and open its line; or open the device that runs already at ``port``.
 
     Leaving the context ends everything that was started.
+
+    Raise :class:`InputError` for a port that is not valid, :class:`LinkError` if opening fails.
     """
     with contextlib.ExitStack() as stack:
         alive: Callable[[], None] = lambda: None  # noqa: E731

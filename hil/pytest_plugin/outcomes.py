@@ -181,7 +181,10 @@ class Collector:
         self._outcomes.stopped = str(excrepr).strip().rpartition("\n")[2]
 
     def pytest_sessionstart(self) -> None:
-        """Write the page once before the tests, so that an unwritable path fails at once."""
+        """Write the page once before the tests, so that an unwritable path fails at once.
+
+        Raise :class:`pytest.UsageError` for such a path.
+        """
         # To a pipe or a device it is written once.
         if (path := self._page) is None or (path.exists() and not path.is_file()):
             return

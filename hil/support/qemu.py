@@ -238,7 +238,10 @@ class Gdb(_Socket):
         return answer
 
     def require(self, text: str) -> None:
-        """Send a command that is answered with OK."""
+        """Send a command that is answered with OK.
+
+        Raise :class:`DeviceError` for another answer.
+        """
         if (answer := self.ask(text)) != "OK":
             raise DeviceError(f"QEMU's gdb stub refused {text[:40]!r}: {answer!r}")
 
@@ -254,7 +257,10 @@ class Gdb(_Socket):
         self._answer()
 
     def interrupt(self) -> None:
-        """Stop the running machine."""
+        """Stop the running machine.
+
+        Raise :class:`DeviceError` if it does not stop in time.
+        """
         self.send(b"\x03")
         deadline = time.monotonic() + _TIMEOUT_S
         while not self._stop_came(_INTERRUPT_S):

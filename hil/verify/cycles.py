@@ -286,7 +286,10 @@ class Trace:
         self._done = threading.Event()
 
     def watch(self, elf: Path, symbol: str) -> None:
-        """Set the function, before the firmware calls it."""
+        """Set the function, before the firmware calls it.
+
+        Raise :class:`InputError` if the ELF file has no such function.
+        """
         with elf.open("rb") as stream:
             table: Any = ELFFile(stream).get_section_by_name(".symtab")
             found = table.get_symbol_by_name(symbol) if table else None

@@ -306,6 +306,8 @@ def evaluate_model(
     ``key`` says what the journal belongs to, beside the data set. States are reset before each
     sample. ``progress`` is told how many samples are done; ``repeated`` recovers a board that
     fails, and computes the sample again.
+
+    Raise :class:`InputError` for a data set without samples.
     """
     if not len(data):
         raise InputError("the data set has no sample", "give at least one")

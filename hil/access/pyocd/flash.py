@@ -41,6 +41,8 @@ def connected(
 
     ``connect_mode`` is pyOCD's: ``halt``, ``attach``, ``pre-reset`` or ``under-reset``. A locked
     chip is an error, unless ``erase_to_unlock``: then its whole flash is erased.
+
+    Raise :class:`ProbeError` if there is no such probe or it cannot be opened.
     """
     from pyocd.core.exceptions import Error
     from pyocd.core.helpers import ConnectHelper
@@ -129,7 +131,10 @@ def check_core(board: Board, part_number: int, uid: str) -> None:
 def program(
     session: Session, image: Sequence[Segment], progress: Progress | None = None
 ) -> Flashed:
-    """Program ``image`` unless the board has it already; leave the core halted."""
+    """Program ``image`` unless the board has it already; leave the core halted.
+
+    Raise :class:`FlashError` if the flash differs from the image afterwards.
+    """
     start = time.monotonic()
     nbytes = sum(len(segment.data) for segment in image)
     target = session.target

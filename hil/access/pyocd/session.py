@@ -170,7 +170,10 @@ class PyOcdSession(FlasherSession):
 
     @contextlib.contextmanager
     def serve_debugger(self, board: Board, stub: socket.socket) -> Iterator[Callable[[], None]]:
-        """Serve gdb at ``stub`` with pyOCD's server."""
+        """Serve gdb at ``stub`` with pyOCD's server.
+
+        Raise :class:`DeviceError` if the server ends by itself.
+        """
         from pyocd.gdbserver import GDBServer
 
         # Kept for a second gdb after the first, and without a TCP server for semihosting's console.

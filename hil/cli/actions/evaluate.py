@@ -37,7 +37,10 @@ _SHOWN_MISMATCHES, _SHOWN_CLASSES = 5, 20
 
 
 def evaluate_command(args: argparse.Namespace, console: Console) -> int:
-    """Evaluate one model; the exit code is 1 if a limit is missed or a sample differs."""
+    """Evaluate one model; the exit code is 1 if a limit is missed or a sample differs.
+
+    Raise :class:`InputError` unless there is exactly one model.
+    """
     if args.output:
         check_file(
             args.output, ".json", kind="an evaluation", is_own=_is_evaluation, force=args.force

@@ -16,7 +16,10 @@ from hilc.support.outputs import check_file
 
 
 def explain_command(args: argparse.Namespace, console: Console) -> int:
-    """Print the plans of the models, compiled as for firmware of the board."""
+    """Print the plans of the models, compiled as for firmware of the board.
+
+    Raise :class:`InputError` if ``--output`` is given with several models.
+    """
     # Not at the top: only a picture needs the plotting library.
     if args.output:
         check_installed("matplotlib", "a picture")

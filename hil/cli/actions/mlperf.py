@@ -32,7 +32,10 @@ from hilc.errors import InputError
 
 
 def mlperf_command(args: argparse.Namespace, console: Console) -> int:
-    """Build the firmware, drive it over the benchmark's commands, write the submission's files."""
+    """Build the firmware, drive it over the benchmark's commands, write the submission's files.
+
+    Raise :class:`InputError` for accuracy without a labelled data set.
+    """
     modes = args.mode or (["performance", "accuracy"] if args.data else ["performance"])
     if "accuracy" in modes and not args.data:
         raise InputError(

@@ -28,7 +28,10 @@ from hilc.artifact.library import ModelLibrary, Module
 
 
 def verify_command(args: argparse.Namespace, console: Console) -> int:
-    """Compare each model of the image, or firmware that taps its layers, with the reference."""
+    """Compare each model of the image, or firmware that taps its layers, with the reference.
+
+    Raise :class:`UsageError` without ``--board`` or ``--against``.
+    """
     if args.against:
         return against_command(args, console)
     for option, value in (("--baud", args.baud), ("--checksums", args.checksums)):
@@ -43,7 +46,10 @@ def verify_command(args: argparse.Namespace, console: Console) -> int:
 
 
 def verify_on_board(args: argparse.Namespace, console: Console) -> int:
-    """Compare each model of the image with its reference."""
+    """Compare each model of the image with its reference.
+
+    Raise :class:`InputError` for options that do not apply to the number or kind of models.
+    """
     if args.expect and not args.inputs:
         raise InputError("--expect is given without --inputs", "add --inputs F.npz")
     model = split_sources(args)

@@ -55,7 +55,10 @@ def functions(client: Client) -> tuple[str, ...]:
 
 
 def call(client: Client, function: str, arguments: Sequence[CallArgument]) -> CallResult:
-    """Call a packed function by name, exactly once."""
+    """Call a packed function by name, exactly once.
+
+    Raise :class:`InputError` if the call does not fit into one request.
+    """
     values = b"".join(map(_call_argument, arguments))
     name_and_values = protocol.VALUES[protocol.Value.STRING].build({"value": function}) + values
     size = len(name_and_values) + protocol.fixed_bytes(protocol.REQUESTS[Command.CALL])
