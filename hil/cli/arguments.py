@@ -85,16 +85,17 @@ def _given(args: argparse.Namespace, board: Board | None) -> dict[str, Any]:
 
 
 def _tell_counter(path: str, board: Board) -> None:
-    """Warn of a log that counts something else than the board does: it is of the same core, but
-    what takes the fewest instructions need not take the fewest cycles.
+    """Warn if a log counts instructions and the board cycles, or the reverse.
+
+    The program with the fewest instructions may not take the fewest cycles.
     """
     log = load_tuning(path)
     counts = "cycles" if runner_named(board.default_runner).uses_probe else "instructions"
     if not board.is_host and log.counter != counts:
         warnings.warn(
             f"the tuning log counts {log.counter}, measured on {log.board}, and {board.name} "
-            f"counts {counts}: what is fastest by the one need not be by the other; hil tune "
-            f"--board {board.name} measures it",
+            f"counts {counts}: the fastest kernels by {log.counter} may not be the fastest by "
+            f"{counts}; measure them with hil tune --board {board.name}",
             HilWarning,
             stacklevel=2,
         )

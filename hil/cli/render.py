@@ -264,7 +264,7 @@ def _latency_line(report: BenchReport) -> str:
     """Return the time of an inference, or why it is not known."""
     clock = f"{report.clock_hz / 1e6:g} MHz"
     if report.latency_us is None:
-        return f"no latency: {report.counter} are no time, whatever the clock ({clock})"
+        return f"latency not available: {report.counter} were counted, not time (clock {clock})"
     return f"latency {report.latency_us / 1000:,.3f} ms at {clock}"
 
 

@@ -80,7 +80,7 @@ class TensorValidity:
         for number, output in enumerate(self._module.outputs):
             if self._may_overlap(tensor, output):
                 self._stale.setdefault(
-                    number, f"input {tensor.name!r} was set since, which lies in the same memory"
+                    number, f"input {tensor.name!r} was set since, which shares its memory"
                 )
 
     def end_write(self, index: int) -> None:

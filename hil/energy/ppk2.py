@@ -155,7 +155,7 @@ def opened(argument: str) -> Iterator[Ppk2]:
     try:
         if not kit.get_modifiers():
             raise DeviceError(
-                f"what is at {port} does not answer as a PPK2 does",
+                f"the device at {port} does not answer like a PPK2",
                 "check the port, and disconnect the kit and connect it again",
             )
         (kit.use_source_meter if supplies else kit.use_ampere_meter)()

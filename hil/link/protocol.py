@@ -149,7 +149,7 @@ STATUS_TEXT: Mapping[Status, str] = {
     Status.TOO_BIG: "the answer does not fit in a frame, which takes {detail} bytes of it",
     Status.MODEL_FAILED: "the model returned {detail}",
     Status.FAULTED: "the firmware stopped at a fault (kind {detail}) and waits for a reset",
-    Status.NOT_IN_FIRMWARE: "the firmware was built without what command {detail} is for",
+    Status.NOT_IN_FIRMWARE: "the firmware was built without support of command {detail}",
     Status.BAD_FUNCTION: "no such function: the firmware has {detail} packed functions",
     Status.BAD_ARGUMENT: "argument {detail} of the call is malformed or names no tensor",
     Status.TOO_MANY_ARGUMENTS: "the firmware takes at most {detail} arguments of a call",

@@ -108,13 +108,13 @@ def check_estimable(board: Board) -> None:
     if not _timing(board.cpu):
         timed = [name for name in cpu_names() if _timing(get_cpu(name))]
         raise InputError(
-            f"cycles are estimated for {', '.join(timed)}; {board.name} has a {board.cpu.name}, of "
-            "which no table of cycles is published",
+            f"cycles are estimated for {', '.join(timed)}; {board.name} has a {board.cpu.name}, "
+            "which has no published table of cycles",
             "leave --cycles out; a real board of that core counts its cycles itself",
         )
     if board.qemu is None:
         raise InputError(
-            f"{board.name} does not run in QEMU, which tells what is executed",
+            f"{board.name} does not run in QEMU, which counts the instructions",
             "a real board counts its cycles itself: leave --cycles out",
         )
 

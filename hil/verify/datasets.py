@@ -262,7 +262,8 @@ def _check_finite(array: Array, what: str) -> None:
     if array.dtype.kind == "f" and not np.isfinite(array).all():
         place = [int(i) for i in np.argwhere(~np.isfinite(array))[0]]
         raise InputError(
-            f"{what} holds {array[tuple(place)]} at {place}", "leave out what is not finite"
+            f"{what} holds {array[tuple(place)]} at {place}",
+            "remove the values that are not finite",
         )
 
 

@@ -207,5 +207,5 @@ def _check(
     if theirs != ours:
         raise InputError(
             f"the {kind}s of {path} have {theirs} elements, those of the model {ours}",
-            "give the model in floats that this one was quantized from",
+            "give the float model that this one was quantized from",
         )

@@ -153,9 +153,9 @@ def _entry(change: Callable[[dict[str, Any]], object]) -> bytes:
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (lambda e: e.pop("sample"), "tells of no sample"),
-        (lambda e: e.update(sample="0"), "tells of no sample"),
-        (lambda e: e.update(device=None), "tells of no sample"),
+        (lambda e: e.pop("sample"), "has no result of a sample"),
+        (lambda e: e.update(sample="0"), "has no result of a sample"),
+        (lambda e: e.update(device=None), "has no result of a sample"),
         (lambda e: e.update(sample=7), "the data set has 3"),
         (lambda e: e.update(sample=-1), "the data set has 3"),
         (lambda e: e.update(device=base64.b64encode(b"x").decode()), "is not the 4 bytes of 'x'"),

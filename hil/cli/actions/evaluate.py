@@ -54,7 +54,7 @@ def evaluate_command(args: argparse.Namespace, console: Console) -> int:
     modules = modules_of(libraries)
     if len(modules) != 1:
         raise InputError(
-            f"an evaluation is of one model, and {len(modules)} are given",
+            f"hil evaluate takes one model; {len(modules)} are given",
             "evaluate them one by one",
         )
     (library,), (module,) = libraries, modules
@@ -148,7 +148,7 @@ def _limits(words: Sequence[str], metrics: Sequence[str]) -> dict[str, float]:
             limits[metric] = float(value)
         except ValueError:
             raise InputError(
-                f"{word!r} is no limit of a metric", "write 0.9 or accuracy=0.9"
+                f"{word!r} is not a limit of a metric", "write 0.9 or accuracy=0.9"
             ) from None
     return limits
 

@@ -107,9 +107,7 @@ def _measured(
                 runs.append(accuracy(dut, _shown(labelled, progress)))
     emulator = None if attaches else _emulator(args, firmware.board, connection)
     if emulator:
-        console.warn(
-            f"{board.name} was emulated by {emulator}: its times are no result of hardware"
-        )
+        console.warn(f"{board.name} was emulated by {emulator}: its times are not hardware results")
     paths: list[Path] = []
     if args.output:
         paths = write_submission(args.output, board, mlperf.benchmark, dut, runs, emulator=emulator)
