@@ -239,6 +239,6 @@ class Programs:
         return found.choice, found.program.workspace_bytes
 
     def frontier(self, tuning: Tuning) -> list[tuple[KernelSelection, int]]:
-        """Return the same of the Pareto frontier, from the fastest to the smallest."""
+        """Return the programs of the Pareto frontier, from the fastest to the smallest."""
         frontier = ParetoFrontier(self._planner, tuning=tuning, optimize=self._optimize)
         return [(found.choice, found.workspace_bytes) for found in frontier.programs()]

@@ -35,7 +35,9 @@ class HilError(Exception):
         self.hint = shortened(hint)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Return how a copy is made: what a subclass's ``__init__`` takes is not among ``args``."""
+        """Return the arguments of a copy: those of a subclass's ``__init__`` are not among
+        ``args``.
+        """
         return _copied, (type(self), self.args), self.__dict__
 
     def __str__(self) -> str:

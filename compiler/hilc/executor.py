@@ -263,7 +263,7 @@ class Executor:
         self._model.reset_state()
 
     def state(self, index: Which) -> Array:
-        """Return a copy of what a state holds: what the last run left, or what was set since."""
+        """Return a copy of a state's value: of the last run, or set since."""
         return self._model.state(index)
 
     def set_state(self, index: Which, value: npt.ArrayLike) -> None:
@@ -452,7 +452,7 @@ def find_tensor(infos: Sequence[TensorInfo], which: Which, kind: str) -> int:
 
 
 def tensor_index(which: Which, what: str) -> str | int:
-    """Return a name, or an index as an int; raise InputError for what is neither.
+    """Return a name, or an index as an int; raise InputError for any other value.
 
     A bool is none, although Python takes it for a number.
     """
@@ -484,7 +484,7 @@ def input_values(info: TensorInfo, array: npt.ArrayLike, kind: str = "input") ->
 
 
 def quantized(info: TensorInfo, array: npt.ArrayLike, kind: str = "input") -> Array:
-    """Return real numbers as values of ``info``; what is no array of floats, as it is.
+    """Return floats quantized to ``info``'s type and scale; other arrays unchanged.
 
     ``q = round(x / scale) + zero_point``, limited to the type, with the division in float32 and
     halves rounded away from zero: TensorFlow Lite's QUANTIZE. For a tensor of floats only the width
@@ -647,7 +647,7 @@ class Rows:
         return little_endian.reshape(-1).view(np.uint8)
 
     def took(self, nbytes: int) -> int:
-        """Record that so many bytes of rows were taken; return how many rows are missing."""
+        """Record the bytes of rows that were consumed; return the number of missing rows."""
         if self.missing is None:
             self.missing = self._module.fed_rows
         self.missing -= nbytes // self._module.row_bytes

@@ -71,7 +71,7 @@ class ModelLibrary:
         return f"<ModelLibrary {models}: {len(self.files)} files, {nbytes:,} bytes>"
 
     def __getstate__(self) -> dict[str, Any]:
-        """Return what a copy and a pickle have: plans refer to the program that was compiled."""
+        """Return the state of a copy, without plans: they refer to the compiled program."""
         return {**self.__dict__, "plans": {}}
 
     def _repr_html_(self) -> str:

@@ -220,7 +220,7 @@ class Module:
         )
 
     def compressed_json(self) -> list[dict[str, Any]]:
-        """Return the layers of :attr:`compressed`, by name, as commands tell of them."""
+        """Return the layers of :attr:`compressed`, by name, as commands print them."""
         return [
             {
                 "layer": self.layers[found.layer].name,

@@ -99,7 +99,7 @@ class _Function:
 
 
 def _places(tensors: Sequence[Tensor]) -> Iterator[int]:
-    """Yield where tensors lie behind each other."""
+    """Yield the offsets of consecutive tensors, in bytes."""
     end = 0
     for tensor in tensors:
         yield end

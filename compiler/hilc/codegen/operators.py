@@ -272,7 +272,7 @@ class _Writer:
         )
 
     def feed(self, operator: Operator, options: Options) -> str:
-        """Return the function that goes on with the layers until they need rows."""
+        """Return the function that runs layers until they need more rows."""
         arguments = feed_arguments(self._program, options)
         pointers = Pointers(arguments)
         ref = self._program.feed

@@ -29,7 +29,7 @@ class NamedFile:
 
 
 def file_of(model: Any, samples: Sequence[Any] | None) -> bytes | None:
-    """Return the file of a model object; None for what is none.
+    """Return the file of a model object; None for other objects.
 
     ``samples`` are example arguments of a PyTorch module, one or a tuple, which give the shapes of
     its inputs. Raise :class:`~hilc.errors.ModelError` for a module that PyTorch cannot export.
@@ -71,8 +71,8 @@ def _refuse_parts(model: Any) -> None:
 
 @contextmanager
 def quiet() -> Iterator[None]:
-    """Keep PyTorch's remarks on its own future, and what it logs and writes to standard error of
-    what is told in other words here, from the user.
+    """Suppress PyTorch's deprecation warnings, and its log and standard error where hil reports the
+    same fact.
     """
     loggers = [logging.getLogger(name) for name in ("", "torch", "torch.export", "torchao")]
     before = [logger.level for logger in loggers]
@@ -95,7 +95,9 @@ def name_of(model: Any) -> str:
 
 
 def tensor_of(torch: Any, value: Any) -> Any:
-    """Return an example argument as a tensor of PyTorch; refuse what is no array of numbers."""
+    """Return an example argument as a tensor of PyTorch; raise for one that is not an array of
+    numbers.
+    """
     if isinstance(value, torch.Tensor):
         return value
     try:
@@ -152,7 +154,7 @@ def _require_taken(torch: Any, module: Any, tensors: Sequence[Any]) -> None:
 
 
 def saved(torch: Any, program: Any, outputs: Sequence[str] = ()) -> bytes:
-    """Return the archive of a program, whose operations in place are replaced by others first.
+    """Return the archive of a program, after replacing in-place operations.
 
     ``outputs`` are names for what it returns, in place of those that PyTorch makes up.
     """

@@ -257,13 +257,13 @@ class FusedCall:
 
     @cached_property
     def fed(self) -> int | None:
-        """Stage whose rows the caller brings; None where there is none."""
+        """Stage whose input the caller feeds row by row; None if there is none."""
         stages = (i for i, stage in enumerate(self.stages) if OPS[stage.node.op].fed)
         return next(stages, None)
 
     @cached_property
     def fed_bytes(self) -> int:
-        """Bytes of the input that the caller brings, the rows that no stage reads included."""
+        """Bytes of the input that the caller feeds, unread rows included."""
         return 0 if self.fed is None else self._nbytes[self.stages[self.fed].node.name]
 
     @cached_property

@@ -115,8 +115,8 @@ class Lowering:
     def least_cost_within(
         self, group: Group, scratch_bytes: int, live_bytes: int, prices: Prices
     ) -> LeastCost | None:
-        """Return the same of any kernels with which an outline of ``group`` has at
-        most these figures; None if there are none.
+        """Return the least cost over all kernels with which an outline of ``group`` has at most
+        these figures; None if there are none.
         """
         return self._group_calls.least_cost_within(group, scratch_bytes, live_bytes, prices)
 

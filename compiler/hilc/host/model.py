@@ -273,7 +273,7 @@ class HostModel:
                 self._call_structs(name, self._pool_struct() if given else [])
 
     def state(self, which: Which) -> Array:
-        """Return a copy of what a state holds: what the last run left, or what was set since."""
+        """Return a copy of a state's value: of the last run, or set since."""
         self._require_open()
         info = self.states[find_tensor(self.states, which, "state")]
         return _typed(self._place(info), info)

@@ -119,8 +119,7 @@ class Attributes:
 
     @classmethod
     def of(cls: type[_AttributesT], node: Node) -> _AttributesT:
-        """Return the attributes of a node whose operator has this class, or one that is derived
-        from it.
+        """Return the attributes of a node whose operator has this class or a subclass.
 
         :class:`~hilc.errors.ModelError` where the node carries others.
         """
@@ -155,7 +154,7 @@ class Node:
 
 @dataclass(frozen=True)
 class State:
-    """A value that outlives a run: the next run starts with what this one leaves.
+    """A value that persists between runs: the next run starts with this run's final value.
 
     A node that updates a state reads the old value and writes the new one, which is another tensor,
     as each tensor is written once.

@@ -103,7 +103,7 @@ class CompressedCall(KernelCall):
 
     @property
     def compressed_bytes(self) -> tuple[int, int]:
-        """The bytes of the arrays that are stored compressed, and those that they take."""
+        """Bytes of the compressed arrays: decoded, and stored."""
         return self._code.decoded_bytes, self._code.nbytes
 
     @property

@@ -318,7 +318,7 @@ _COSTS = "costs"
 
 @dataclass(frozen=True)
 class _Folder:
-    """What a folder of :func:`register_kernels` has: headers by their path in it, and costs."""
+    """Content of a folder of :func:`register_kernels`: headers by their path in it, and costs."""
 
     headers: Mapping[str, str]
     costs: Costs

@@ -70,7 +70,7 @@ class Walk:
 
 
 def walk(node: Node, loops: Sequence[Loop], operands: int = 1) -> Walk:
-    """Return the walk of so many operands through nested ``loops``."""
+    """Return the walk of ``count`` operands through nested ``loops``."""
     unused = OUTER_LOOPS - len(loops)
     if unused < 0:
         unsupported(

@@ -45,7 +45,7 @@ _KERNEL_NAME = re.compile(r'/\*@kernel\n(?:.*\n)*?name = "(\w+)"')
 
 
 class Field(NamedTuple):
-    """A field of a struct; or a macro of fields, whose name is then ``group``."""
+    """A field of a struct, or a macro of fields; its name is then ``group``."""
 
     name: str
     #: The annotation in Python.

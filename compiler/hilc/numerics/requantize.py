@@ -218,8 +218,8 @@ def has_ties(
     lowest: Int32Like | int,
     highest: Int32Like | int,
 ) -> npt.NDArray[np.bool_]:
-    """Return whether the product with a sum from ``lowest`` to ``highest`` lies half-way between
-    two numbers, which is all that tells ties to even from half up.
+    """Return whether a product with a sum from ``lowest`` to ``highest`` is half-way between two
+    integers; only there ties to even and half up differ.
 
     The sums of which it does are the odd multiples of one number.
     """

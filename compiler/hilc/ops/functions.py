@@ -132,7 +132,7 @@ def _reference(
 
 
 def wide_scale(node: Node, source: Tensor, target: Tensor) -> FixedPoint:
-    """Return the factor by which ABS or RSQRT brings its result to the scale of the target."""
+    """Return the factor from the result of ABS or RSQRT to the output's scale."""
     in_scale, out_scale = (quantization(node, tensor)[0] for tensor in (source, target))
     if node.op == "RSQRT":
         with np.errstate(all="ignore"):

@@ -44,8 +44,8 @@ class Axis:
 
 @dataclass(frozen=True)
 class IndexMap:
-    """Where each element of an output comes from: the element at ``start`` and what the output's
-    ``axes`` add to it. Several axes may stand for one of the output's ``shape``.
+    """Index in the input of each element of an output: ``start`` plus the indices of the output's
+    ``axes``. Several axes may form one of the output's ``shape``.
     """
 
     shape: tuple[int, ...]

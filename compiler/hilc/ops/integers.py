@@ -103,7 +103,7 @@ NAMES = (*_FUNCTIONS, *_COMPARISONS)
 
 
 def is_comparison(op: str) -> bool:
-    """Return whether an operator gives bools."""
+    """Return whether an operator's output is bool."""
     return op in _COMPARISONS
 
 

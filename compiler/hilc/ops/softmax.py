@@ -135,7 +135,7 @@ _ONE_BITS, _DIVISOR_BITS = 30, 63
 
 
 def share_scale(node: Node, out: Tensor) -> tuple[int, int]:
-    """Return one over the output's scale, in Q0.31, and the left shift of what it is divided by."""
+    """Return 1 / output scale in Q0.31, and the left shift of the divisor."""
     scale = quantization(node, out)[0]
     factor, shift = multiplier(node, 1 / scale)
     left = 31 - shift
@@ -180,8 +180,8 @@ def _even_shares(node: Node, x: Tensor, out: Tensor, value: Array) -> Array:
 
 
 def difference_scale(node: Node, x: Tensor, beta: float) -> tuple[FixedPoint, int]:
-    """Return the factor that brings a difference of int8 inputs to Q5.26, and the largest distance
-    that counts.
+    """Return the factor from a difference of int8 inputs to Q5.26, and the largest relevant
+    distance.
     """
     real = float(np.float32(beta)) * quantization(node, x)[0] * (1 << (31 - _DIFFERENCE_BITS))
     if real <= 1:

@@ -366,7 +366,7 @@ class Rescaling:
 
     @property
     def is_clamp(self) -> bool:
-        """Whether the scale stays as it is."""
+        """Whether the factors are 1."""
         return self.positive == self.negative == _ONE
 
     def of(self, x: Int64Array) -> Int64Array:

@@ -137,7 +137,9 @@ def _check_computed(graph: Graph, node: Node) -> None:
 
 
 def check_node(graph: Graph, node: Node) -> None:
-    """Raise unless the node's tensors are what its operator takes and infers."""
+    """Raise unless the node's tensors have the types and shapes that its operator accepts and
+    infers.
+    """
     label = describe(node)
     if node.op not in OPS:
         raise UnsupportedError(f"{label} is not supported", f"supported are {', '.join(OPS)}")
@@ -186,7 +188,7 @@ def check_node(graph: Graph, node: Node) -> None:
 
 
 def check_attributes(node: Node) -> None:
-    """Raise unless the node's attributes are of its operator's class, and hold what it accepts."""
+    """Raise unless the node's attributes are of its operator's class, with accepted values."""
     op, stated = OPS[node.op], type(node.attrs)
     if stated is not op.attributes:
         invalid(

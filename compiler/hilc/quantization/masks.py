@@ -111,7 +111,7 @@ def ranges_of(
     masks: Sequence[Mask],
     kind: Activations,
 ) -> dict[str, Range]:
-    """Return the range of each tensor that a mask takes and gives.
+    """Return the range of each input and output of a mask.
 
     ``run`` computes tensors, by their names, of all samples; ``kind`` is the type of activations.
     """

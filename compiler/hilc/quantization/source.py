@@ -23,7 +23,7 @@ class Source:
 
 @dataclass(frozen=True)
 class Quantized:
-    """Files of a model in floats, and of the quantized one; tensors have the same names in both."""
+    """Files of a float model and of the quantized one; their tensors have equal names."""
 
     plain: bytes
     file: bytes

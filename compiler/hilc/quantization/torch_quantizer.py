@@ -1,4 +1,4 @@
-"""What the compiler's kernels compute, stated for PyTorch's quantization (PT2E of torchao).
+"""Quantizer for PyTorch (PT2E of torchao) that states what the compiler's kernels compute.
 
 The module needs PyTorch and torchao. The tables name operators of PyTorch, without their overload
 and without the underscore of operations in place.
@@ -91,8 +91,8 @@ _INT32_MAX = 2**31 - 1
 
 
 class PercentileObserver(HistogramObserver):  # type: ignore[misc]
-    """Range of a tensor that leaves out as many of the values as ``percentile`` says, in equal
-    parts at both ends.
+    """Range of a tensor that contains ``percentile`` per cent of the values; equal shares are
+    outside at both ends.
     """
 
     def __init__(self, percentile: float = 99.999, **settings: Any) -> None:
@@ -110,8 +110,8 @@ class PercentileObserver(HistogramObserver):  # type: ignore[misc]
 
 
 class MaskedObserver(MinMaxObserver):  # type: ignore[misc]
-    """Range of scores of which a mask sets some to a number so low that a softmax along the last
-    axis gives them nothing.
+    """Range of scores, of which a mask sets some so low that their softmax along the last axis is
+    0.
 
     The range is that of the others, and reaches so far below the largest one of each row that all
     masked ones together get less than half a step of a type of activations: the least number
@@ -223,7 +223,7 @@ class TorchQuantizer(Quantizer):  # type: ignore[misc]
         return model
 
     def validate(self, model: GraphModule) -> None:
-        """Accept any model: what has no form on integers is left in floats."""
+        """Accept any model: layers without an integer form stay in float32."""
 
     def _require_known(self, nodes: Sequence[Node]) -> None:
         known: dict[str, list[str]] = {}
@@ -511,9 +511,7 @@ def _call(model: GraphModule, like: Node, target: Any, *args: Any) -> Node:
 
 
 def convolve_normalizations(model: GraphModule, is_meant: Callable[[Node], bool]) -> None:
-    """Replace batch normalizations by convolutions of one tap for each channel: the same factor and
-    summand.
-    """
+    """Replace batch normalizations by equal depthwise 1x1 convolutions."""
     for node in list(model.graph.nodes):
         if _kind(node) == "batch_norm" and is_meant(node):
             _convolve(model, node)
@@ -522,7 +520,7 @@ def convolve_normalizations(model: GraphModule, is_meant: Callable[[Node], bool]
 
 
 def is_shared(node: Node) -> bool:
-    """Return whether something else reads what a normalization reads.
+    """Return whether a normalization's input has another reader.
 
     torchao would normalize that as well.
     """

@@ -85,7 +85,7 @@ class GroupsOfLayers:
 
     @property
     def options(self) -> list[Segment | Rest]:
-        """The groups, and what stands for others."""
+        """The groups, and the bounds of those not laid out."""
         return [*self.found, *([] if self.rest is None else [self.rest])]
 
     def lay_out(self) -> None:
@@ -227,7 +227,7 @@ class FusedGroups:
 
     @cached_property
     def _images(self) -> npt.NDArray[np.int64]:
-        """How many layers from each one on give an image each, or take in rows that are fed.
+        """Number of layers from each one on that output an image or read fed rows.
 
         No other layer runs by rows.
         """
@@ -476,9 +476,7 @@ def _is_covered(ends: Sequence[Sequence[int]], first: int, last: int) -> bool:
 
 
 def require_fed_group(planner: Planner, policy: SearchPolicy = POLICY) -> None:
-    """Raise :class:`~hilc.errors.InputError` unless a group of the first layers takes in the rows
-    that are fed.
-    """
+    """Raise :class:`~hilc.errors.InputError` unless a group of first layers reads fed rows."""
     graph = planner.lowering.graph
     node = fed_node(graph)
     assert node is not None, "a graph that is fed has the node"

@@ -76,7 +76,7 @@ class TunedProgram:
 
 
 def sharing_of(optimize: str) -> str:
-    """Return the goal that stands for all whose code is shared alike."""
+    """Return the representative of the goals that share code alike."""
     return _SHARED_ALIKE.get(optimize, optimize)
 
 

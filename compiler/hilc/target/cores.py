@@ -89,7 +89,7 @@ class Debug:
 
 @dataclass(frozen=True)
 class Limit:
-    """What one instruction of the core does at most, of which the limit of a layer is made
+    """Largest work of one instruction of the core, from which a layer's limit follows
     (:mod:`hilc.artifact.work`).
     """
 

@@ -93,7 +93,7 @@ class _Undoable(dict[_KeyT, _ValueT]):
         super().__setitem__(key, value)
 
     def state(self) -> int:
-        """Return what :meth:`go_back` takes the changes from here on back by."""
+        """Return the position in the log to which :meth:`go_back` reverts."""
         return len(self._log)
 
     def go_back(self, state: int) -> None:
@@ -324,7 +324,7 @@ class _Fusion:
             self.made[out.name, form] = made
 
     def _state(self) -> _State:
-        """Return what :meth:`_go_back` takes back what is made from here on by."""
+        """Return the position in the logs to which :meth:`_go_back` reverts."""
         return len(self.nodes), *(log.state() for log in self._logs())
 
     def _go_back(self, state: _State) -> None:

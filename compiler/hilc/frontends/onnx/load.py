@@ -71,7 +71,7 @@ def _refuse_kinds(graph: onnx.GraphProto) -> None:
 
 
 def refers_to_files(model: onnx.ModelProto) -> bool:
-    """Return whether data of a model lie in other files."""
+    """Return whether a model has external data."""
     return any(t.data_location == onnx.TensorProto.EXTERNAL for t in _tensors(model))
 
 

@@ -70,7 +70,7 @@ class StoredFloat:
 
     @property
     def values(self) -> Array:
-        """The float32 that each pattern of bits stands for."""
+        """The float32 value of each bit pattern."""
         patterns = np.arange(1 << self.bits)
         magnitude = patterns & (self.sign - 1)
         exponent, fraction = magnitude >> self.fraction, magnitude & ((1 << self.fraction) - 1)

@@ -52,7 +52,7 @@ class Sizes:
         return self.number(self._symbols[name])
 
     def signature(self, signature: Signature) -> Signature:
-        """Return a signature whose sizes are numbers."""
+        """Return a signature with every size replaced by a number."""
         return replace(signature, shape=tuple(map(self.number, signature.shape)))
 
     def number(self, size: int | str) -> int:

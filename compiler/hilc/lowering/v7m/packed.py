@@ -147,9 +147,9 @@ def _channel_words(layer: LinearWeights) -> tuple[npt.NDArray[np.int32], int] | 
 
 @once_for_channels
 def _word_scales(channels: RightShiftedChannels) -> tuple[_Words, _Words, _Words, int] | None:
-    """Return what the sums of each channel begin with, by how many bits they are scaled, the
-    multipliers, and the shift of all; None where that is not exact for every sum of every channel,
-    or not every value of int8 is an output.
+    """Return the initial sums of each channel, their scale in bits, the multipliers, and the common
+    shift; None where that is not exact for every sum of every channel, or not every value of int8
+    is an output.
 
     Both ways are monotone, so it is enough that they reach each output at the same sum.
     """
@@ -170,7 +170,7 @@ def _word_scales(channels: RightShiftedChannels) -> tuple[_Words, _Words, _Words
         return None
 
     def first(levels: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-        """Return the least whole whose output is the level."""
+        """Return the least integer whose output is the level."""
         wholes: npt.NDArray[np.int64] = -(-levels * unit // multipliers[:, np.newaxis])
         return wholes
 

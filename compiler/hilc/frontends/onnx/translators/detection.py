@@ -16,7 +16,7 @@ from hilc.ops.gather import GatherAttributes
 
 @translates("Col2Im")
 def col2im(n: Operation) -> Tensor:
-    """Add the elements of blocks up where the blocks lie in an image.
+    """Translate Col2Im: add the elements of blocks at their positions in an image.
 
     Each place of the image gathers the elements that lie there, and a zero for each one that it
     has less than others.
