@@ -271,7 +271,7 @@ class Executor:
         self._model.set_state(index, value)
 
     def run(self, **inputs: npt.ArrayLike) -> object:
-        """Set ``inputs`` by name, then run once; return what the model's own run returns."""
+        """Set ``inputs`` by name, then run once; return the result of the model's ``run``."""
         self._set_inputs(inputs)
         return self._model.run()
 

@@ -38,7 +38,7 @@ class PreparedModel:
 
     @property
     def digest(self) -> str:
-        """Digest of what the model computes, of its layers' names and of the removed channels.
+        """Digest of the model's graph, its layers' names and the removed channels.
 
         64 hexadecimal digits.
         """

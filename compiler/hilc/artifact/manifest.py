@@ -292,7 +292,7 @@ _Require = Callable[[bool, str], None]
 
 
 def check_module(module: Module, label: str) -> None:
-    """Check what the types do not: these numbers and names end up in C and in memory accesses."""
+    """Check numbers and names beyond their types: they are used in C and in memory accesses."""
 
     def require(holds: bool, what: str) -> None:
         if not holds:

@@ -71,7 +71,7 @@ class _Function:
 
     name: str
     program: Program
-    #: The C file with it, and those of what it calls.
+    #: Its C file, and those of the functions that it calls.
     texts: tuple[str, ...]
     #: Every global function in them.
     functions: tuple[str, ...]

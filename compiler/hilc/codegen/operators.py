@@ -352,7 +352,7 @@ def feed_prototype(names: Names, arguments: Sequence[MainArgument]) -> str:
 
 
 def _tile_outputs(call: CompressedCall, outputs: list[str]) -> list[str]:
-    """Return the C expressions of what the kernel writes to, of a call in tiles its part."""
+    """Return the C expressions of the kernel's outputs; for a tiled call, of a tile's part."""
     if call.scattered:
         return [f"(void *)&work[{call.output_offset}]"]
     if call.tiles > 1:

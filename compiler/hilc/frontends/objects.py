@@ -54,7 +54,7 @@ def file_of(model: Any, samples: Sequence[Any] | None) -> bytes | None:
 
 
 def _refuse_parts(model: Any) -> None:
-    """Raise :class:`~hilc.errors.InputError` for what belongs to a model and is none itself."""
+    """Raise :class:`~hilc.errors.InputError` for an object that is only part of a model."""
     if isinstance(model, type):
         raise InputError(
             f"the class {model.__name__} was given, which is no model yet",
@@ -173,7 +173,7 @@ def saved(torch: Any, program: Any, outputs: Sequence[str] = ()) -> bytes:
 
 
 def _name_outputs(program: Any, names: Sequence[str]) -> None:
-    """Let what a program returns have these names, in order; inputs that it returns keep theirs."""
+    """Name the outputs of a program, in order; returned inputs keep their names."""
     returned = list(program.graph.output_node().args[0])
     specs = program.graph_signature.output_specs
     nodes = [n for n, spec in zip(returned, specs, strict=True) if spec.kind.name == "USER_OUTPUT"]

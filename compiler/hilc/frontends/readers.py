@@ -24,7 +24,7 @@ class Specialization:
 
     @property
     def states_nothing(self) -> bool:
-        """Whether the model is taken as its file has it."""
+        """Whether no shape or value is stated."""
         return not self.shapes and not self.inputs
 
 

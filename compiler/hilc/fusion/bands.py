@@ -67,7 +67,7 @@ class RowNode:
     accumulates: bool = False
     #: The first and the last input row of each output row, where they follow no window.
     places: tuple[tuple[int, int], ...] = ()
-    #: So many output rows further these lie so many input rows further; zeros where they never do.
+    #: Period of the positions: output rows, and input rows; zeros without a period.
     period: tuple[int, int] = (0, 0)
     _bands: dict[tuple[int, int], Band] = field(default_factory=dict, init=False, repr=False)
 
@@ -131,8 +131,8 @@ class RowNode:
 
     @cached_property
     def _regular(self) -> tuple[int, int]:
-        """The most rows in a row whose places lie as the period says: the first, and the one behind
-        the last.
+        """The longest run of rows with periodic positions: its first row, and the row after its
+        last.
         """
         every, step = self.period
         begin, best = 0, (0, 0)

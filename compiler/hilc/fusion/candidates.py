@@ -36,7 +36,7 @@ class Lowering:
         #: Call of a group, or the reason why there is none.
         self._groups: dict[Group, FusedCall | str] = {}
         self._outlines: dict[Group, list[Estimate] | str] = {}
-        #: By the identity of a call, which is stored too to keep it alive.
+        #: Access of each call, by its identity; the call is stored too, to keep it alive.
         self._accesses: dict[int, tuple[Call, Access | None]] = {}
         self._differences: dict[tuple[int, int, int], ForbiddenInterval] = {}
         self._scratch_differences: dict[tuple[int, int], ForbiddenInterval] = {}

@@ -62,7 +62,7 @@ class StageCalls:
 
 
 def _different(arrays: Sequence[Array]) -> list[Array]:
-    """Return one array of each content; what a layer packs is one array in all of its bands."""
+    """Return one array of each content; a layer's bands share its packed arrays."""
     objects = {id(array): array for array in arrays}
     if len(objects) == 1:
         return [arrays[0]]

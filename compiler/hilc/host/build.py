@@ -166,7 +166,7 @@ def build_shared_object(
 
 
 def _extra_archive(compiler: str, extra: ExtraCode, folder: Path) -> str:
-    """Return external code as a static library, of which the linker takes what the models need."""
+    """Return external code as a static library, from which the linker takes the needed objects."""
     (folder / "extra_objects").mkdir()
     objects = list(extra.objects)
     includes = [f"-I{path}" for path in (*extra.includes, *include_dirs())]

@@ -100,7 +100,7 @@ class Tensor:
 
     @property
     def is_constant(self) -> bool:
-        """Whether the model states its elements."""
+        """Whether the tensor is a constant of the model."""
         return self.data is not None
 
 

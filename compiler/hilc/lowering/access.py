@@ -104,7 +104,7 @@ class ForbiddenInterval:
         return ForbiddenInterval(-self.high, -self.low, gaps)
 
     def union(self, other: ForbiddenInterval) -> ForbiddenInterval:
-        """Return the interval that permits what both permit."""
+        """Return the interval that permits the differences that both permit."""
         return _interval([*self.parts, *other.parts])
 
 

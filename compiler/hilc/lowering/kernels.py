@@ -128,7 +128,7 @@ class Kernel:
     scratch: str
     #: Instructions of a call.
     cost: Cost
-    #: A word, or loops from the outermost in, each its kind and how much a turn takes.
+    #: A word, or the loops from the outermost in: kind and elements per iteration.
     order: str | tuple[tuple[str, str], ...] = "none"
     reads: str = ""
     window: Mapping[str, str] = field(default_factory=dict, hash=False)
@@ -136,7 +136,7 @@ class Kernel:
     code: int = _CODE_BYTES
     #: Bytes of code for a layer computed in bands; None if not known.
     band_code: int | None = None
-    #: Whether it returns a status, which is not 0 where it refuses what its inputs hold.
+    #: Whether it returns a status, which is not 0 for invalid input values.
     fails: bool = False
 
     def __post_init__(self) -> None:
@@ -444,7 +444,7 @@ def _structs() -> Structs:
     return Structs({**shipped.structs, **own.structs}, {**shipped.groups, **own.groups})
 
 
-#: By a dataclass of parameters, once it has been compared with the C struct.
+#: Kernel of each dataclass of parameters that has been compared with its C struct.
 _KERNEL_OF: dict[type[Parameters], Kernel] = {}
 
 

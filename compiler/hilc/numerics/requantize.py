@@ -183,7 +183,7 @@ def round_even(x: Int64Array, right: Int64Array | int) -> Int64Array:
 
 
 def _even_wide(x: Int32Like, multiplier: Int32Like | int, shift: Int32Like | int) -> Int64Array:
-    """Return the product of up to 78 bits rounded: sixteen of them are only told from zeros."""
+    """Return the rounded product of up to 78 bits: of the lowest 16 only being zero matters."""
     wide, factor = np.asarray(x, np.int64), np.asarray(multiplier, np.int64)
     lower = (wide & 0xFFFFFFFF) * factor
     upper = (wide >> 32) * factor + (lower >> 32)

@@ -106,7 +106,7 @@ class _Slice:
 
 
 def sliced_shape(node: Node, ins: Sequence[Tensor | None]) -> list[tuple[int, int | None]]:
-    """Return the axes of the input and the new ones between them: size, and who says what is taken.
+    """Return the axes of the input and the new ones between them: size, and the index of the slice.
 
     That is the position in begin, end and strides; None where the whole axis is taken.
     """

@@ -130,7 +130,7 @@ def _check(node: Node, ins: Sequence[Tensor | None], outs: Sequence[Tensor]) -> 
         )
 
 
-#: Bits of an exponential of one, and of what a share is divided by.
+#: Bits of an exponential of 1, and of the divisor.
 _ONE_BITS, _DIVISOR_BITS = 30, 63
 
 

@@ -144,7 +144,7 @@ class WindowRows:
 class RowRange:
     """Some rows of an output, and the rows of an input that they are made of."""
 
-    #: The first row of the output, and how many.
+    #: First row of the output, and number of rows.
     first: int
     count: int
     #: The first row of the input.
@@ -161,8 +161,8 @@ class SampledRows:
     #: The node that computes some rows; the image that it is given has the rows of these only. It
     #: is the same wherever the rows lie equally with regard to ``period``.
     part: Callable[[Node, Ins, RowRange], Node]
-    #: After how many output rows the places, but for those at the image's borders, lie how many
-    #: input rows further; None where they never lie equally again.
+    #: Period of the positions, except at the image's borders: output rows, and input rows; None
+    #: without a period.
     period: Callable[[Node], tuple[int, int]] | None = None
     #: The position of the image among the inputs.
     image: int = 0

@@ -123,7 +123,7 @@ def describe(node: Node) -> str:
 
 
 def _check_computed(graph: Graph, node: Node) -> None:
-    """Raise if what a node takes and computes is more than any microcontroller has."""
+    """Raise if a node's tensors or computation exceed any microcontroller's memory."""
     # A view is where its operand is.
     names = {*node.outputs, *(() if OPS[node.op].view else filter(None, node.inputs))}
     tensors = [graph.tensors[name] for name in names if not graph.tensors[name].is_constant]

@@ -27,7 +27,7 @@ class Mask:
     #: The scores, and those that are left.
     scores: str
     kept: str
-    #: Name of the constant that stands for the others.
+    #: Name of the constant that replaces the others.
     fill: str
 
 

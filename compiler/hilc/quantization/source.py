@@ -27,5 +27,5 @@ class Quantized:
 
     plain: bytes
     file: bytes
-    #: By what the user excluded: the tensors that its nodes compute.
+    #: By the user's name of an excluded layer: the tensors that its nodes compute.
     excluded: Mapping[str, tuple[str, ...]]

@@ -179,7 +179,7 @@ class TorchQuantizer(Quantizer):  # type: ignore[misc]
         settings = Settings(calibrator, percentile, activations, per_channel, tuple(exclude))
         settings.require_calibrator(CALIBRATORS, "torchao")
         self._exclude = settings.exclude
-        #: By what was excluded: the nodes that it names, once the model is annotated.
+        #: By the user's name of an excluded layer: its nodes, once the model is annotated.
         self.excluded: dict[str, tuple[str, ...]] = {}
         self._activation = _activation_spec(settings)
         self._weights = _weight_spec(per_channel)
@@ -329,7 +329,7 @@ class TorchQuantizer(Quantizer):  # type: ignore[misc]
         return self._masked if self._is_to_be_masked(node) else self._activation
 
     def _is_to_be_masked(self, node: Node) -> bool:
-        """Return whether elements of a tensor are masked, what moves them aside."""
+        """Return whether elements of a tensor are masked, ignoring operators that move them."""
         return any(
             not self._is_excluded(user)
             and (
@@ -347,7 +347,7 @@ class TorchQuantizer(Quantizer):  # type: ignore[misc]
         return QuantizationAnnotation(inputs, self._spec(node) if ends else None)
 
     def _goes_on(self, node: Node, user: Node) -> bool:
-        """Return whether a function reads what is not quantized on the way to it."""
+        """Return whether a function reads a tensor that is not quantized before it."""
         if len(node.users) != 1 or not _is_float(node) or self._is_excluded(node):
             return False
         if self._is_excluded(user) or not _is_function(user):

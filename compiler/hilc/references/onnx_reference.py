@@ -102,8 +102,8 @@ def _evaluator(model: bytes) -> Any:
 
 
 def _raised(data: bytes) -> Any:
-    """Return a model in an opset whose DequantizeLinear the evaluator has, if it uses that, and
-    whose loops all have a condition.
+    """Return the model in an opset whose DequantizeLinear the evaluator has, with a condition for
+    every loop.
     """
     onnx = import_module("onnx")
     model = onnx.load_from_string(data)

@@ -131,7 +131,7 @@ class Estimator:
         #: The node that was the first to have an array.
         self._owners: dict[object, str] = {}
         self._prices: dict[float, Prices] = {}
-        #: By the identity of a call, which the arrays keep alive.
+        #: Bytes of a call's arrays, by its identity; the arrays keep it alive.
         self._known_bytes: dict[int, int] = {}
         #: Number of layers that may share each body.
         self._sharers = Counter[object](

@@ -32,7 +32,7 @@ class Option:
     flag: str = ""
     #: The value in the help of a command line.
     metavar: str | None = None
-    #: Whether the option says what the model is, and not how its code shall be.
+    #: Whether the option describes the model instead of its code.
     of_model: bool = False
 
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from hilc.ir import Graph, State, Tensor
 from hilc.support.identifiers import unused
 
-#: The states of a graph by what tells them apart, the same in all graphs of a model.
+#: The states of a graph by key; a state has one key in all graphs of a model.
 States = Mapping[Hashable, State]
 
 

@@ -276,8 +276,8 @@ class Builder:
         ]
 
     def _is_of_this_node(self, tensor: Tensor) -> bool:
-        """Return whether the node at hand made a tensor; one that undoes the last step of another
-        gives what that made on the way.
+        """Return whether the current node made a tensor; a node that undoes another's last step
+        returns an intermediate tensor of that.
         """
         own = takewhile(lambda node: node.index == self.index, reversed(self.nodes))
         return any(tensor.name in node.outputs for node in own)

@@ -277,7 +277,7 @@ class Scope:
     def _kinds(
         self, inputs: Sequence[Tensor | None], schema: onnx.defs.OpSchema
     ) -> dict[str, Stored]:
-        """Return what the type variables of a node stand for that are no type of a tensor."""
+        """Return the storage types bound to a node's type variables."""
         kinds = {
             _formal(schema.inputs, i).type_str: self.builder.kind(x) for i, x in enumerate(inputs)
         }

@@ -449,7 +449,9 @@ class Operation:
     def _ended(
         self, code: Tensor, magnitude: Tensor, kind: StoredFloat, *, saturate: bool
     ) -> Tensor:
-        """Return the bits of magnitudes, with what becomes of those beyond the largest number."""
+        """Return the bits of magnitudes; those beyond the largest value saturate or become infinity
+        or NaN.
+        """
         if kind.is_cut_off:
             # What is beyond has become infinity.
             return code

@@ -81,7 +81,7 @@ class OnnxModel:
         self.nodes: list[onnx.NodeProto] = []
         self.constants: dict[str, Array] = {}
         self._names = NumberedNames(taken)
-        #: Final names of what was made under a fresh one.
+        #: Final names of tensors made under fresh names.
         self._final: dict[str, str] = {}
         #: The final names that are given.
         self._given: set[str] = set()

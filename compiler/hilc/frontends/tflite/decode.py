@@ -165,7 +165,7 @@ _KINDS: Mapping[int, Callable[[Tensor, Bytes, Tensor, Bytes], Array]] = {
 
 
 def _channels(output: Tensor) -> Array:
-    """Return the channel of each element, in order; of what is quantized as a whole it is 0."""
+    """Return the channel of each element, in order; 0 for per-tensor quantization."""
     if output.quant is None or output.quant.per_tensor:
         return np.zeros(output.size, np.int64)
     axis, rank = output.quant.axis, len(output.shape)

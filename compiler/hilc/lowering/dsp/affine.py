@@ -124,7 +124,7 @@ def range_of(outputs: HilRequantization) -> HilDspRange:
 
 
 def _levels(outputs: HilOutputRange) -> range:
-    """Every output but the least, which is what a sum gives that reaches none of these."""
+    """Every output except the least, which sums below all levels give."""
     return range(outputs.out_min + 1, outputs.out_max + 1)
 
 
@@ -226,7 +226,7 @@ def _affine_requantizations(
     multipliers, addends = exact.copy(), np.zeros_like(exact)
     offsets = np.array(sorted(range(-_TRIED_MULTIPLIERS, _TRIED_MULTIPLIERS + 1), key=abs))
     candidates = np.clip(exact[:, np.newaxis] + offsets, 0, 2**31 - 1)
-    #: By channel and candidate, whether it may do, as far as is known.
+    #: By channel and candidate, whether it may be valid, as far as is known.
     possible = np.ones(candidates.shape, bool)
     left = np.arange(len(exact))
     while left.size:

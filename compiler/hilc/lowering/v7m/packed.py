@@ -55,8 +55,8 @@ from hilc.lowering.v7m.conv2d import (
 _TRIPLE, _PACKED_FIRST, _PACKED_SECOND, _PACKED_TURN = 3, 11, 22, 16
 #: Scratch of the depthwise kernel's rows, in pixels: more rows at a time, or fewer.
 _WORD_BAND_PIXELS = (4096, 448)
-#: By how many bits sums are scaled at most where weights are words, the largest shift then, and
-#: more than rounding moves a sum by.
+#: Largest scale of sums with word weights, in bits; largest shift then; and a bound of the
+#: rounding error of a sum.
 _MAX_WORD_SCALE, _MAX_WORD_SHIFT, _NEAR = 22, 24, 4
 
 _Words = npt.NDArray[np.int64]
@@ -186,7 +186,7 @@ def _word_scales(channels: RightShiftedChannels) -> tuple[_Words, _Words, _Words
 
 @packed_once
 def _packed(layer: LinearWeights, triples: int) -> list[HilV7mPacked]:
-    """Return the weights of blocks of so many triples of columns, each packed into two words."""
+    """Return the weights of blocks of triples of columns, each packed into two words."""
     outputs = layer.requantization
     channels = require_right_shifts(layer.matrix, outputs)
     if channels is None:
@@ -215,8 +215,8 @@ def _packed(layer: LinearWeights, triples: int) -> list[HilV7mPacked]:
 
 
 def _packed_part(weights: Array) -> int:
-    """Return the depth of the longest equal parts of columns whose sums span what a field holds;
-    a multiple of what the kernel's loop takes at a time, or all.
+    """Return the depth of the longest equal parts of columns whose sums fit a field; a multiple of
+    the depth of the kernel's loop, or all.
     """
     depth = weights.shape[1]
     parts = 0

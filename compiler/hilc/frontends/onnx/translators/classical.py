@@ -166,7 +166,9 @@ def _matches(n: Operation, x: Tensor, keys: Array) -> Tensor:
 
 
 def _first(n: Operation, x: Tensor, keys: Array) -> Tensor:
-    """Return the place of each element among the keys; their count for what is none of them."""
+    """Return the index of each element among the keys; their count for an element that is not a
+    key.
+    """
     equal = n.cast(_matches(n, x, keys), "int32")
     end = n.constant(np.ones((*x.shape, 1), np.int32))
     axis = len(x.shape)

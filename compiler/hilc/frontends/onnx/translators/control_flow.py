@@ -28,7 +28,7 @@ def if_(n: Operation) -> list[Tensor | None]:
 
 
 def _repeated(n: Operation, times: int) -> AbstractContextManager[None]:
-    """Note that a loop repeats its body so many times, as far as known."""
+    """Record the iterations of a loop, as far as known."""
     name = next(filter(None, n.output_names), "")
     return n.builder.budget.within(f"the loop of {name!r}", len(n.graph("body").node), times)
 

@@ -107,7 +107,7 @@ def _extremum_of_two(n: Operation, a: Tensor, b: Tensor) -> Tensor:
 
 @translates("Abs", "Neg", "Sign", "Relu")
 def of_sign(n: Operation) -> Tensor:
-    """Compute integers by what there is on two of them."""
+    """Translate Abs, Neg, Sign and Relu; those of integers become operators of two operands."""
     x = n.input(0)
     if not is_integer(x):
         return n.emit(n.type.upper(), x)
