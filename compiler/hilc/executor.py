@@ -222,6 +222,9 @@ class Executor:
 
         Shapes and element types must be those of the inputs. This ends :meth:`set_input_zero_copy`
         for these inputs. If one of several arrays is invalid, none is set.
+
+        Raise :class:`~hilc.errors.InputError` for an unknown input, or a value of another shape or
+        type.
         """
         given: dict[Which, npt.ArrayLike] = dict(params.items())
         if key is not None:
@@ -432,7 +435,10 @@ class Bindings:
 
 
 def find_tensor(infos: Sequence[TensorInfo], which: Which, kind: str) -> int:
-    """Return the index of a tensor given by name or index; ``kind`` names it in messages."""
+    """Return the index of a tensor given by name or index; ``kind`` names it in messages.
+
+    Raise :class:`~hilc.errors.InputError` if there is none.
+    """
     names = [info.name for info in infos]
     if not infos:
         raise InputError(f"the model has no {kind}, and so not {which!r}", f"it has no {kind}s")
@@ -513,7 +519,10 @@ def quantized(info: TensorInfo, array: npt.ArrayLike, kind: str = "input") -> Ar
 
 
 def run_count(name: str, repeat: int, most: int | None = None) -> int:
-    """Return the checked number of runs of the model ``name``: 1 or more, at most ``most``."""
+    """Return the checked number of runs of the model ``name``: 1 or more, at most ``most``.
+
+    Raise :class:`~hilc.errors.InputError` for any other number.
+    """
     try:
         count = operator.index(repeat)
     except TypeError:
@@ -625,7 +634,11 @@ class Rows:
             )
 
     def check(self, rows: npt.ArrayLike) -> Array:
-        """Return the bytes of the next rows, an array of the input's type and of whole rows."""
+        """Return the bytes of the next rows, an array of the input's type and of whole rows.
+
+        Raise :class:`~hilc.errors.InputError` for another type, a part of a row, or more rows than
+        are missing.
+        """
         self._require()
         info = self._module.inputs[0]
         values = numbers(f"rows of input {info.name!r}", rows, info.dtype)

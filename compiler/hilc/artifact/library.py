@@ -115,7 +115,10 @@ class ModelLibrary:
 
 @typed
 def merge(libraries: Sequence[ModelLibrary]) -> ModelLibrary:
-    """Return one library with the modules of all; their names and global symbols must differ."""
+    """Return one library with the modules of all; their names and global symbols must differ.
+
+    Raise :class:`~hilc.errors.InputError` if the libraries have different versions of a file.
+    """
     modules = tuple(module for library in libraries for module in library.modules)
     require_distinct(modules)
     files: dict[str, bytes] = {}

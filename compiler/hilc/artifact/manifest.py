@@ -292,7 +292,10 @@ _Require = Callable[[bool, str], None]
 
 
 def check_module(module: Module, label: str) -> None:
-    """Check numbers and names beyond their types: they are used in C and in memory accesses."""
+    """Check numbers and names beyond their types: they are used in C and in memory accesses.
+
+    Raise :class:`~hilc.errors.InputError` for the first one that is not valid.
+    """
 
     def require(holds: bool, what: str) -> None:
         if not holds:

@@ -157,6 +157,8 @@ def saved(torch: Any, program: Any, outputs: Sequence[str] = ()) -> bytes:
     """Return the archive of a program, after replacing in-place operations.
 
     ``outputs`` are names for what it returns, in place of those that PyTorch makes up.
+
+    Raise :class:`~hilc.errors.ModelError` if PyTorch cannot save the program.
     """
     file = io.BytesIO()
     try:

@@ -72,6 +72,8 @@ class Lowering:
     def outlines(self, group: Group) -> list[Estimate]:
         """Return outlines, one of which describes the result of :meth:`group`, at a fraction of its
         compile time.
+
+        Raise NotFusible if the nodes cannot be fused.
         """
         if group not in self._outlines:
             try:

@@ -120,6 +120,8 @@ class Stages:
     ) -> Kernel:
         """Return a kernel that computes all ``bands`` of ``node``: the ``wanted`` one or the
         fastest.
+
+        Raise NotFusible if no kernel computes all bands.
         """
         for kernel in self.kernels(node, bands):
             if wanted is None or kernel.variant == wanted:

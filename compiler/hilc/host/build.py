@@ -77,7 +77,10 @@ class Description:
 
     @staticmethod
     def from_json(text: bytes, label: str) -> Description:
-        """Return the description in ``text``, checked; ``label`` names it in messages."""
+        """Return the description in ``text``, checked; ``label`` names it in messages.
+
+        Raise :class:`~hilc.errors.InputError` for another version or invalid content.
+        """
         value = parse_json(text, label)
         version = value.get("version") if isinstance(value, dict) else None
         if version != _DESCRIPTION_VERSION:
@@ -110,6 +113,8 @@ class _Written:
 def host_compiler() -> str:
     """Return the C compiler: ``CC`` if it is set, else the first of cc, gcc and clang that is
     installed.
+
+    Raise HostBuildError if none is found.
     """
     candidates = [os.environ["CC"]] if os.environ.get("CC") else ["cc", "gcc", "clang"]
     for candidate in candidates:

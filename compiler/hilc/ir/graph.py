@@ -122,6 +122,8 @@ class Attributes:
         """Return the attributes of a node whose operator has this class or a subclass.
 
         :class:`~hilc.errors.ModelError` where the node carries others.
+
+        Raise :class:`~hilc.errors.ModelError` for attributes of another class.
         """
         if not isinstance(node.attrs, cls):
             raise ModelError(

@@ -337,6 +337,9 @@ def register_kernels(folder: Path | str) -> None:
     :func:`hilc.lowering.lowers`.
 
     InputError if there is no kernel, one is described wrongly, or a name is taken.
+
+    Raise :class:`~hilc.errors.InputError` for a header whose path is in use, or an invalid
+    description.
     """
     path = Path(folder).resolve()
     headers = read_headers(path)
@@ -426,7 +429,10 @@ def described_kernels(headers: Mapping[str, str], costs: Costs) -> Iterator[Kern
 
 @functools.cache
 def kernels() -> Mapping[str, Kernel]:
-    """Every kernel of the run time and of registered folders, by name."""
+    """Every kernel of the run time and of registered folders, by name.
+
+    Raise ValueError if a kernel is described twice.
+    """
     found: dict[str, Kernel] = {}
     shipped = _Folder(shipped_headers(), shipped_costs())
     for folder in (shipped, *_REGISTERED.values()):

@@ -258,6 +258,8 @@ _REQUANTIZERS: Mapping[
 def activation_range(activation: str, scale: float, zero_point: int, dtype: str) -> tuple[int, int]:
     """Return the clamp of a fused activation in the output's quantized domain, both ends
     included.
+
+    Raise ValueError for an unknown activation.
     """
     low, high = ELEMENT_TYPES[dtype].bounds
 

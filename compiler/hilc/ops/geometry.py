@@ -100,6 +100,8 @@ def window(node: Node, in_shape: tuple[int, ...], filter_h: int, filter_w: int) 
 
     :class:`~hilc.errors.ModelError` where its :class:`~hilc.ops.attributes.WindowAttributes` make
     no window.
+
+    Raise :class:`~hilc.errors.ModelError` for invalid padding, filter, stride or dilation.
     """
     attributes = WindowAttributes.of(node)
     padding = attributes.padding

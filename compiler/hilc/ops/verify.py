@@ -49,6 +49,8 @@ def _stands_in(before: Graph | None, tensor: Tensor) -> bool:
 def verify_flow(graph: Graph, before: Graph | None = None) -> None:
     """Check the part of :func:`verify` that asks no operator: tensors, and who writes and reads
     them.
+
+    Raise :class:`~hilc.errors.ModelError` for the first violation.
     """
     verify_order(graph, before)
     _check_unique(graph.outputs, "output")
@@ -61,6 +63,8 @@ def verify_flow(graph: Graph, before: Graph | None = None) -> None:
 def verify_order(graph: Graph, before: Graph | None = None) -> None:
     """Check the part of :func:`verify_flow` that lets outputs be inputs, constants, or named
     twice.
+
+    Raise :class:`~hilc.errors.ModelError` for the first violation.
     """
     for name, tensor in graph.tensors.items():
         if name != tensor.name:

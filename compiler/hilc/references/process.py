@@ -203,7 +203,10 @@ class SharedProcess:
         return next(self._keys)
 
     def running(self) -> Process:
-        """Return the process, with the models that it loaded; start it if there is none."""
+        """Return the process, with the models that it loaded; start it if there is none.
+
+        Raise :class:`~hilc.errors.InputError` if it does not start.
+        """
         process = self._process
         if process is None or process.has_ended or not process.is_mine():
             self._end()

@@ -229,7 +229,10 @@ def core_file(name: str) -> Path | None:
 
 @typed
 def add_core(path: str | Path) -> Cpu:
-    """Return the core that the file ``path`` describes, and make it known by name."""
+    """Return the core that the file ``path`` describes, and make it known by name.
+
+    Raise :class:`~hilc.errors.InputError` if the file does not exist, or another core has the name.
+    """
     path = Path(path)
     check_regular(path, "give the path of a core's description, NAME.toml")
     if not path.is_file():
@@ -253,6 +256,8 @@ def add_core(path: str | Path) -> Cpu:
 def add_cores(folder: str | Path) -> tuple[Cpu, ...]:
     """Return the cores that the files ``*.toml`` of ``folder`` describe, and make them known by
     name.
+
+    Raise :class:`~hilc.errors.InputError` if the folder does not exist.
     """
     folder = Path(folder)
     if not folder.is_dir():

@@ -128,7 +128,11 @@ class Builder:
         return self.named_constant(self.fresh(base), value, quant)
 
     def named_constant(self, name: str, value: Array, quant: Quant | None = None) -> Tensor:
-        """Add a constant under this name."""
+        """Add a constant under this name.
+
+        Raise :class:`~hilc.errors.UnsupportedError` for an unsupported type,
+        :class:`~hilc.errors.ModelError` if the constants exceed their limit.
+        """
         kind = stored_as(value.dtype)
         value = packed(value)
         if value.dtype.name not in DTYPES:
@@ -230,7 +234,11 @@ class Builder:
     def add(
         self, node: Node, ins: Sequence[Tensor | None], quants: Sequence[Quant | None]
     ) -> list[Tensor]:
-        """Add a node, or its value where its inputs are constants; return its outputs."""
+        """Add a node, or its value where its inputs are constants; return its outputs.
+
+        Raise :class:`~hilc.errors.UnsupportedError` for an operator that the compiler does not
+        have.
+        """
         self.budget.count_made()
         node = replace(node, index=self.index, numerics=Numerics.ONNX)
         op = OPS.get(node.op)
@@ -320,7 +328,10 @@ class Builder:
         return renamed
 
     def graph(self, name: str, inputs: Sequence[str], outputs: Sequence[str]) -> Graph:
-        """Return the graph, verified later."""
+        """Return the graph, verified later.
+
+        Raise :class:`~hilc.errors.ModelError` for an output that no node computes.
+        """
         missing = [output for output in outputs if output not in self.tensors]
         if missing:
             raise ModelError(f"no node computes the output {missing[0]!r}")

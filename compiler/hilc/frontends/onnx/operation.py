@@ -132,7 +132,10 @@ class Operation:
         return self.known_value(self.input(index), what)
 
     def known_value(self, tensor: Tensor, what: str = "") -> Array:
-        """Return the value of a tensor that must be known now."""
+        """Return the value of a tensor that must be known now.
+
+        Raise UnknownOperandError if it is only known at run time.
+        """
         if tensor.data is not None:
             return tensor.data
         inputs = self.builder.depends_on(tensor)

@@ -205,7 +205,10 @@ class Operation:
         return [self.named(ref) for ref in self.get(name, ())]
 
     def named(self, ref: Ref) -> str:
-        """Return the current name of a tensor: an operation in place gives it another."""
+        """Return the current name of a tensor: an operation in place gives it another.
+
+        Raise :class:`~hilc.errors.ModelError` if nothing computes it.
+        """
         if ref.name not in self._names:
             raise ModelError(f"{self.call.target} reads {ref.name!r}, which nothing computes")
         return self._names[ref.name]
@@ -218,7 +221,10 @@ class Operation:
         return self.signature_of(value)
 
     def signature_of(self, ref: Ref) -> Signature:
-        """Return element type and shape of a tensor, with open sizes as numbers."""
+        """Return element type and shape of a tensor, with open sizes as numbers.
+
+        Raise :class:`~hilc.errors.ModelError` if the program declares none.
+        """
         if ref.name not in self._signatures:
             raise ModelError(f"it takes {ref.name!r}, for which the program declares no type")
         return self._sizes.signature(self._signatures[ref.name])

@@ -41,7 +41,11 @@ _WHOLE, _UNSTATED = 15, 0
 
 
 def decoded(output: Tensor, encoded: Tensor, ancillary: Tensor) -> Array:
-    """Return the values of ``output``, of its shape and type."""
+    """Return the values of ``output``, of its shape and type.
+
+    Raise :class:`~hilc.errors.UnsupportedError` for an unsupported format,
+    :class:`~hilc.errors.ModelError` for damaged data.
+    """
     for tensor in (encoded, ancillary):
         if tensor.data is None or tensor.dtype not in ("uint8", "int8"):
             raise UnsupportedError(

@@ -225,5 +225,5 @@ def _channel_words(form: LinearWeights) -> npt.NDArray[np.int32]:
 
 
 def _vectors(outputs: int, lines: int) -> int:
-    """Return the number of pairs of vectors in a row of outputs."""
+    """Return the number of pairs of vectors in ``lines`` rows of ``outputs`` outputs."""
     return -(-outputs // _LANES) * -(-lines // 2)
