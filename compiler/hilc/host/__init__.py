@@ -91,7 +91,7 @@ def build(library: ModelLibrary, folder: str | Path) -> Path:
 
     The sources and all other files stay beside it, for a debugger.
 
-    Raise :class:`~hilc.errors.OutputError` if the folder cannot be written.
+    Raise :class:`~hilc.support.outputs.OutputError` if the folder cannot be written.
     """
     folder = Path(folder)
     try:
