@@ -24,8 +24,8 @@ class HilError(Exception):
     """
 
     exit_code: int = 2
-    #: What failed: ``input`` (given by the user), ``build``, ``flash``, ``link`` (connection to the
-    #: board), ``device`` (a fault, a hang, the board itself) or ``numeric``.
+    #: Kind of failure: ``input`` (given by the user), ``build``, ``flash``, ``link`` (connection to
+    #: the board), ``device`` (a fault, a hang, the board itself) or ``numeric``.
     kind: ClassVar[str] = "input"
 
     def __init__(self, fact: str, hint: str = "") -> None:

@@ -33,7 +33,7 @@ from hilc.support.temporary import TemporaryFolder
 from hilc.target import get_cpu
 from hilc.target.objects import require_fits
 
-#: Of the last one, ``HIL_MODEL_FLAGS`` of the firmware says why.
+#: ``HIL_MODEL_FLAGS`` of the firmware explains the last one.
 _FLAGS = ("-std=c11", "-O2", "-fPIC", "-fno-delete-null-pointer-checks")
 # Bsymbolic: another library in the process may have functions of these names, TVM's own for
 # example. defs: the linker reports undefined symbols now, instead of the loader later.
