@@ -18,16 +18,22 @@ class Image(Protocol):
     """Image that a runner starts: a built firmware, or an ELF file only."""
 
     @property
-    def elf(self) -> Path: ...
+    def elf(self) -> Path:
+        """Path of the ELF file."""
 
 
 class AcquiredBoard(Protocol):
     """An acquired board of a lab; the context of ``start`` yields a ``Running``."""
 
     @property
-    def place(self) -> str: ...
+    def place(self) -> str:
+        """Name of the board's place in the lab."""
 
-    def start(self, elf: Path, choice: Connection) -> AbstractContextManager[Any]: ...
+    def start(self, elf: Path, connection: Connection) -> AbstractContextManager[Any]:
+        """Return a context that starts the ELF file and yields a ``Running``.
+
+        Raise :class:`~hil.errors.DeviceError` if the board does not start.
+        """
 
 
 @dataclass(frozen=True)

@@ -41,7 +41,7 @@ from hil.access.protocols import (
 from hil.access.qemu import QemuBoard, QemuMemory
 from hil.access.registry import add_flasher, flashers
 from hil.board.config import remember
-from hil.errors import DeviceError, InputError, Mend, ProbeError
+from hil.errors import DeviceError, InputError, ProbeError, Remedy
 from hil.firmware.formats import image_in
 from hil.firmware.image import symbol_address
 from hil.link.line import check_port
@@ -151,6 +151,8 @@ def reached(flasher: Flasher, board: Board, connection: Connection) -> Iterator[
 
     ``virtual`` starts the board's QEMU machine, which ends with the context. During the context no
     other process uses the board.
+
+    Raise :class:`InputError` if the probe is on another board.
     """
     if connection.probe == VIRTUAL:
         require(flasher, "virtual", flashers())
@@ -548,7 +550,7 @@ class _Control(socket.socket):
             raise DeviceError(
                 f"the virtual board {virtual.uid} does not accept connections: {error}",
                 "start it again and repeat the command",
-                mend=Mend.POWER,
+                remedy=Remedy.POWER,
             ) from None
         self.memory = QemuMemory(self._qtest, is_alive)
 
@@ -564,7 +566,7 @@ def _aliveness(virtual: VirtualBoard | None) -> Callable[[], None]:
             raise DeviceError(
                 f"the virtual board {virtual.uid} has ended",
                 "start it again and repeat the command",
-                mend=Mend.POWER,
+                remedy=Remedy.POWER,
             )
 
     return check

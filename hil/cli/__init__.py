@@ -264,9 +264,9 @@ def _run(words: Sequence[str], console: Console) -> int:
             from hil.cli.on_boards import run_on_boards
 
             return run_on_boards(args, console)
-        from hil.cli.each_board import handled
+        from hil.cli.each_board import run_command
 
-        return handled(args, console)
+        return run_command(args, console)
 
 
 def _choose_format(args: Any, console: Console) -> None:

@@ -35,9 +35,11 @@ class ArenaSlot:
 
     @property
     def end(self) -> int:
+        """Offset of the first byte after the slot in its pool."""
         return self.offset + self.nbytes
 
     def lives_at(self, step: int) -> bool:
+        """Return whether the buffer is live at ``step``."""
         return self.first <= step <= self.last
 
 

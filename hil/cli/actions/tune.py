@@ -45,7 +45,10 @@ GOALS = ("balanced", "speed", "ram", "size")
 
 
 def tune_command(args: argparse.Namespace, console: Console) -> int:
-    """Measure all kernels of all layers of a model, then whole programs for each goal."""
+    """Measure all kernels of all layers of a model, then whole programs for each goal.
+
+    Raise :class:`InputError` for options that fix what is measured, or more than one model file.
+    """
     start = time.monotonic()
     board = checked_board(args)
     check_countable(board)

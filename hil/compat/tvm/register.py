@@ -10,5 +10,6 @@ from hil.link.calls import provide_board_calls
 
 
 def register() -> None:
+    """Register TVM's run time in firmware, and the calls of its functions."""
     provide_firmware_runtime(TvmFirmware())
     provide_board_calls(TvmCalls())
