@@ -139,7 +139,7 @@ class ProbeError(DeviceError):
 
 
 class FlashError(DeviceError):
-    """The board's flash does not hold what was programmed."""
+    """The board's flash differs from the programmed image."""
 
     kind = "flash"
 

@@ -115,7 +115,7 @@ def plugin_commands() -> Mapping[str, Plugin]:
 
 
 def load_command(plugin: Plugin) -> object:
-    """Return what the entry point of a command names; InputError where it cannot be imported."""
+    """Return the object that a command's entry point names; raise InputError if importing fails."""
     problem = plugin.problem
     if problem is None:
         try:

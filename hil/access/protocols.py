@@ -110,7 +110,7 @@ class Wired(Protocol):
 
     @property
     def port(self) -> str | None:
-        """The line's port, by a name that lasts where it has one; None for a place of a lab, whose
+        """The line's port, by a stable name if it has one; None for a place of a lab, whose
         board server has proven it.
         """
 
@@ -182,7 +182,7 @@ class DebugServer:
     url: str | None
     #: Whether the line is known to be the board's.
     is_proven: bool
-    #: Raises :class:`~hil.errors.DeviceError` if the server has ended.
+    #: Raise :class:`~hil.errors.DeviceError` if the server has ended.
     alive: Callable[[], None]
 
 

@@ -67,7 +67,7 @@ class Setting:
                 return name
 
     def parsed(self, text: str) -> Value:
-        """Return the value that ``text`` of a command line stands for, as a file would state it.
+        """Parse ``text`` of a command line; return the value as a board file has it.
 
         Text that is not of the type is returned as it is: :meth:`read` refuses it.
         """

@@ -118,7 +118,7 @@ class ReportFormat:
     write: Callable[[Sequence[Outcome]], str]
     #: Whether each outcome is written when it is known; errors are then left to stderr.
     one_by_one: bool = False
-    #: Raises InputError where the format cannot be written, before a command does anything.
+    #: Raise InputError where the format cannot be written, before a command does anything.
     check: Callable[[], None] = lambda: None
 
     def text(self, outcomes: Sequence[Outcome]) -> str:

@@ -228,7 +228,7 @@ def fit_error(
     demands: Sequence[Demand],
     workspace: Workspace = "own",
 ) -> FitError:
-    """Return the error for these demands, at least one of which is not met.
+    """Return the error for these demands, of which at least one is not met.
 
     Other resources are shown with their estimate.
     """

@@ -69,7 +69,7 @@ class Measurement:
 
     @property
     def key(self) -> tuple[str, str, str | None]:
-        """Return what tells it from the other measurements of a result: model, board and goal."""
+        """Return its key among the measurements of a result: model, board and goal."""
         return self.model, self.board, self.goal
 
     def is_like(self, other: Measurement) -> bool:

@@ -131,7 +131,7 @@ class Dut:
             )
 
     def infer(self, iterations: int, warmups: int) -> Inference:
-        """Run inferences on what was loaded.
+        """Run inferences on the loaded input.
 
         Raise :class:`DutError` if the device does not answer.
         """

@@ -312,7 +312,7 @@ class _ModelView:
 
 
 def _model_facts(results: Sequence[Result]) -> list[_Group]:
-    """Return what the results of a model have in common; what differs, once for each value."""
+    """Return the facts of a model's results, each different value once."""
     abouts = [result.about for result in results if result.about]
     mades = [result.provenance for result in results if result.provenance]
     references = (

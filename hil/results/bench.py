@@ -43,7 +43,7 @@ class LayerLimit:
 
 @dataclass(frozen=True)
 class InstructionLimit:
-    """Instructions below which the core cannot compute the model; None where it is not known."""
+    """Lower bound of the core's instructions for the model; None where it is unknown."""
 
     instructions: int | None
     #: The count over the limit.

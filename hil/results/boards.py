@@ -185,7 +185,7 @@ class CheckedBoard:
 @entry_of("doctor")
 @dataclass(frozen=True)
 class DoctorEntry:
-    """Installed tools, connected hardware, and remedies for what is missing."""
+    """Installed tools, connected hardware, and remedies for missing ones."""
 
     #: Whether emulated boards work here, and the board of ``--board``.
     ok: bool

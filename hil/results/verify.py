@@ -122,7 +122,7 @@ class Diagnosis:
 
 @dataclass(frozen=True)
 class TensorFidelity:
-    """Distances of one tensor, in real numbers over all samples; None for what is not defined."""
+    """Errors of one tensor, in real numbers over all samples; None for undefined figures."""
 
     name: str
     #: Index of the layer; None for an output of the model.

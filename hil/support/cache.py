@@ -80,7 +80,7 @@ def writable_folder(kind: str) -> Path:
 
 
 def _is_open(folder: Path) -> bool:
-    """Return whether other accounts may reach what is in the folder."""
+    """Return whether other accounts may access the content of the folder."""
     try:
         return bool(folder.stat().st_mode & stat.S_IXOTH)
     except OSError:
@@ -128,7 +128,7 @@ def _chosen_folder() -> Path:
 
 @contextmanager
 def locked(folder: Path, *, wait: bool = True) -> Iterator[None]:
-    """Hold the lock of ``folder``; it lies in the cache, since the folder may be cleared.
+    """Hold the lock of ``folder``; its file is in the cache, since the folder may be cleared.
 
     Without ``wait``, a lock that another process holds raises BlockingIOError.
     """

@@ -2,7 +2,7 @@
 
 The first inferences warm the board's caches and are not counted. An emulator that counts
 instructions gives the same figure for the same input on every run, so one measured run is enough.
-Its instructions are no time: only a board that counts cycles has a latency.
+Instructions are not time: only a board that counts cycles has a latency.
 """
 
 from __future__ import annotations

@@ -412,7 +412,7 @@ class TensorComparison:
         self.errors = ErrorHistogram(self.tensor.dtype == "float32")
 
     def add(self, sample: int, whole: Array, got: Array) -> Pair | None:
-        """Compare ``got`` with the reference's tensor, of which it may be a part.
+        """Compare ``got`` with the reference's tensor, or with the part that it is.
 
         Return both where they differ.
         """

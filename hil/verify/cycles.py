@@ -131,7 +131,7 @@ def estimate_cycles(
     """Return the estimate of ``module`` for the input of :func:`hil.bench.bench`, in a separate
     QEMU.
 
-    Raises :class:`LinkError` where the trace has not as many instructions as were counted.
+    Raise :class:`LinkError` if the trace and the counter have different numbers of instructions.
     """
     check_estimable(board)
     if module.fed_rows:

@@ -304,8 +304,8 @@ def evaluate_model(
     """Run every sample on ``model``, and the metrics over its first output and the reference's.
 
     ``key`` says what the journal belongs to, beside the data set. States are reset before each
-    sample. ``progress`` is told how many samples are done; ``repeated`` recovers a board that
-    fails, and computes the sample again.
+    sample. ``progress`` is called with the number of samples done; ``repeated`` recovers a board
+    that fails, and computes the sample again.
 
     Raise :class:`InputError` for a data set without samples.
     """
@@ -494,7 +494,7 @@ def _computed(model: RunnableModel, sample: Sample) -> Array:
 
 
 def _real(array: Array, tensor: TensorInfo) -> Floats:
-    """Return what quantized values stand for."""
+    """Return the real values of quantized ones."""
     floats = array.astype(np.float64)
     if tensor.scale is None or tensor.zero_point is None:
         return floats

@@ -155,7 +155,7 @@ def _running(model: Any, board: str | Path | Board | Device | None) -> Prepared:
 
 
 def _on_device(model: Any, device: Device) -> Model:
-    """Return the model of a device that a library or a name stands for."""
+    """Return the model of a device that a library or a name selects."""
     if isinstance(model, ModelLibrary):
         return device[only_module(model).name]
     if isinstance(model, str):

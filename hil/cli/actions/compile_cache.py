@@ -74,7 +74,7 @@ class Answer:
 
 
 def answer_key(args: argparse.Namespace) -> str | None:
-    """Return what identifies the answer to a command line; None where it is not to be kept."""
+    """Return the cache key of a command line's result; None if it must not be cached."""
     given = vars(args)
     if any(given.get(name) for name in _OPEN) or args.codegen == "llvm" or plugins():
         return None
@@ -128,7 +128,7 @@ def keep_answer(key: str, answer: Answer) -> None:
 
 
 def _model_digest(word: str) -> str | None:
-    """Return the digest of the file that a word names; None for what is not one TFLite file."""
+    """Return the digest of the TFLite file that a word names; None for anything else."""
     name, separator, rest = word.partition("=")
     path = Path(rest if separator and not Path(word).exists() else word)
     # Also None for a pipe, whose opening would wait for a writer.
