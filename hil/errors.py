@@ -75,7 +75,7 @@ class Attempt:
 
     #: Name of the board.
     board: str
-    #: What was done: ``a reset``, ``programming it again`` and so on.
+    #: The step: ``a reset``, ``programming it again`` and so on.
     step: str
     #: Fact of the error that caused it.
     reason: str

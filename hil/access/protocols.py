@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 #: Called with the programmed fraction, 0 to 1.
 Progress: TypeAlias = Callable[[float], None]
 
-#: What a flasher may be able to do besides programming and resetting:
+#: Optional features of a flasher, besides programming and resetting:
 #: ``erase`` the whole flash, serve gdb (``debug``), read back what is programmed (``verify``),
 #: control the core (``core``, by which the serial line is proven), carry the serial line (``rtt``),
 #: access memory while the firmware runs (``memory``), use virtual probes (``virtual``), and

@@ -174,7 +174,7 @@ class Board:
     #: What starts the board's firmware: runners, and flashers, which start the board itself by
     #: programming it. The first is the default.
     runners: tuple[str, ...]
-    #: What programs the board; the first is the default. Empty for one that is only emulated.
+    #: The flashers; the first is the default. Empty for a board that is only emulated.
     flashers: tuple[str, ...]
     qemu: Qemu | None
     renode: Renode | None

@@ -33,7 +33,7 @@ class Setting:
     #: ``name`` is a word for another program, which could take other characters for options;
     #: ``size`` is a number of bytes such as ``"64K"``.
     type: Literal["integer", "boolean", "name", "text", "size"]
-    #: What it sets, for the reference.
+    #: Description, for the reference.
     help: str
     #: None: the setting must be given.
     default: Value | None = None

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-#: What a signal that ends a command did to it.
+#: How a signal ends a command, for its message.
 ENDED = {
     signal.SIGINT: "interrupted",
     signal.SIGTERM: "terminated",

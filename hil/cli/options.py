@@ -26,7 +26,7 @@ BOARD = "a board of `hil boards`, or a description file"
 LIBRARY_MODEL = "or the source model, if the archive lacks it"
 #: How many samples ``verify`` takes without ``--samples``.
 SAMPLES = "all of --inputs; else extremes, then random ones, 10 to 100, as many as fit in about 5 s"
-#: What a measurement of ``compare`` and ``gate`` may be.
+#: The accepted measurements of ``compare`` and ``gate``.
 MEASUREMENTS = (
     "a .json file of `hil bench --json`, an id of `hil history`, a commit whose newest "
     "measurements are in the history, or a model to be measured on --board"

@@ -27,7 +27,7 @@ class Outcome:
     #: The entries of its JSON answer where they are not those of ``reports``.
     entries: Sequence[Any] = ()
     exit_code: int = 0
-    #: What ended it; ``reports`` are then those of the models before.
+    #: The error that ended it; ``reports`` are then those of the models before.
     error: HilError | None = None
     #: Whether the user asked for layers (``verify``, ``bench``) or sections (``build``).
     in_detail: bool = False
@@ -47,7 +47,7 @@ class Outcome:
     place: str = ""
     #: Its earlier runs, which failed as the board, probe or link did.
     reruns: Sequence[Attempt] = ()
-    #: What a combination that ran in a process of its own wrote to standard error.
+    #: The standard error of a combination that ran in a process of its own.
     log: str = ""
 
     @property

@@ -34,7 +34,7 @@ class Demand:
     resource: str
     needed: int
     had: int
-    #: What needs the bytes, or the region that has them.
+    #: The part that needs the bytes, or the region that has them.
     note: str = ""
     #: Whether ``needed`` is a lower bound.
     at_least: bool = False

@@ -63,7 +63,7 @@ def modules_of(libraries: Sequence[ModelLibrary]) -> tuple[Module, ...]:
     return modules
 
 
-#: What the protocol counts in a byte, and in two.
+#: The largest counts of the protocol's fields of one byte and of two.
 _MOST, _MOST_LAYERS = 255, 65535
 
 

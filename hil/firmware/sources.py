@@ -131,7 +131,7 @@ class ModelObject:
     is_archive: ClassVar[bool] = False
 
 
-#: What names a model: a file, an object, or a library, which is compiled already.
+#: A model as input: a file, an object, or a compiled library.
 ModelInput = ModelSource | ModelObject | ModelLibrary
 
 

@@ -58,7 +58,7 @@ class Measurement:
     checked: CheckedOutputs | None = None
     #: Goal of the compiler; None in older files, which do not name it.
     goal: str | None = None
-    #: What identifies the run: its own number, or where an older result is stored.
+    #: Identity of the run: its own number, or the file of an older result.
     run: str | None = None
 
     @property

@@ -321,7 +321,7 @@ class LabUnit:
 class _Local:
     probe: str | None
     port: str | None
-    #: What a runner starts that finds its probe itself.
+    #: Name of the board, for a runner that finds its probe itself.
     whole: str = ""
     #: Names by which others lock the same board.
     locks: tuple[str, ...] = ()

@@ -33,7 +33,7 @@ _STATUSES: Mapping[Status, tuple[str, str]] = {
     "skipped": ("\N{BULLET}", "skipped"),
     "match": ("\N{CHECK MARK}", "equal"),
 }
-#: What a page says of a reference that no other people's code computes.
+#: The note on a reference that this project's own code computes.
 _NOT_INDEPENDENT = "this compiler's own interpreter, not independent"
 _COUNTERS = {
     "instructions": "Instructions are counted by an emulator; they are not cycles.",

@@ -1045,7 +1045,7 @@ class _Session:
 
 
 _SESSION = pytest.StashKey[_Session]()
-#: What a test does with its device.
+#: The use of a device by a test.
 _USE = pytest.StashKey[_Use]()
 #: JSON objects of what a test verified, counted and evaluated.
 _FOUND = pytest.StashKey[list[dict[str, Any]]]()

@@ -71,7 +71,7 @@ class EnergyPerInference:
 
     per_inference_uj: float
     inferences: int | None = None
-    #: What recorded it: a file or a device.
+    #: Source of the recording: a file or a device.
     source: str = ""
     min_uj: float | None = None
     max_uj: float | None = None

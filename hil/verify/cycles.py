@@ -87,7 +87,7 @@ class Estimate:
     mix: Mix
     #: With the fastest and the slowest timing that the table permits.
     cycles: tuple[int, int]
-    #: What people call the core; where its timing is published, and what that leaves open.
+    #: Name of the core; the source of its timing, and the assumptions.
     core: str
     source: str
     assumes: str

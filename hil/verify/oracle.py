@@ -39,7 +39,7 @@ from hilc.transforms.numerics import computed_otherwise, with_numerics
 
 _Taken = TypeVar("_Taken")
 
-#: What is compared with where nobody names a reference: the first that runs the model.
+#: The default references: the first that runs the model is used.
 _PREFERRED = ("tflm", "litert-ref", "hilc")
 
 

@@ -58,7 +58,7 @@ _NOT_KEY = frozenset(
 )
 #: Arguments that bring other programs, or files that name more files.
 _OPEN = ("external", "constant", "shape", "include_dir", "source")
-#: What a file of TensorFlow Lite has at byte 4; models of other formats may be of several files.
+#: The identifier at byte 4 of a TFLite file; models of other formats may have several files.
 _TFLITE = b"TFL3"
 
 
