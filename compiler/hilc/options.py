@@ -31,7 +31,7 @@ _Result = TypeVar("_Result", covariant=True)
 
 @dataclass(frozen=True, kw_only=True)
 class CompileOptions(Options):
-    """How a model is compiled: everything beside the model that decides what comes of it.
+    """Options of a compilation: everything except the model that decides the result.
 
     Each field states its help, its choices and its form on a command line once
     (:func:`hilc.support.option.option`); all other lists of options are derived from the fields.

@@ -38,7 +38,7 @@ LINES: dict[str, tuple[str, int]] = {
     "explain": (f"explain digits.tflite --board {BOARD}", 0),
     # `hil explain --frontier` answers by this name.
     "frontier": (f"explain digits.tflite --board {BOARD} --frontier", 0),
-    "export": (f"export digits.tflite --format arduino --board {BOARD} -o arduino_lib", 0),
+    "export": (f"export digits.tflite --build-system arduino --board {BOARD} -o arduino_lib", 0),
     "build": (f"build digits.tflite --board {BOARD}", 0),
     "run": ("run digits.tflite --board native", 0),
     "verify": ("verify a=digits.tflite b=digits.tflite --board native --samples 1 --per-layer", 0),

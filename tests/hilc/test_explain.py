@@ -132,3 +132,11 @@ def test_a_long_group_is_told_by_its_first_and_its_last_operator() -> None:
     assert ops("PAD") == "PAD"
     assert ops("PAD", "ADD", "MUL") == "PAD + ADD + MUL"
     assert ops("PAD", "ADD", "MUL", "MEAN") == "PAD ... MEAN (4 layers)"
+
+
+def test_each_layer_names_its_kernel_variant() -> None:
+    """Those of a fused group, too."""
+    plan = hilc.explain(DIGITS / "digits.tflite", cpu="cortex-m4", optimize="ram")
+    variants = [node.variant for step in plan.steps for node in step.nodes]
+    assert len(variants) == 6
+    assert all(variant.count(".") >= 2 for variant in variants)

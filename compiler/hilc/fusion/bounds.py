@@ -25,8 +25,8 @@ class Estimate:
     calls: tuple[KernelCall, ...] | None
     #: Lower bound of its scratch.
     scratch_bytes: int
-    #: The same of its scratch, inputs and output, where scratch may lie over rows of inputs that
-    #: have been read.
+    #: Lower bound of its scratch, inputs and output, in bytes, where scratch may lie over rows of
+    #: inputs that have been read.
     live_bytes: int
     #: Size of its inputs and output.
     outside_bytes: int
@@ -39,7 +39,7 @@ class LeastCost:
     """
 
     instructions: float
-    #: The same with the price of the flash that it takes.
+    #: Instructions plus the price of its flash.
     priced: float
 
 
@@ -52,9 +52,9 @@ def least_of(costs: Sequence[LeastCost]) -> LeastCost:
 class Prices:
     """Prices of flash in instructions, none above what it costs."""
 
-    #: Of what a stage takes that computes this node, by the call of its first band.
+    #: Price of a stage that computes this node, by the call of its first band.
     stage: Callable[[str, KernelCall], float]
-    #: Of an entry of the schedule.
+    #: Price of an entry of the schedule.
     entry: float
 
 
@@ -120,7 +120,7 @@ class Bounds:
 
     @cached_property
     def _times(self) -> list[dict[tuple[int, ...], int]]:
-        """How often each stage computes bands of each shape."""
+        """Number of bands of each shape that each stage computes."""
         found: list[dict[tuple[int, ...], int]] = [{} for _ in self._nodes]
         for (index, band), times in zip(self.schedule.bands, self.schedule.times(), strict=True):
             found[index][band.key] = found[index].get(band.key, 0) + times

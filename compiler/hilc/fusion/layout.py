@@ -343,7 +343,7 @@ class Layout:
         return _smallest(laid_out, range(0, most - total + 1, _STEP))
 
     def _end(self, runs: Sequence[_Run]) -> int:
-        """Return where the rows end."""
+        """Return the end of the rows, in bytes."""
         end = 0
         for piece in {id(run.piece): run.piece for run in runs}.values():
             for e, (first, _, place) in enumerate(piece.lying, piece.start):

@@ -403,7 +403,7 @@ def _differences(
 
 def _extend_buffers(values: Liveness, differences: Sequence[_Pair]) -> None:
     """Assign the caller's output buffer to an operand that the step may overwrite in place."""
-    #: How many values each buffer of the caller holds at each step.
+    #: Number of values that each buffer of the caller holds at each step.
     held = Counter[tuple[BufferRef, int]]()
     for value in values.distinct:
         if value.buffer is not None:

@@ -94,7 +94,7 @@ class Segment(Sketch):
 
 @dataclass(frozen=True)
 class _Memory:
-    """What a segment's memory is known to be; see :class:`Segment`."""
+    """Bounds of a segment's memory; see :class:`Segment`."""
 
     bound: int
     in_place: bool
@@ -276,7 +276,7 @@ class Estimator:
         reads: Sequence[str],
         writes: Sequence[str],
     ) -> _Memory:
-        """Return what a segment's memory is known to be without a plan."""
+        """Return the bounds of a segment's memory without a plan."""
         alive = self._liveness.neighbours(first, last)
         # As in a plan of this step, with the steps before and after it.
         blocks = [Block(v.tensor.nbytes, 0, 2, *v.pin) for v in alive.around]

@@ -38,10 +38,12 @@ class PlannedProgram:
 
     @property
     def workspace_bytes(self) -> int:
+        """Workspace of the program, in bytes."""
         return self.program.workspace_bytes
 
     @property
     def cost(self) -> CostEstimate:
+        """Workspace in bytes, estimated instructions, and estimated flash in bytes."""
         return CostEstimate(self.workspace_bytes, self.instructions, self.flash_bytes)
 
 
@@ -70,7 +72,7 @@ class ParetoFrontier:
         self.tuned = tuning is not None
         #: Unit of the costs.
         self.counter = "instructions" if tuning is None else tuning.counter
-        #: Those that are known, and what finds the next ones.
+        #: Known partitions, and iterators over the next ones.
         self._partitions: dict[Objective, list[Partition]] = {}
         self._walks: dict[Objective, Iterator[Partition]] = {}
         self._planned: dict[Partition, PlannedProgram | InputError] = {}

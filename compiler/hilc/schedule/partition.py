@@ -73,7 +73,7 @@ class Partitioner:
         #: Costs of programs that were measured as a whole, by their segments.
         self._whole = {_key(found): p.count for p, found in known if found is not None}
         sums = [(p.count, _cost(found)) for p, found in known if found is not None]
-        #: How much more a whole program costs than its segments, measured alone.
+        #: Ratio of a whole program's cost to that of its segments, measured alone.
         self._beyond = median(count / max(1, cost) for count, cost in sums) if sums else 1.0
         #: The programs that were measured as a whole.
         self.measured = [self._partition(found) for _, found in known if found is not None]
@@ -215,7 +215,7 @@ class Partitioner:
 
 
 def _key(segments: Sequence[Segment]) -> tuple[tuple[int, str, Group | None], ...]:
-    """Return what tells the programs of a graph apart."""
+    """Return the key of a graph's program."""
     return tuple((segment.first, segment.kernel, segment.group) for segment in segments)
 
 

@@ -35,7 +35,7 @@ class SearchResult:
     #: Goal that determines the code that layers share.
     sharing: str
     _goals: Goals
-    #: What was asked for.
+    #: Requested goal and limit of flash.
     _optimize: str
     _flash: int | None
 

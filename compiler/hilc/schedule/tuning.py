@@ -71,6 +71,7 @@ class TunedProgram:
 
     @property
     def choice(self) -> KernelSelection:
+        """The kernel of each layer and the fused groups."""
         return KernelSelection(self.kernels, tuple(tuned.group for tuned in self.groups))
 
 
@@ -89,7 +90,7 @@ class Tuning:
     digest: str
     cpu: str
     compiler: str
-    #: Where it was measured; the counts are those of any board of the core.
+    #: Board of the measurement; the counts apply to any board with the core.
     board: str
     #: Unit of the counts: ``instructions`` of an emulator, or ``cycles`` of hardware.
     counter: Counter
@@ -97,6 +98,7 @@ class Tuning:
     programs: tuple[TunedProgram, ...]
 
     def to_json(self) -> bytes:
+        """Return the tuning log as JSON."""
         return json_bytes(asdict(self))
 
     @property
