@@ -79,7 +79,7 @@ def answer_key(args: argparse.Namespace) -> str | None:
     if any(given.get(name) for name in _OPEN) or args.codegen == "llvm" or plugins():
         return None
     if args.tuning and args.board:
-        # The log may not fit the board, which is told every time.
+        # The log may not fit the board: its warning is repeated every time.
         return None
     models = [_model_digest(word) for word in args.models]
     tuning = digest(Path(args.tuning)) if args.tuning else ""
