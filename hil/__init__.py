@@ -1,7 +1,7 @@
 """Hardware in the loop: compiled models on boards and emulators, driven from Python.
 
 ``hil.verify(model, board=...)`` compares a model on a board with its reference, ``hil.bench``
-counts what it costs, ``hil.evaluate`` takes its accuracy over a data set, and
+counts what it costs, ``hil.evaluate`` measures its accuracy over a data set, and
 ``hil.open(board, *models)`` gives a device. The command line is ``hil`` (:mod:`hil.cli`).
 """
 

@@ -75,7 +75,7 @@ class Attempt:
 
     #: Name of the board.
     board: str
-    #: What was done: ``a reset``, ``programming it again`` and so on.
+    #: The step: ``a reset``, ``programming it again`` and so on.
     step: str
     #: Fact of the error that caused it.
     reason: str
@@ -139,7 +139,7 @@ class ProbeError(DeviceError):
 
 
 class FlashError(DeviceError):
-    """The board's flash does not hold what was programmed."""
+    """The board's flash differs from the programmed image."""
 
     kind = "flash"
 

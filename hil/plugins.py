@@ -36,7 +36,7 @@ _COMMAND_NAME = re.compile(r"[a-z][a-z0-9-]*")
 _NAME = re.compile(r"[\w.-]+")
 #: The packages of this project.
 _OWN = ("hil", "hilc")
-#: What is being imported now.
+#: The plugin that is being imported now.
 _importing: list[EntryPoint] = []
 
 
@@ -54,12 +54,12 @@ class Plugin:
     """A plugin that was found, and whether it could be imported."""
 
     name: str
-    #: What the entry point names: a module, or ``module:function``.
+    #: The entry point's target: a module, or ``module:function``.
     target: str
     #: The distribution that brings it, and its version; empty where it has none.
     distribution: str
     version: str
-    #: What importing it raised.
+    #: The exception that importing it raised.
     problem: Exception | None
 
     @property
@@ -115,7 +115,7 @@ def plugin_commands() -> Mapping[str, Plugin]:
 
 
 def load_command(plugin: Plugin) -> object:
-    """Return what the entry point of a command names; InputError where it cannot be imported."""
+    """Return the object that a command's entry point names; raise InputError if importing fails."""
     problem = plugin.problem
     if problem is None:
         try:

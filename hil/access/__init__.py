@@ -107,7 +107,7 @@ def runner_name(board: Board, runner: str | None, connection: Connection) -> str
 
 
 def check_line(connection: Connection) -> None:
-    """Raise InputError if a port is given for a line that goes through the probe."""
+    """Raise InputError if a port is given for a line through the probe."""
     if connection.rtt and connection.port is not None:
         raise InputError("RTT goes through a probe, not through a port", "drop the port")
 
@@ -205,7 +205,7 @@ def is_real(runner: Runner) -> bool:
 
 
 def _lock_names(runner: Runner, board: Board, connection: Connection) -> list[str]:
-    """Return the names by which other processes know a plugin's real board."""
+    """Return the lock names of a plugin's real board, shared by all processes."""
     if not is_real(runner) or connection.probe == VIRTUAL:
         return []
     return lock_names(connection.probe, connection.port) or [f"{runner.name} {board.name}"]

@@ -35,7 +35,7 @@ _ANY_DEBUGGER = "gdb-multiarch"
 class GdbServer:
     """A gdb server on a board that is halted before its first instruction."""
 
-    #: What gdb connects to: the path of a socket, or HOST:PORT.
+    #: Address for gdb: the path of a socket, or HOST:PORT.
     address: str
     elf: Path
     #: The debugger of the board's toolchain.

@@ -36,7 +36,7 @@ class NotGdb(Exception):
 
 
 class PacketFilter:
-    """Takes the bytes of a client; returns what the server gets, and what the client gets."""
+    """Filters the bytes of a client; returns the bytes for the server and those for the client."""
 
     def __init__(self, commands: Collection[str]) -> None:
         """Create it; ``commands`` are the accepted commands of the server's monitor."""

@@ -236,7 +236,7 @@ class Hardware(Runner):
         return self.flasher.serves(board)
 
     def needs(self, board: Board) -> Need | None:
-        """Return what the flasher needs."""
+        """Return the tool or package that the flasher needs."""
         return self.flasher.needs(board)
 
     def check(self, board: Board, connection: Connection) -> None:

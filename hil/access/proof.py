@@ -116,7 +116,7 @@ class _Hello:
 class _Name:
     """MLPerf Tiny's ``name``; the first % ends what somebody else began.
 
-    It has no number. The spaces before it stand for one: they move the word in the buffer.
+    It has no number. Spaces before it take its place: they move the word in the buffer.
     """
 
     def __init__(self, buffer: int) -> None:

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 #: Called with the programmed fraction, 0 to 1.
 Progress: TypeAlias = Callable[[float], None]
 
-#: What a flasher may be able to do besides programming and resetting:
+#: Optional features of a flasher, besides programming and resetting:
 #: ``erase`` the whole flash, serve gdb (``debug``), read back what is programmed (``verify``),
 #: control the core (``core``, by which the serial line is proven), carry the serial line (``rtt``),
 #: access memory while the firmware runs (``memory``), use virtual probes (``virtual``), and
@@ -110,7 +110,7 @@ class Wired(Protocol):
 
     @property
     def port(self) -> str | None:
-        """The line's port, by a name that lasts where it has one; None for a place of a lab, whose
+        """The line's port, by a stable name if it has one; None for a place of a lab, whose
         board server has proven it.
         """
 
@@ -182,7 +182,7 @@ class DebugServer:
     url: str | None
     #: Whether the line is known to be the board's.
     is_proven: bool
-    #: Raises :class:`~hil.errors.DeviceError` if the server has ended.
+    #: Raise :class:`~hil.errors.DeviceError` if the server has ended.
     alive: Callable[[], None]
 
 

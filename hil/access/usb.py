@@ -17,7 +17,7 @@ class ForbiddenProbe:
 
     name: str
     node: Path
-    #: What gives the user the permission.
+    #: The rule or group that gives the user the permission.
     remedy: str
 
 

@@ -174,7 +174,7 @@ class Board:
     #: What starts the board's firmware: runners, and flashers, which start the board itself by
     #: programming it. The first is the default.
     runners: tuple[str, ...]
-    #: What programs the board; the first is the default. Empty for one that is only emulated.
+    #: The flashers; the first is the default. Empty for a board that is only emulated.
     flashers: tuple[str, ...]
     qemu: Qemu | None
     renode: Renode | None
@@ -196,7 +196,7 @@ class Board:
 
     @property
     def is_emulated(self) -> bool:
-        """Whether only emulators start it: there is no real board, or nothing that programs it."""
+        """Whether only emulators start it: there is no real board, or no flasher for it."""
         return not self.flashers and not self.is_host
 
     def with_settings(self, option: str, name: str, words: Mapping[str, str]) -> Board:
@@ -240,7 +240,7 @@ class Board:
 
     @property
     def is_over_rtt(self) -> bool:
-        """Whether the serial line goes through the debug probe."""
+        """Whether the serial line is RTT through the debug probe."""
         return any(port.name == "rtt" for port in self.ports)
 
     @property

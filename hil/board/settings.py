@@ -33,7 +33,7 @@ class Setting:
     #: ``name`` is a word for another program, which could take other characters for options;
     #: ``size`` is a number of bytes such as ``"64K"``.
     type: Literal["integer", "boolean", "name", "text", "size"]
-    #: What it sets, for the reference.
+    #: Description, for the reference.
     help: str
     #: None: the setting must be given.
     default: Value | None = None
@@ -67,7 +67,7 @@ class Setting:
                 return name
 
     def parsed(self, text: str) -> Value:
-        """Return the value that ``text`` of a command line stands for, as a file would state it.
+        """Parse ``text`` of a command line; return the value as a board file has it.
 
         Text that is not of the type is returned as it is: :meth:`read` refuses it.
         """

@@ -81,7 +81,7 @@ class Answers:
     """Answers of the user; None for none."""
 
     base: str | None = None
-    #: What programs the board, as ``--flasher`` says, and the chip that it describes.
+    #: The flasher, as in ``--flasher``, and the chip that its settings select.
     flasher: ChipFlasher | None = None
     description: str | None = None
     cpu: str | None = None
@@ -91,7 +91,7 @@ class Answers:
     #: Ports by role, as ``PORT[,KEY=N]...``.
     ports: Mapping[str, str] | None = None
     qemu: str | None = None
-    #: What programs a board where neither ``flasher`` nor the other description says it.
+    #: The flasher if neither ``flasher`` nor the other description names one.
     default_flasher: ChipFlasher | None = None
 
 

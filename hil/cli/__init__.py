@@ -137,7 +137,7 @@ class _Signals:
         return error is not None
 
     def _repeat(self, thread: int) -> None:
-        """Send the signal to a thread again until there is no need to."""
+        """Send the signal to a thread repeatedly until the command has ended."""
         while True:
             time.sleep(_AGAIN_S)
             with self._lock:

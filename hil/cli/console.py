@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-#: What a signal that ends a command did to it.
+#: How a signal ends a command, for its message.
 ENDED = {
     signal.SIGINT: "interrupted",
     signal.SIGTERM: "terminated",
@@ -176,7 +176,7 @@ class Console:
 
     @contextmanager
     def progress_fraction(self, what: str) -> Iterator[Callable[[float], None] | None]:
-        """Yield a function that shows the fraction done, 0 to 1; None if stderr is no terminal."""
+        """Yield a function that shows a fraction, 0 to 1; None unless stderr is a terminal."""
         layout = "{desc}: {percentage:3.0f}% |{bar}| {elapsed}"
         with self._bar(total=1.0, desc=what, bar_format=layout) as bar:
 
@@ -201,7 +201,7 @@ class Console:
 
     @contextmanager
     def progress_total(self, what: str, unit: str) -> Iterator[Callable[[], None] | None]:
-        """Yield a function that counts one more item; None if stderr is no terminal."""
+        """Yield a function that counts one more item; None unless stderr is a terminal."""
         layout = "{desc}: {n_fmt} {unit}, {elapsed}"
         with self._bar(desc=what, unit=unit, bar_format=layout) as bar:
             yield (lambda: bar().update()) if self._shows_progress() else None

@@ -93,7 +93,7 @@ def diagnose() -> list[Finding]:
 
 
 def _flasher_tools() -> list[Tool]:
-    """Return what the registered flashers need."""
+    """Return the tools that the registered flashers need."""
     tools = []
     for flasher in flashers().values():
         need = flasher.needs(None)

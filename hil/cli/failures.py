@@ -24,7 +24,7 @@ _REMEDIES = {
 
 
 def known_error(error: BaseException) -> HilError | None:
-    """Return the error that tells the user what ``error`` means; None for a bug of this program.
+    """Return the error that explains ``error`` to the user; None for a bug of this program.
 
     An error of the project whose cause was a limit of the system gets the remedy for that limit.
     """

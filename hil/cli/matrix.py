@@ -93,7 +93,7 @@ class Combination:
         return self.named(Outcome("verify", ""), 0).label
 
     def named(self, outcome: Outcome, seconds: float) -> Outcome:
-        """Return an outcome with what the combination is, and its time."""
+        """Return an outcome with the combination's name and duration."""
         return replace(
             outcome,
             board=self.name,
@@ -106,7 +106,7 @@ class Combination:
 
 
 def combinations(args: argparse.Namespace) -> list[Combination]:
-    """Return the combinations of the arguments, boards first; raise for what is given twice."""
+    """Return the combinations of the arguments, boards first; raise for a repeated value."""
     boards = list(_boards(args.on_boards))
     names = [_name(board) for board in boards]
     goals = list(getattr(args, "goals", None) or [None])
@@ -162,7 +162,7 @@ def _name(board: str) -> str:
 
 
 def _models(words: Sequence[str]) -> Iterator[str]:
-    """Return the models; of a folder that is no library, the model files in it."""
+    """Return the models; for a folder that is not a library, the model files in it."""
     for word in words:
         folder = Path(word)
         if not folder.is_dir() or (folder / "metadata.json").exists():
@@ -191,7 +191,7 @@ _LAST_S = 2.0
 
 
 class Processes:
-    """Runs combinations in processes, as many at a time as is allowed."""
+    """Runs combinations in processes, up to ``--jobs`` at a time."""
 
     def __init__(self, args: argparse.Namespace, report: Report) -> None:
         self._args = args
@@ -366,7 +366,7 @@ class SetAside:
 
 
 def failed_run(outcome: Outcome) -> list[Attempt]:
-    """Return what is kept of a run that failed and is repeated: the steps of recovery, and it."""
+    """Return the attempts of a failed run that is repeated: its recovery steps, and the run."""
     error = outcome.error
     assert isinstance(error, DeviceError), "see should_retry"
     where = outcome.place or outcome.board

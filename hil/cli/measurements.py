@@ -166,7 +166,7 @@ def count_title(comparison: Comparison) -> str:
 
 
 def outputs_text(checked: CheckedOutputs | None) -> str:
-    """Return what was found of the outputs of what was measured."""
+    """Return the result of comparing the measured outputs, as text."""
     if checked is None:
         return "outputs not compared"
     who = shown_text(checked.reference) if checked.independent else NOT_INDEPENDENT

@@ -13,7 +13,7 @@ from hilc.errors import InputError
 
 
 def mlperf_of(args: argparse.Namespace, libraries: Sequence[ModelLibrary]) -> Mlperf | None:
-    """Return what the firmware is for; None for our own protocol."""
+    """Return the MLPerf benchmark of the firmware; None for our own protocol."""
     if args.mlperf is None:
         given = [f"--{name}" for name in ("device-name", "baud") if _value(args, name) is not None]
         given += ["--energy-mode"] if args.energy else []

@@ -26,7 +26,7 @@ BOARD = "a board of `hil boards`, or a description file"
 LIBRARY_MODEL = "or the source model, if the archive lacks it"
 #: How many samples ``verify`` takes without ``--samples``.
 SAMPLES = "all of --inputs; else extremes, then random ones, 10 to 100, as many as fit in about 5 s"
-#: What a measurement of ``compare`` and ``gate`` may be.
+#: The accepted measurements of ``compare`` and ``gate``.
 MEASUREMENTS = (
     "a .json file of `hil bench --json`, an id of `hil history`, a commit whose newest "
     "measurements are in the history, or a model to be measured on --board"
@@ -91,7 +91,7 @@ def add_allow_fallback(parser: argparse._ActionsContainer) -> None:
 
 
 def add_check(parser: argparse._ActionsContainer) -> None:
-    """Add the options of commands that compare the outputs of what they measure."""
+    """Add the options of measuring commands that compare outputs."""
     parser.add_argument(
         "--no-check",
         action="store_true",
@@ -324,7 +324,7 @@ def add_device_options(
 def add_matrix_options(parser: Parser, *, is_report: bool) -> None:
     """Add the options of a command that runs on several boards, with several goals and models.
 
-    A report builds an image for each model anyhow, and is a file of its own.
+    A report always builds one image per model, and is itself the file of results.
     """
     group = parser.add_argument_group(
         "matrix",

@@ -36,7 +36,7 @@ def check_files(args: argparse.Namespace) -> None:
 
 
 class OutcomeFiles:
-    """The files of ``--junit`` and ``--summary``: they have what is finished at every moment.
+    """The files of ``--junit`` and ``--summary``, both up to date after every combination.
 
     ``pending`` are the outcomes of the combinations that have none yet. The JUnit file is replaced
     as a whole after each combination. The summary, to which others append too, only grows: first
@@ -69,7 +69,7 @@ class OutcomeFiles:
     def finish(self, outcomes: Sequence[Outcome]) -> None:
         """Write the outcomes of all combinations; raise if a file cannot be written.
 
-        A second call, as where the first was interrupted, adds what is missing.
+        A second call completes the files if the first was interrupted.
         """
         for index, outcome in enumerate(outcomes):
             if index not in self._listed:

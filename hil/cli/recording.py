@@ -68,7 +68,7 @@ def provenance_of(
     module: Module,
     samples: Iterable[Sample],
 ) -> Provenance:
-    """Return what the command's result for one model is made from."""
+    """Return the provenance of the command's result for one model."""
     assert device.firmware is not None, "a command with models builds their firmware"
     return provenance(
         device,

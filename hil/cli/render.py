@@ -114,7 +114,7 @@ def fidelity_lines(found: Fidelity) -> list[str]:
 
 
 def diagnosis_lines(found: Diagnosis) -> list[str]:
-    """Return what is wrong with a layer: a sentence, its tensor, and two of the elements."""
+    """Return the diagnosis of a layer: a sentence, its tensor, and two of the elements."""
     lines = [found.sentence]
     quantization = ""
     if found.scale is not None:

@@ -27,7 +27,7 @@ class Outcome:
     #: The entries of its JSON answer where they are not those of ``reports``.
     entries: Sequence[Any] = ()
     exit_code: int = 0
-    #: What ended it; ``reports`` are then those of the models before.
+    #: The error that ended it; ``reports`` are then those of the models before.
     error: HilError | None = None
     #: Whether the user asked for layers (``verify``, ``bench``) or sections (``build``).
     in_detail: bool = False
@@ -47,7 +47,7 @@ class Outcome:
     place: str = ""
     #: Its earlier runs, which failed as the board, probe or link did.
     reruns: Sequence[Attempt] = ()
-    #: What a combination that ran in a process of its own wrote to standard error.
+    #: The standard error of a combination that ran in a process of its own.
     log: str = ""
 
     @property
@@ -118,7 +118,7 @@ class ReportFormat:
     write: Callable[[Sequence[Outcome]], str]
     #: Whether each outcome is written when it is known; errors are then left to stderr.
     one_by_one: bool = False
-    #: Raises InputError where the format cannot be written, before a command does anything.
+    #: Raise InputError where the format cannot be written, before a command does anything.
     check: Callable[[], None] = lambda: None
 
     def text(self, outcomes: Sequence[Outcome]) -> str:

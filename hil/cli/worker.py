@@ -18,7 +18,7 @@ from hil.plugins import load_plugins
 
 
 def main() -> None:
-    """Run the combination that stands on standard input.
+    """Run the combination that standard input contains.
 
     Raise :class:`SystemExit` with 128 + N after signal N.
     """

@@ -26,7 +26,7 @@ _OWN_SYMBOL, _RTT_SYMBOL = "hil_frame_encode", "_SEGGER_RTT"
 
 @dataclass(frozen=True)
 class ElfImage:
-    """Image of which only the file is known."""
+    """Image known by its ELF file only."""
 
     elf: Path
 
@@ -46,7 +46,7 @@ def deploy(board: Board, elf: Path, connection: Connection, flasher: str | None 
     """Program ``elf`` if the board does not have it yet, reset the board, and shake hands.
 
     A board that fails is programmed again, and switched off and on where the user configured how
-    (:mod:`hil.device.power`). Raises :class:`~hil.errors.LinkError` where something else answers,
+    (:mod:`hil.device.power`). Raise :class:`~hil.errors.LinkError` where something else answers,
     or nothing does. An image that is none of this project's is started, and that is all.
     ``flasher`` is the name of one of the board's flashers, by default its first.
     """

@@ -115,7 +115,7 @@ class Model:
         return self._validity.value(index).copy()
 
     def _values(self, kind: str, tensor: TensorInfo, array: npt.ArrayLike) -> Array:
-        """Return a copy of ``array``, as what is written to ``tensor``."""
+        """Return a copy of ``array`` in the shape and dtype of ``tensor``."""
         what = f"{kind} {tensor.name!r} of model {self.name!r}"
         wanted = f"{tensor.dtype}{list(tensor.shape)}"
         values = numbers(what, array, wanted)
@@ -184,7 +184,7 @@ class Model:
         self._validity.has_state()
 
     def state(self, name: str | int) -> Array:
-        """Return what a state holds: what the last run left, or what was set since."""
+        """Return the value of a state: that of the last run, or the one set since."""
         index = _find(name, self.states, f"state of model {self.name!r}")
         with self._client.as_one("READ"):
             self._begin_states()
@@ -280,7 +280,7 @@ class Model:
             self._validity.end_run()
 
     def layer_output(self, layer: int, index: int) -> Array:
-        """Return what lies where a layer writes an output: its result only right after it ran."""
+        """Return the memory of a layer's output: its result only right after the layer has run."""
         tensor = self.layers[layer].outputs[index]
         return self._read(tensor, TensorRef(self._index, Tensors.LAYER_OUTPUT, index, layer))
 
@@ -474,7 +474,7 @@ class Device:
 
     @property
     def port(self) -> str | None:
-        """The serial port of a real board, by a name that lasts where it has one; None for a
+        """The serial port of a real board, by a stable name if it has one; None for a
         machine that was started here.
         """
         if self._running is None:
@@ -613,7 +613,7 @@ class Device:
         return self.recovery.repeated(job) if self.recovery else job()
 
     def renew(self, running: Running) -> None:
-        """Replace the running firmware after recovery has started it anew."""
+        """Replace the running firmware after recovery has restarted it."""
         self._running = running
 
     def forget(self) -> None:
@@ -629,7 +629,7 @@ class Device:
         self._client.reset()
 
     def close(self) -> None:
-        """Close the link; :func:`hil.open` stops what it started."""
+        """Close the link; :func:`hil.open` stops the emulator or process that it started."""
         self._client.close()
 
 

@@ -63,7 +63,7 @@ class Power:
 def power_of(board: str) -> Power | None:
     """Return the user's power commands for ``board``; None if there are none.
 
-    Raises :class:`InputError` where it is not valid.
+    Raise :class:`InputError` if it is not valid.
     """
     table = power_table(board)
     if table is None:

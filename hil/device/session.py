@@ -146,7 +146,7 @@ def open(
 
 
 def _check_values(transport: str, run_timeout_s: float) -> None:
-    """Raise for arguments beyond what they may be."""
+    """Raise :class:`InputError` for arguments out of range."""
     if transport not in ("uart", "rtt"):
         raise InputError(f"transport={transport!r:.60} is not available", "choose uart or rtt")
     # NaN is not above 0 either.

@@ -2,7 +2,7 @@
 
 Inputs and outputs may share memory with other tensors of a model. So a run can overwrite the
 inputs, and writing an input can overwrite the outputs of the last run. The bytes do not show it; it
-is tracked here, and what was lost is sent again or refused.
+is tracked here: a lost input is sent again, a lost output or state is refused.
 """
 
 from __future__ import annotations

@@ -58,7 +58,7 @@ class Joulescope:
 
 
 def recording_of(samples: Mapping[str, Any], field: str, source: str) -> Recording:
-    """Return the recording in what the package's ``samples_get`` returned."""
+    """Return the recording of the samples that ``samples_get`` returned."""
     signals = samples["signals"]
     current = np.asarray(signals["current"]["value"], dtype=np.float64)
     voltage = np.asarray(signals["voltage"]["value"], dtype=np.float64)

@@ -98,7 +98,7 @@ class Ppk2:
 def recording_of(
     micro_amperes: Any, logic: Any, voltage_v: float, trigger: int, source: str
 ) -> Recording:
-    """Return the recording of what the package's ``get_samples`` returned."""
+    """Return the recording of the samples that ``get_samples`` returned."""
     current_a = np.asarray(micro_amperes, dtype=np.float64) * 1e-6
     bits = np.asarray(logic, dtype=np.int64)
     return Recording(

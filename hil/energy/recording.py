@@ -65,7 +65,7 @@ class Recording:
 class Energy:
     """Energy of an inference, from the windows of a recording in which the trigger was high."""
 
-    #: What recorded it: a file or a device.
+    #: Source of the recording: a file or a device.
     source: str
     #: Energy of each window in joules, and its duration in seconds.
     windows: tuple[tuple[float, float], ...]

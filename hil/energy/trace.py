@@ -73,7 +73,7 @@ def opened(argument: str) -> Iterator[Trace]:
 
 
 def read_trace(path: Path) -> Recording:
-    """Return the recording in a CSV file; InputError names the line of what is wrong with it."""
+    """Return the recording in a CSV file; the InputError for a bad one names the line."""
     try:
         with path.open(encoding="utf-8-sig", newline="") as file:
             return _read(csv.reader(file), str(path))

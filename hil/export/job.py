@@ -59,8 +59,8 @@ def export(
 
     ``model`` is what :func:`hil.compile` takes, a library, or a list of these, which become one
     library. ``format`` is one of :func:`export_formats`. The code is for the core of ``board``, or
-    for ``cpu``; without either it is for any core. ``about`` is what the library's manifest says;
-    further options are those of :class:`hilc.CompileOptions`.
+    for ``cpu``; without either it is for any core. ``about`` has the entries of the library's
+    manifest; further options are those of :class:`hilc.CompileOptions`.
 
     The folder must be empty, absent, or an earlier export, which is replaced; files in it that were
     edited since only with ``force``. Raise :class:`~hil.errors.HilError` as :func:`hil.compile`

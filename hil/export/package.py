@@ -169,7 +169,7 @@ class Package:
 
     @property
     def guard(self) -> str:
-        """Name of the source that refuses what the library cannot run on."""
+        """Name of the source that refuses cores which the library cannot run on."""
         return f"{self.slug}_target.c"
 
     def code(
@@ -179,7 +179,7 @@ class Package:
 
         Files find one another by relative paths, so that no include path is needed but that of the
         public headers, and several such libraries in one firmware never take each other's headers.
-        ``prologue`` stands before each source.
+        ``prologue`` is written before each source.
         """
         places = {name: posixpath.join(include, name) for name in self.headers}
         places |= {name: posixpath.join(source, name) for name in (*self.private, *self.sources)}
@@ -268,7 +268,7 @@ def make_package(
     samples: Sequence[ModelSample],
     compiler: str,
 ) -> Package:
-    """Return what is laid out of a library's models; :func:`check_library` has accepted it."""
+    """Return the package of a library that :func:`check_library` has accepted."""
     name = about.name
     if name is None:
         name = "_".join(model_key(module) for module in library.modules)

@@ -1,4 +1,4 @@
-"""The README of a library: what it holds, how a project uses it, how it is compiled."""
+"""The README of a library: its content, its use in a project, how it is compiled."""
 
 from __future__ import annotations
 

@@ -266,7 +266,7 @@ def build(
     cache; an ``output`` folder that this function made before is brought up to date: what the
     user has added stays, and what they have edited is an InputError unless with ``force``. With
     ``mlperf`` the firmware answers the commands of MLPerf Tiny's runner instead of the serial
-    protocol. Raises :class:`~hil.firmware.fit.FitError` where the board is too small,
+    protocol. Raise :class:`~hil.firmware.fit.FitError` where the board is too small,
     :class:`~hil.errors.BuildError` where a tool is missing or fails.
     """
     modules = modules_of(libraries)
@@ -634,7 +634,7 @@ def _why_no_room(folder: Path, text: str) -> str | None:
 
 
 def _why_unwritable(folder: Path) -> str | None:
-    """Return why as much as a build's smallest files has no room, None where it has.
+    """Return why a build's smallest files do not fit; None if they do.
 
     CMake names what it cannot write, not the reason; with quotas, or without inodes, a disk has
     bytes left.

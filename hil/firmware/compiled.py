@@ -68,7 +68,7 @@ def compile_model(path: Path, options: CompileOptions) -> ModelLibrary:
 
 
 def _entry(path: Path, options: CompileOptions) -> Path | None:
-    """Return the folder of a cached library; None if there is no reliable key.
+    """Return the folder of a cached library; None without a reliable key.
 
     That is so for a user's generator, reader or builder of kernel calls, which is arbitrary code,
     and for unreadable files, which the compiler reports.

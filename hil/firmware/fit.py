@@ -34,7 +34,7 @@ class Demand:
     resource: str
     needed: int
     had: int
-    #: What needs the bytes, or the region that has them.
+    #: The part that needs the bytes, or the region that has them.
     note: str = ""
     #: Whether ``needed`` is a lower bound.
     at_least: bool = False
@@ -228,7 +228,7 @@ def fit_error(
     demands: Sequence[Demand],
     workspace: Workspace = "own",
 ) -> FitError:
-    """Return the error for these demands, at least one of which is not met.
+    """Return the error for these demands, of which at least one is not met.
 
     Other resources are shown with their estimate.
     """

@@ -326,7 +326,7 @@ class Glue:
         return run + self._feeder(structs) if module.fed_rows else run
 
     def _feeder(self, structs: dict[str, dict[str, str]]) -> str:
-        """Return the functions that feed the model, and what the firmware knows of them."""
+        """Return the C functions that feed the model, and their table for the firmware."""
         structs = {name: fields for name, fields in structs.items() if name != "devices"}
         declared = self._declared(structs)
         given = [f"&{struct}_" for struct in structs]

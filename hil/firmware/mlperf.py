@@ -26,7 +26,7 @@ from hilc.support.suggest import listed
 #: input is 128 less; or floats, which the device quantizes.
 Wire = Literal["as-it-is", "uint8", "float32"]
 
-#: What upstream's firmware says of itself; its runner expects no other text.
+#: The name that upstream's firmware reports; its runner expects no other text.
 PROFILE = "ULPMark for tinyML Firmware V0.0.1"
 #: Baud rates of the lines: in energy mode it goes through an interface board.
 BAUD, ENERGY_BAUD = 115200, 9600
@@ -40,7 +40,7 @@ _SAYABLE = re.compile(r"[ -\\^-~]{1,64}")
 class Benchmark:
     """One of MLPerf Tiny's benchmarks, as its runner and its firmware know it."""
 
-    #: What ``profile%`` answers.
+    #: The answer to ``profile%``.
     model: str
     #: Name of its folder in a submission.
     folder: str

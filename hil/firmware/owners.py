@@ -19,7 +19,7 @@ OWNERS: tuple[Owner, ...] = ("kernels", "constants", "glue", "runtime", "firmwar
 
 @dataclass(frozen=True)
 class FlashOwners:
-    """Bytes of flash by owner: of each model, and of what the whole image shares."""
+    """Bytes of flash by owner: each model, and the parts that the whole image shares."""
 
     models: Mapping[str, Mapping[str, int]]
     shared: Mapping[str, int]

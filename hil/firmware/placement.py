@@ -109,7 +109,7 @@ def _module_pools(module: Module) -> Counter[str | None]:
 
 
 def _state_pools(module: Module) -> Counter[str | None]:
-    """Bytes of one model's states likewise, which are never another model's."""
+    """Bytes of one model's states by region; states are never shared between models."""
     pools = (pool for pool in module.workspace_pools if pool.persistent)
     return Counter({pool.region: aligned(pool.nbytes) for pool in pools})
 

@@ -63,7 +63,7 @@ def modules_of(libraries: Sequence[ModelLibrary]) -> tuple[Module, ...]:
     return modules
 
 
-#: What the protocol counts in a byte, and in two.
+#: The largest counts of the protocol's fields of one byte and of two.
 _MOST, _MOST_LAYERS = 255, 65535
 
 
@@ -138,7 +138,7 @@ def check_suits(library: ModelLibrary, module: Module, board: Board) -> str:
 
 
 def runtime_of(libraries: Sequence[ModelLibrary]) -> FirmwareRuntime | None:
-    """Return the C run time that an image of the libraries has; None where it has none."""
+    """Return the C run time of an image with these libraries; None without one."""
     for library in libraries:
         if needs_runtime(library):
             names = " and ".join(module.name for module in library.modules)
@@ -367,7 +367,7 @@ def _template_files(board: Board, server: _Server) -> dict[str, bytes]:
 
 
 def _port_folders(board: Board) -> list[str]:
-    """Return the ports of the board, then what they share, as folders of the template."""
+    """Return the template's folders of the board's ports, then the shared ones."""
     names = [name for port in board.ports for name in (port.name, *port.uses)]
     return [f"ports/{name}" for name in dict.fromkeys(names)]
 

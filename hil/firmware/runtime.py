@@ -31,7 +31,7 @@ class FirmwareRuntime(ABC):
 
     @abstractmethod
     def generated(self, modules: Sequence[Module]) -> Mapping[str, str]:
-        """Further files of the project, which are made for its models."""
+        """Return the project's generated files, which depend on its models, by path."""
 
     @abstractmethod
     def macros(self, modules: Sequence[Module]) -> Mapping[str, int]:
@@ -43,20 +43,21 @@ class FirmwareRuntime(ABC):
 
     @abstractmethod
     def entry_point(self) -> str:
-        """Return the function that each library of another compiler defines, and an image only
+        """Return the C function that each library of another compiler defines, and an image only
         once.
         """
 
 
 _SLOT: Slot[FirmwareRuntime] = Slot(TVM)
 provide_firmware_runtime = _SLOT.fill
-#: The one that there is; None where no part of the installation has one.
+#: Return the registered run time; None if no part of the installation has one.
 found_runtime = _SLOT.found
 
 
 def firmware_runtime(models: str) -> FirmwareRuntime:
-    """Return the one that there is; InputError, which names the ``models`` that need it, where none
-    is.
+    """Return the registered run time.
+
+    Raise :class:`~hilc.errors.InputError`, naming the ``models`` that need it, if there is none.
     """
     return _SLOT.get(
         f"the run time in firmware that {models} needs",

@@ -131,7 +131,7 @@ class ModelObject:
     is_archive: ClassVar[bool] = False
 
 
-#: What names a model: a file, an object, or a library, which is compiled already.
+#: A model as input: a file, an object, or a compiled library.
 ModelInput = ModelSource | ModelObject | ModelLibrary
 
 
@@ -164,7 +164,7 @@ def load_libraries(
 def explain_models(
     words: Sequence[str], options: ModelOptions, name: str | None = None
 ) -> list[Explanation]:
-    """Return what the plans of several models do, each as a firmware of it alone would have it."""
+    """Return the plans of several models, each as in a firmware with that model only."""
     return [
         hilc.explain(source.path, options=options.compiler(source.name))
         for source in _model_files(words, name)

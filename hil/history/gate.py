@@ -106,8 +106,10 @@ def gate(
     check: bool = True,
     allow_fallback: bool = False,
 ) -> Verdict:
-    """Return what of ``current`` is beyond ``limits``, by their names: ``slower``, ``energy`` and
-    those of :data:`~hil.history.measurement.FIGURES`, and whether its outputs were right.
+    """Compare ``current`` with ``baseline``; return the limits that it exceeds.
+
+    ``limits`` are by name: ``slower``, ``energy`` and those of
+    :data:`~hil.history.measurement.FIGURES`. The verdict also says whether the outputs match.
 
     Raise :class:`~hil.errors.InputError` if the two cannot be compared: another model, board, unit
     or other inputs, or a limited figure that one of them lacks; with ``check`` also if the outputs

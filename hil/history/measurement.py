@@ -58,7 +58,7 @@ class Measurement:
     checked: CheckedOutputs | None = None
     #: Goal of the compiler; None in older files, which do not name it.
     goal: str | None = None
-    #: What identifies the run: its own number, or where an older result is stored.
+    #: Identity of the run: its own number, or the file of an older result.
     run: str | None = None
 
     @property
@@ -69,7 +69,7 @@ class Measurement:
 
     @property
     def key(self) -> tuple[str, str, str | None]:
-        """Return what tells it from the other measurements of a result: model, board and goal."""
+        """Return its key among the measurements of a result: model, board and goal."""
         return self.model, self.board, self.goal
 
     def is_like(self, other: Measurement) -> bool:

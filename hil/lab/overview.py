@@ -36,7 +36,7 @@ class PlaceState:
 
     @property
     def state(self) -> str:
-        """Return what the board does, in a word or two."""
+        """Return the state of the board in one or two words."""
         status = self.status or {}
         if not self.online:
             return "offline"

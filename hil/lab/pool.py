@@ -62,7 +62,7 @@ class Unit(Protocol):
 
     @property
     def name(self) -> str:
-        """Name that tells the board from others of its kind."""
+        """Name of the board among those of its kind."""
 
     @property
     def board(self) -> Board:
@@ -96,7 +96,7 @@ class Pool(Protocol):
         """Return whether a board was set aside."""
 
     def close(self) -> None:
-        """Release what the pool itself uses."""
+        """Release the resources of the pool itself."""
 
 
 def another(pool: Pool, failed: Unit) -> Unit:
@@ -321,7 +321,7 @@ class LabUnit:
 class _Local:
     probe: str | None
     port: str | None
-    #: What a runner starts that finds its probe itself.
+    #: Name of the board, for a runner that finds its probe itself.
     whole: str = ""
     #: Names by which others lock the same board.
     locks: tuple[str, ...] = ()

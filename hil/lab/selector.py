@@ -13,7 +13,7 @@ _HINT = "write lab:PLACE, or tags such as cpu=cortex-m4,board=mps2-an386"
 
 @dataclass(frozen=True)
 class Selector:
-    """The tags that a place must have; the tag ``name`` stands for the place's name."""
+    """The tags that a place must have; the tag ``name`` is the place's name."""
 
     tags: tuple[tuple[str, str], ...]
 

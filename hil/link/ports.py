@@ -60,7 +60,7 @@ def serial_ports() -> list[Port]:
 
 
 def lasting_name(url: str, ports: Sequence[Port] | None = None) -> str:
-    """Return a name of the port that stays the same when the system numbers its ports anew.
+    """Return a name of the port that stays the same when the system renumbers its ports.
 
     It is ``url`` itself where nothing better is known: URLs and links of the user's own last.
     """

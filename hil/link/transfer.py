@@ -60,7 +60,7 @@ def frame_bytes(payload: int) -> int:
 
 
 def two_frames(window: int, frame_max: int) -> int:
-    """Return the longest frame of which two are within ``window``, in place of ``frame_max``.
+    """Return the longest frame, in place of ``frame_max``, such that two fit ``window``.
 
     While the board answers one, the other one is on the line.
     """
@@ -110,7 +110,7 @@ class Part:
 
 
 class Window:
-    """What a board allows to be under way, and what of that is in use.
+    """The bytes that a board allows under way, and those in use.
 
     The requests' bytes are within ``window``, the board's receive buffer. Two answers and more may
     be under way whatever its size, so that the line is not idle while the host asks for another.

@@ -86,7 +86,7 @@ class Dut:
         self._wait_for_start(0.0 if has_started else _QUIET_S)
         self.name = self._field("name", r"m-name-[^\[]*\[([^\]]*)\]")
         self.profile = self._field("profile", r"m-profile-\[([^\]]*)\]")
-        #: What the device says that it is: ``kws01``.
+        #: The name that the device reports, such as ``kws01``.
         self.model = self._field("profile", r"m-model-\[([^\]]*)\]")
 
     # -- commands --------------------------------------------------------------------------------
@@ -131,7 +131,7 @@ class Dut:
             )
 
     def infer(self, iterations: int, warmups: int) -> Inference:
-        """Run inferences on what was loaded.
+        """Run inferences on the loaded input.
 
         Raise :class:`DutError` if the device does not answer.
         """

@@ -62,7 +62,7 @@ def items_of(data: DataSet, module: Module, benchmark: Benchmark) -> Iterator[It
 
 
 def random_items(module: Module, benchmark: Benchmark, seed: int) -> list[Item]:
-    """Return as many random inputs as performance has windows."""
+    """Return one random input per window of the performance run."""
     tensor = module.inputs[0]
     samples = [random_sample(module.inputs, seed, index) for index in range(WINDOWS)]
     return [

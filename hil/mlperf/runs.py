@@ -48,7 +48,7 @@ class Performance:
 
     @property
     def is_valid(self) -> bool:
-        """Whether the windows are as many and as long as the rules say."""
+        """Whether number and length of the windows satisfy the rules."""
         return len(self.windows) == WINDOWS and all(
             inference.seconds >= WINDOW_S for _, inference in self.windows
         )

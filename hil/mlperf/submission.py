@@ -77,7 +77,7 @@ def write_submission(
 ) -> list[Path]:
     """Write the files of ``runs`` below ``output`` and return their paths.
 
-    Where it is killed, what is there is no result: ``results.txt`` goes first and comes last.
+    ``results.txt`` is removed first and written last: without it there is no result.
     A description of the system that exists is left as it is: the submitter completes it.
     ``emulator`` is the program that the board ran in: such results are none of hardware, and the
     files say so.
@@ -196,7 +196,7 @@ def _entries(run: Performance | Accuracy, mode: str) -> list[dict[str, Any]]:
 
 
 def _system(board: Board, emulator: str | None) -> str:
-    """Return the description of the system, with what the board's own description says."""
+    """Return the description of the system, completed from the board's description."""
     sizes = {
         kind: f"{sum(r.size for r in board.memory if r.kind == kind) >> 10} KB"
         for kind in ("ram", "flash")

@@ -147,7 +147,7 @@ def _treemap_figure(parts: Mapping[str, Mapping[str, int]], width: float) -> Fig
 
 
 def _label_part(axes: Any, box: Mapping[str, float], texts: Sequence[str]) -> None:
-    """Write as many lines into a box as have room in it; a box's first line is its owner."""
+    """Write the lines that fit into a box; the first is its owner."""
     for count in range(len(texts), 0, -1):
         shown = texts[:count]
         wide = max(map(len, shown)) * _CHARACTER * _TEXT

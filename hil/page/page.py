@@ -91,7 +91,7 @@ def make_page(
 
 
 def now() -> str:
-    """Return the time in words; that of ``SOURCE_DATE_EPOCH`` where it is set."""
+    """Return the time as text; that of ``SOURCE_DATE_EPOCH`` if it is set."""
     epoch = os.environ.get("SOURCE_DATE_EPOCH", "")
     moment = (
         datetime.fromtimestamp(int(epoch), timezone.utc)

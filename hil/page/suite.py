@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from hil.page.results import Status
 from hilc.support.suggest import counted
 
-#: What pytest's exit codes say.
+#: The meaning of pytest's exit codes.
 _ENDS: Mapping[int | None, str] = {
     None: "The test run did not end",
     0: "The test run passed",

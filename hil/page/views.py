@@ -33,7 +33,7 @@ _STATUSES: Mapping[Status, tuple[str, str]] = {
     "skipped": ("\N{BULLET}", "skipped"),
     "match": ("\N{CHECK MARK}", "equal"),
 }
-#: What a page says of a reference that no other people's code computes.
+#: The note on a reference that this project's own code computes.
 _NOT_INDEPENDENT = "this compiler's own interpreter, not independent"
 _COUNTERS = {
     "instructions": "Instructions are counted by an emulator; they are not cycles.",
@@ -312,7 +312,7 @@ class _ModelView:
 
 
 def _model_facts(results: Sequence[Result]) -> list[_Group]:
-    """Return what the results of a model have in common; what differs, once for each value."""
+    """Return the facts of a model's results, each different value once."""
     abouts = [result.about for result in results if result.about]
     mades = [result.provenance for result in results if result.provenance]
     references = (

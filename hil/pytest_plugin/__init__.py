@@ -448,7 +448,7 @@ def hil_evaluate(request: pytest.FixtureRequest, hil_device: Device) -> Callable
 
 
 def _fallback(config: pytest.Config) -> dict[str, Any]:
-    """Return the option of comparisons that ``--hil-allow-fallback`` stands for."""
+    """Return the argument of comparisons that ``--hil-allow-fallback`` sets."""
     return {"allow_fallback": bool(config.getoption("--hil-allow-fallback"))}
 
 
@@ -523,7 +523,7 @@ class _Use:
         return broken
 
     def wrong(self, limits: Limits) -> list[str]:
-        """Return what is wrong with the results that the test has found so far."""
+        """Return the wrong results of the test so far."""
         from hil.errors import NumericError
 
         found: list[str] = []
@@ -539,7 +539,7 @@ class _Use:
         return found
 
     def properties(self) -> dict[str, str]:
-        """Return what the models took, by the names of properties."""
+        """Return the costs of the models, by property name."""
         found: dict[str, str] = {}
         models = self.device.models
         firmware = self.device.firmware
@@ -656,7 +656,7 @@ def _found(item: pytest.Item) -> list[dict[str, Any]]:
 
 
 def _wrong_results(item: pytest.Item) -> list[str]:
-    """Return what is wrong with the results of the current attempt."""
+    """Return the wrong results of the current attempt."""
     use = item.stash.get(_USE, None)
     if use is None:
         return []
@@ -1045,7 +1045,7 @@ class _Session:
 
 
 _SESSION = pytest.StashKey[_Session]()
-#: What a test does with its device.
+#: The use of a device by a test.
 _USE = pytest.StashKey[_Use]()
 #: JSON objects of what a test verified, counted and evaluated.
 _FOUND = pytest.StashKey[list[dict[str, Any]]]()
@@ -1066,7 +1066,7 @@ class _Attempt:
 
 @dataclass(frozen=True)
 class _WrongMarker:
-    """Stands for the board of a test whose marker has wrong arguments."""
+    """Replaces the board of a test whose marker has wrong arguments."""
 
     problem: str
 
@@ -1106,7 +1106,7 @@ def _compile_options() -> list[str]:
 
 
 def _identity(value: Any) -> Any:
-    """Return what is equal for equal options, and can be the key of a dictionary."""
+    """Return a hashable value that is equal for equal options."""
     if isinstance(value, Mapping):
         return tuple((name, _identity(each)) for name, each in sorted(value.items()))
     if isinstance(value, list | tuple):

@@ -52,7 +52,7 @@ class Limits:
         return self != Limits()
 
     def broken(self, report: BenchReport) -> list[str]:
-        """Return a sentence for each limit that a measurement exceeds or cannot tell."""
+        """Return a sentence for each limit that a measurement exceeds or lacks."""
         counted = {
             "instructions": self.max_instructions,
             "cycles": self.max_cycles,
@@ -78,7 +78,7 @@ class Limits:
 
 
 def limits_of(markers: Iterable[pytest.Mark]) -> Limits:
-    """Return the limits of a test's markers, of which the closest comes first.
+    """Return the limits of a test's markers, the closest first.
 
     Raise ValueError with what is wrong for arguments that the marker does not have.
     """

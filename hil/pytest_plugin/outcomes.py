@@ -245,7 +245,7 @@ def _attempts() -> Sequence[object]:
 
 
 def begin_recoveries(config: pytest.Config) -> None:
-    """Leave out what was recovered before this run, which may be one of several in a process."""
+    """Ignore recoveries before this run: a process may have several runs."""
     config.stash[_COUNTED] = len(_attempts())
 
 

@@ -20,7 +20,7 @@ class ErrorInfo:
     """An error that ended a command, or one combination of it."""
 
     message: str
-    #: What the user can do; empty if nothing is known.
+    #: The remedy; empty if none is known.
     hint: str = ""
     #: Kind of the error, such as ``input``, ``build``, ``device``, ``link``, ``interrupted``.
     class_: str = ""

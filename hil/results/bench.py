@@ -43,7 +43,7 @@ class LayerLimit:
 
 @dataclass(frozen=True)
 class InstructionLimit:
-    """Instructions below which the core cannot compute the model; None where it is not known."""
+    """Lower bound of the core's instructions for the model; None where it is unknown."""
 
     instructions: int | None
     #: The count over the limit.
@@ -71,7 +71,7 @@ class EnergyPerInference:
 
     per_inference_uj: float
     inferences: int | None = None
-    #: What recorded it: a file or a device.
+    #: Source of the recording: a file or a device.
     source: str = ""
     min_uj: float | None = None
     max_uj: float | None = None

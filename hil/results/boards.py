@@ -64,7 +64,7 @@ class BoardEntry:
     default: bool
     #: Whether the description ran on hardware.
     silicon: bool
-    #: What the description ran on: ``silicon``, an emulator, or nothing yet.
+    #: Evidence of the description: ``silicon``, an emulator, or none yet.
     ran_on: str
 
 
@@ -185,7 +185,7 @@ class CheckedBoard:
 @entry_of("doctor")
 @dataclass(frozen=True)
 class DoctorEntry:
-    """Installed tools, connected hardware, and remedies for what is missing."""
+    """Installed tools, connected hardware, and remedies for missing ones."""
 
     #: Whether emulated boards work here, and the board of ``--board``.
     ok: bool
@@ -216,7 +216,7 @@ class FlashEntry:
     build_id: str | None
     #: Steps that brought the board back.
     recoveries: tuple[Attempt, ...]
-    #: What was done, in words.
+    #: The action, as text.
     text: str
 
 

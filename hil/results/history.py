@@ -94,7 +94,7 @@ class ExceededLimit(FigureChange):
 @entry_of("gate")
 @dataclass(frozen=True)
 class GateEntry:
-    """A measurement held to limits beside its baseline."""
+    """A measurement compared with its baseline under limits."""
 
     model: str
     board: str

@@ -31,7 +31,7 @@ class PlaceEntry:
 class WatchedPlaceEntry(PlaceEntry):
     """A place with the state of its board."""
 
-    #: What the board does, such as ``free``, ``running``, ``failed``.
+    #: State of the board, such as ``free``, ``running``, ``failed``.
     state: str
     #: Models of its firmware, or the beginning of the firmware's hash.
     firmware: str

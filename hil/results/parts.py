@@ -67,7 +67,7 @@ class Provenance:
     model: ModelFile = ModelFile()
     inputs: Inputs = Inputs()
     image: Image = Image()
-    #: What started the firmware: the name of a runner, ``port``, or the place in a lab.
+    #: The runner that started the firmware, ``port``, or the place in a lab.
     runner: str = ""
     #: None for a machine that was started for the result.
     line: SerialLine | None = None

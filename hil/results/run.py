@@ -34,7 +34,7 @@ class HeardLine:
 
     #: Time since the command began to listen.
     seconds: float
-    #: What the line is, such as ``log`` or ``fault``.
+    #: Kind of the line, such as ``log`` or ``fault``.
     kind: str
     text: str
 

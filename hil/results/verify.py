@@ -108,7 +108,7 @@ class Diagnosis:
     size: int
     samples: int
     max_abs_diff: float | None
-    #: The same in real numbers; None where the tensor is not quantized.
+    #: The difference in real numbers; None if the tensor is not quantized.
     max_abs_diff_real: float | None
     #: Indices with differences, by the axis's letter; only of axes where at most half have some.
     confined: Mapping[str, tuple[int, ...]] = field(hash=False)
@@ -122,7 +122,7 @@ class Diagnosis:
 
 @dataclass(frozen=True)
 class TensorFidelity:
-    """Distances of one tensor, in real numbers over all samples; None for what is not defined."""
+    """Errors of one tensor, in real numbers over all samples; None for undefined figures."""
 
     name: str
     #: Index of the layer; None for an output of the model.
@@ -152,7 +152,7 @@ class Fidelity:
     #: Name of the reference, or the file of the float model.
     against: str
     outputs: tuple[TensorFidelity, ...]
-    #: Of the layers that the other model has too; empty if layers were not compared.
+    #: Layers that the other model has too; empty if layers were not compared.
     layers: tuple[TensorFidelity, ...] = ()
 
 

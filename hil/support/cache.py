@@ -25,14 +25,14 @@ from hilc.support.outputs import cannot_write, write_file
 #: In a build's folder, written last: what the build found out.
 RESULT = "firmware.json"
 REMEDY = "set HIL_CACHE to a folder that can be written"
-#: What nobody used for so long is removed.
+#: Entries that were not used for so many days are removed.
 _KEPT_DAYS = 30
 #: How long another process may hold a lock: as long as the longest build.
 _LOCK_LIMIT_S = 3600.0
 _LOCK_LOOK_S = 0.05
 
 
-#: What programs keep here, each in a folder of its own.
+#: The kinds of entries, each in a folder of its own.
 _KINDS = ("answers", "boards", "builds", "evaluations", "libraries", "locks", "probes")
 #: Where the umask lets them: the group may write, others may not even enter.
 _CACHE_MODE, _KIND_MODE = 0o770, 0o775
@@ -80,7 +80,7 @@ def writable_folder(kind: str) -> Path:
 
 
 def _is_open(folder: Path) -> bool:
-    """Return whether other accounts may reach what is in the folder."""
+    """Return whether other accounts may access the content of the folder."""
     try:
         return bool(folder.stat().st_mode & stat.S_IXOTH)
     except OSError:
@@ -128,7 +128,7 @@ def _chosen_folder() -> Path:
 
 @contextmanager
 def locked(folder: Path, *, wait: bool = True) -> Iterator[None]:
-    """Hold the lock of ``folder``; it lies in the cache, since the folder may be cleared.
+    """Hold the lock of ``folder``; its file is in the cache, since the folder may be cleared.
 
     Without ``wait``, a lock that another process holds raises BlockingIOError.
     """

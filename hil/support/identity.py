@@ -23,7 +23,7 @@ _DISTRIBUTIONS = ("numpy", "onnx")
 
 @functools.cache
 def compiler_identity() -> str:
-    """Return what identifies the compiler with its kernels, and what it computes with."""
+    """Return a digest of the compiler, its kernels and the packages that it computes with."""
     found = hashlib.sha256(f"{platform.python_version()}\n".encode())
     for name in _DISTRIBUTIONS:
         with suppress(PackageNotFoundError):
@@ -35,7 +35,7 @@ def compiler_identity() -> str:
 
 @functools.cache
 def harness_identity() -> str:
-    """Return what identifies this package, whose reports are in what is kept."""
+    """Return a digest of this package, whose reports are in cached entries."""
     return _contents(Path(__file__).resolve().parents[1])
 
 

@@ -4,5 +4,5 @@ from __future__ import annotations
 
 from hilc.plugins import Part
 
-#: What microTVM's users need: packed models and TVM's run time in firmware, calls by name.
+#: Compatibility with microTVM: packed models and TVM's run time in firmware, calls by name.
 TVM = Part("hil.compat.tvm", "compatibility with microTVM")

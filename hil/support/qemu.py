@@ -282,7 +282,7 @@ class Gdb(_Socket):
         return self._take_packets()
 
     def _take_packets(self) -> bool:
-        """Take whole packets out of the buffer; True when one told of a stop."""
+        """Take whole packets out of the buffer; return True if one reports a stop."""
         stopped = False
         while (match := _PACKET.search(self._buffer)) is not None:
             stopped = stopped or match[1][:1] in b"TS"

@@ -56,7 +56,7 @@ def verify_tapped(
     wait_s: float = WAIT_S,
 ) -> Report:
     """Return the report of ``samples`` inferences that a firmware taps at ``link``; without a
-    number of as many as arrive in about five seconds, 10 to 100.
+    number of those that arrive in about five seconds, 10 to 100.
 
     ``module`` is the model, compiled for any core; ``oracle`` computes its tensors. With
     ``checksums`` the firmware is asked to send no bytes of layers but those of the first that

@@ -2,7 +2,7 @@
 
 The first inferences warm the board's caches and are not counted. An emulator that counts
 instructions gives the same figure for the same input on every run, so one measured run is enough.
-Its instructions are no time: only a board that counts cycles has a latency.
+Instructions are not time: only a board that counts cycles has a latency.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ class BenchReport:
     model_flash_bytes: int
     firmware_flash_bytes: int
     workspace_bytes: int
-    #: What runs leave to the next, beside the workspace.
+    #: Bytes of states, which runs pass on to the next, outside the workspace.
     state_bytes: int
     io_bytes: int
     #: Whether ``workspace_bytes`` includes ``io_bytes``.
@@ -101,7 +101,7 @@ class BenchReport:
     flash_by_owner: Mapping[str, int] = field(default_factory=dict)
     #: Energy of an inference; None if it was not recorded.
     energy: Energy | None = None
-    #: What the measurement was made from, if the caller stated it.
+    #: Provenance of the measurement, if the caller stated it.
     provenance: Provenance | None = None
     #: Steps that brought the board back since it was opened, or since the report before.
     recoveries: tuple[Attempt, ...] = ()

@@ -66,7 +66,7 @@ FLOAT_RTOL = 1e-5
 #: Difference of an element by its own magnitude from which a match remarks on it. Sums of thousand
 #: products in another order differ by up to 0.3 % where they cancel out.
 OWN_RTOL = 1e-2
-#: What a result says of a reference that is computed by this compiler's own code.
+#: The note on a reference that this compiler's own code computes.
 NOT_INDEPENDENT = "this compiler's own interpreter (not independent)"
 
 #: The outputs of a model, those of each layer, the states before the run, and what it counted.
@@ -203,11 +203,11 @@ class Report:
     layers: tuple[LayerReport, ...] | None
     seconds: float
     fallback: Fallback | None = None
-    #: What an inference cost; None for a model that is not on a board.
+    #: Cost of an inference; None for a model that is not on a board.
     cost: Cost | None = None
-    #: What is wrong with the first layer that differs; None if none does, or none was compared.
+    #: Diagnosis of the first layer that differs; None if none does, or none was compared.
     diagnosis: Diagnosis | None = None
-    #: What the result was made from, if the caller stated it.
+    #: Provenance of the result, if the caller stated it.
     provenance: Provenance | None = None
     #: How far the model is from the reference and from a model in floats, where that was asked for.
     metrics: tuple[Fidelity, ...] = ()
@@ -412,7 +412,7 @@ class TensorComparison:
         self.errors = ErrorHistogram(self.tensor.dtype == "float32")
 
     def add(self, sample: int, whole: Array, got: Array) -> Pair | None:
-        """Compare ``got`` with the reference's tensor, of which it may be a part.
+        """Compare ``got`` with the reference's tensor, or with the part that it is.
 
         Return both where they differ.
         """

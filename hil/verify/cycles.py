@@ -87,7 +87,7 @@ class Estimate:
     mix: Mix
     #: With the fastest and the slowest timing that the table permits.
     cycles: tuple[int, int]
-    #: What people call the core; where its timing is published, and what that leaves open.
+    #: Name of the core; the source of its timing, and the assumptions.
     core: str
     source: str
     assumes: str
@@ -131,7 +131,7 @@ def estimate_cycles(
     """Return the estimate of ``module`` for the input of :func:`hil.bench.bench`, in a separate
     QEMU.
 
-    Raises :class:`LinkError` where the trace has not as many instructions as were counted.
+    Raise :class:`LinkError` if the trace and the counter have different numbers of instructions.
     """
     check_estimable(board)
     if module.fed_rows:

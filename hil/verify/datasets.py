@@ -50,7 +50,7 @@ _MOST_FILES = 10_000_000
 
 @dataclass(frozen=True)
 class Scaling:
-    """How numbers of the files become what the model takes.
+    """How the numbers of the files become the model's input values.
 
     Integers of the input's own type are taken as they are, and floats quantized by the input's
     scale. With ``mean`` or ``std``, every number ``x`` is the float ``(x - mean) / std``, of each

@@ -51,7 +51,7 @@ from hilc.errors import InputError
 from hilc.ir import Array
 from hilc.support.outputs import cannot_write
 
-#: What a sample's result is: the outputs, or how far an autoencoder's output is from its input.
+#: A sample's result: the outputs, or an autoencoder's mean squared error.
 ScoreKind = Literal["outputs", "reconstruction"]
 
 #: Format of the journal's lines.
@@ -108,7 +108,7 @@ class Evaluation:
     #: Samples whose outputs differ from the reference's, and the first of them.
     mismatches: int
     first_mismatches: tuple[Mismatch, ...]
-    #: Of the labels (rows) and the device's classes (columns); None where the labels are values.
+    #: Counts by label (row) and class of the device (column); None if the labels are values.
     confusion: npt.NDArray[np.int64] | None = field(repr=False, compare=False)
     #: Names of its classes; None where they are numbers.
     classes: tuple[str, ...] | None
@@ -120,7 +120,7 @@ class Evaluation:
     #: Bytes of inputs and outputs that were transferred.
     nbytes: int = 0
     fallback: Fallback | None = None
-    #: What the result was made from, if the caller stated it.
+    #: Provenance of the result, if the caller stated it.
     provenance: Provenance | None = None
     #: Goal of the compiler; None where the library does not record it.
     goal: str | None = None
@@ -304,8 +304,8 @@ def evaluate_model(
     """Run every sample on ``model``, and the metrics over its first output and the reference's.
 
     ``key`` says what the journal belongs to, beside the data set. States are reset before each
-    sample. ``progress`` is told how many samples are done; ``repeated`` recovers a board that
-    fails, and computes the sample again.
+    sample. ``progress`` is called with the number of samples done; ``repeated`` recovers a board
+    that fails, and computes the sample again.
 
     Raise :class:`InputError` for a data set without samples.
     """
@@ -494,7 +494,7 @@ def _computed(model: RunnableModel, sample: Sample) -> Array:
 
 
 def _real(array: Array, tensor: TensorInfo) -> Floats:
-    """Return what quantized values stand for."""
+    """Return the real values of quantized ones."""
     floats = array.astype(np.float64)
     if tensor.scale is None or tensor.zero_point is None:
         return floats

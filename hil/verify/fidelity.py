@@ -141,7 +141,7 @@ class FidelityMeter:
 
 
 def real_values(info: TensorInfo, array: Array) -> Array:
-    """Return the real numbers that the values of a tensor stand for, as float64."""
+    """Return the dequantized values of a tensor, as float64."""
     values: Array = np.asarray(array).astype(np.float64)
     if info.scale is None or info.zero_point is None:
         return values

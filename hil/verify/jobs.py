@@ -408,10 +408,9 @@ def evaluate(
     ``at_least`` and ``at_most`` are limits, of the first metric or by name. A missed limit and a
     sample that differs raise nothing here, but :meth:`Evaluation.check` does.
 
-    With ``journal`` every result is kept in this file, and an evaluation that was interrupted goes
-    on there, on the same board with the same firmware; ``restart`` begins anew. It is removed at
-    the end. ``progress`` is told how many of
-    the samples are done.
+    With ``journal`` every result is kept in this file, and an interrupted evaluation continues
+    from it, on the same board with the same firmware; ``restart`` starts again. It is removed at
+    the end. ``progress`` is called with the number of samples done.
     """
     call = call_text(evaluate, locals())
     check_options(evaluate, options)

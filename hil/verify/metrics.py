@@ -29,7 +29,7 @@ from hilc.support.suggest import nearest
 Floats = npt.NDArray[np.float64]
 #: A metric as a function of how often each sample counts; NaN where it is not defined.
 Statistic = Callable[[Floats], float]
-#: What the labels are: a class (a whole number) for each sample, or the values to be computed.
+#: Kind of the labels: a class (a whole number) per sample, or the expected values.
 Labels = Literal["classes", "values"]
 
 #: The class of a sample whose outputs name none; it equals no label.

@@ -39,7 +39,7 @@ from hilc.transforms.numerics import computed_otherwise, with_numerics
 
 _Taken = TypeVar("_Taken")
 
-#: What is compared with where nobody names a reference: the first that runs the model.
+#: The default references: the first that runs the model is used.
 _PREFERRED = ("tflm", "litert-ref", "hilc")
 
 
@@ -114,7 +114,7 @@ def reference_of(
     read = read_model(model, module.name, numerics)
     fused = fuse_quantized(read.graph, read.dequantized).graph
     graph = with_float_sums(fused, get_cpu(module.cpu))
-    # Where the file is another one, the mismatch is to be told before anything runs.
+    # Where the file is another one, the mismatch is reported before anything runs.
     names = _pair(module, graph, "input", module.inputs, graph.inputs)
     outputs = _pair(module, graph, "output", module.outputs, graph.outputs)
     reference, fallback = _reference(name, graph, model, numerics)

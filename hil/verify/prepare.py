@@ -53,12 +53,12 @@ class Prepared:
     board: str
     #: Opens the model; one that runs already stays open afterwards.
     opened: Callable[[], AbstractContextManager[RunnableModel]]
-    #: What the compiler says of the model; None for a model of another kind.
+    #: The compiled module of the model; None for a model of another kind.
     module: Module | None = None
     library: ModelLibrary | None = None
     #: Description of a board that is not open yet.
     description: Board | None = None
-    #: What starts that board, and the options of the compiler that were chosen.
+    #: The runner of the board, and the chosen options of the compiler.
     runner: str = ""
     options: Mapping[str, Any] = field(default_factory=dict)
 
@@ -155,7 +155,7 @@ def _running(model: Any, board: str | Path | Board | Device | None) -> Prepared:
 
 
 def _on_device(model: Any, device: Device) -> Model:
-    """Return the model of a device that a library or a name stands for."""
+    """Return the model of a device that a library or a name selects."""
     if isinstance(model, ModelLibrary):
         return device[only_module(model).name]
     if isinstance(model, str):

@@ -49,7 +49,7 @@ _PLACED = re.compile(r"-I|-ffile-prefix-map=|-D")
 
 
 def command_text(words: Iterable[str]) -> str:
-    """Return a command as it may be typed again, but for arguments that are no text."""
+    """Return a command as text to type again, except for arguments that are not text."""
     return shown_argument(shlex.join(words))
 
 
@@ -217,5 +217,5 @@ def _program_version(name: str) -> str:
 
 
 def plain(value: Any) -> Any:
-    """Return the value of an option as JSON has it: text for what is no JSON value."""
+    """Return the value of an option for JSON: as text if it is not a JSON value."""
     return value if isinstance(value, str | int | float | bool | None) else str(value)

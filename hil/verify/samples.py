@@ -217,9 +217,9 @@ class ArraySamples(Sequence[Sample]):
 def samples_of(
     given: Any, tensors: Sequence[TensorInfo], seed: int = 0, *, quantize: bool = False
 ) -> Iterable[Sample]:
-    """Return samples for a model's inputs from what the caller has.
+    """Return samples for a model's inputs from the caller's argument.
 
-    None stands for the standard samples, as many as fit in the time. Other values are a number of
+    None selects the standard samples, as many as fit in the time. Other values are a number of
     random samples, an NPZ file, arrays by name with the samples along their first axis, an array
     for the only input, or samples one by one. With ``quantize`` floats become the inputs' integers.
     """

@@ -68,8 +68,8 @@ def tune(
 ) -> Tuning:
     """Return the log of ``source`` on ``board``.
 
-    For each of ``goals`` at most ``programs`` are measured as a whole. ``started`` is told what is
-    measured next. ``check`` raises for an image whose outputs are wrong: its counts are not
+    For each of ``goals`` at most ``programs`` are measured as a whole. ``started`` is called with
+    the next measurement. ``check`` raises for an image whose outputs are wrong: its counts are not
     recorded. ``measured`` gets the log so far after each image. Raise
     :class:`~hilc.errors.InputError`, before much is measured, where the board counts something
     else than ``counter``.

@@ -1255,7 +1255,9 @@ def test_a_model_without_layers_has_its_goals(monkeypatch: pytest.MonkeyPatch) -
     """Its program costs nothing and takes no memory."""
     nothing = Point(0, 0)
     goals = Goals(frontier_of(monkeypatch, [nothing])[0])
-    for program in [goals.program(name) for name in POLICY.goals]:
+    for name in POLICY.goals:
+        program = goals.program(name)
+        assert program is not None
         assert point_of(program) is nothing
 
 

@@ -28,7 +28,7 @@ class Lock:
 
     #: Its name in the maker's documents.
     name: str
-    #: What opening it erases.
+    #: The memory that opening it erases.
     destroys: str
     #: The command that opens it, if ``hil erase --erase-to-unlock`` cannot.
     remedy: str = ""

@@ -109,7 +109,7 @@ def _check_oracle(
     *,
     is_gate: bool,
 ) -> Oracle | None:
-    """Return the reference of the outputs of what is measured; None with ``--no-check``."""
+    """Return the reference for the measured outputs; None with ``--no-check``."""
     if args.no_check:
         return None
     allowed = args.allow_fallback if is_gate else allowed_fallback(args)
@@ -121,7 +121,7 @@ def _check_oracle(
 
 
 def _is_emulated(args: argparse.Namespace, board: Board) -> bool:
-    """Return whether an emulator that this command starts stands for the board."""
+    """Return whether this command starts an emulator in place of the board."""
     is_attached = args.port is not None and args.runner is None and args.probe is None
     if args.lab is not None or is_attached:
         return False

@@ -58,7 +58,7 @@ _NOT_KEY = frozenset(
 )
 #: Arguments that bring other programs, or files that name more files.
 _OPEN = ("external", "constant", "shape", "include_dir", "source")
-#: What a file of TensorFlow Lite has at byte 4; models of other formats may be of several files.
+#: The identifier at byte 4 of a TFLite file; models of other formats may have several files.
 _TFLITE = b"TFL3"
 
 
@@ -74,12 +74,12 @@ class Answer:
 
 
 def answer_key(args: argparse.Namespace) -> str | None:
-    """Return what identifies the answer to a command line; None where it is not to be kept."""
+    """Return the cache key of a command line's result; None if it must not be cached."""
     given = vars(args)
     if any(given.get(name) for name in _OPEN) or args.codegen == "llvm" or plugins():
         return None
     if args.tuning and args.board:
-        # The log may not fit the board, which is told every time.
+        # The log may not fit the board: its warning is repeated every time.
         return None
     models = [_model_digest(word) for word in args.models]
     tuning = digest(Path(args.tuning)) if args.tuning else ""
@@ -128,7 +128,7 @@ def keep_answer(key: str, answer: Answer) -> None:
 
 
 def _model_digest(word: str) -> str | None:
-    """Return the digest of the file that a word names; None for what is not one TFLite file."""
+    """Return the digest of the TFLite file that a word names; None for anything else."""
     name, separator, rest = word.partition("=")
     path = Path(rest if separator and not Path(word).exists() else word)
     # Also None for a pipe, whose opening would wait for a writer.

@@ -154,7 +154,7 @@ def _limits(words: Sequence[str], metrics: Sequence[str]) -> dict[str, float]:
 
 
 def _journal(args: argparse.Namespace, board: str, module: Module, device: Device) -> Path:
-    """Return the journal's path: beside the output, or in the cache by what is evaluated where."""
+    """Return the journal's path: next to the output, or in the cache by model, data and board."""
     if args.output:
         return Path(f"{args.output}.journal")
     what = (module.name, str(Path(args.data).resolve()), args.samples, args.seed)

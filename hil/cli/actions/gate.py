@@ -18,8 +18,9 @@ LIMITS = ("slower", "ram", "flash", "workspace", "stack", "energy")
 
 
 def gate_command(args: argparse.Namespace, console: Console) -> int:
-    """Hold a measurement to limits beside its baseline; the exit code is 1 if one is exceeded, or
-    if the outputs of what is measured differ from the reference.
+    """Compare a measurement with its baseline under limits.
+
+    The exit code is 1 if a limit is exceeded, or if the measured outputs differ from the reference.
 
     Raise :class:`InputError` if no limit is given.
     """

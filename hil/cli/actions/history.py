@@ -28,7 +28,7 @@ def history_command(args: argparse.Namespace, console: Console) -> int:
     return 0
 
 
-#: What counts are compared within: model, board, goal and unit.
+#: Counts are compared if these are equal: model, board, goal and unit.
 _Kind = tuple[str, str, "str | None", str]
 
 

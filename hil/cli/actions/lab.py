@@ -76,7 +76,7 @@ def serve_command(args: argparse.Namespace, console: Console) -> int:
 
 
 def reap_command(args: argparse.Namespace, console: Console) -> int:
-    """Release places whose users are gone; watch for one lease time unless told otherwise."""
+    """Release places of ended users; watch for one lease time unless ``--seconds`` is given."""
     # Not at the top: the coordinator module loads gRPC.
     from hil.lab.coordinator import LEASE_S
 

@@ -42,7 +42,7 @@ _STEP_S = 0.2
 
 @dataclass(frozen=True)
 class _Row:
-    """A place with what the history knows of it."""
+    """A place with its newest result in the history."""
 
     place: PlaceState
     #: Models of its firmware, or the beginning of the firmware's hash.
@@ -111,7 +111,7 @@ def _show(live: Any, rows: Sequence[_Row], note: str, seconds: float) -> None:
 
 
 def _screen(rows: Sequence[_Row], note: str) -> Any:
-    """Return what is shown: a table as wide as the terminal, and a line about it."""
+    """Return the screen: a table as wide as the terminal, and a status line."""
     from rich.console import Group
     from rich.table import Table
     from rich.text import Text

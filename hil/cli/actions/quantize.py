@@ -1,4 +1,4 @@
-"""``hil quantize``: from a model in floats to one on integers, with a report of what is lost."""
+"""``hil quantize``: convert a float model to an integer one, and report the loss."""
 
 from __future__ import annotations
 

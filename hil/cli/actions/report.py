@@ -72,7 +72,7 @@ def report_command(args: argparse.Namespace, console: Console) -> int:
 
 
 class _Pages:
-    """The page, and the file of ``--results``: they have what is measured at every moment."""
+    """The page and the file of ``--results``, both up to date after every measurement."""
 
     def __init__(self, args: argparse.Namespace, console: Console) -> None:
         self._args, self._console = args, console
@@ -84,7 +84,7 @@ class _Pages:
         self.code = 0
 
     def save(self, measured: Sequence[ReportEntry], *, is_last: bool) -> None:
-        """Write what is measured; the page, which takes long, only for a share of the time."""
+        """Write the results; the page, which is slow to write, for a share of the time only."""
         self._measured = measured
         if self._args.results:
             answer = Answer("report", _exit_code(_shown(measured)), measured)
@@ -116,7 +116,7 @@ class _Pages:
 
 
 def _shown(measured: Sequence[ReportEntry]) -> list[Result]:
-    """Return entries as the page shows them: texts that are no UTF-8 with escapes."""
+    """Return entries as the page shows them: bytes that are not UTF-8 are escaped."""
     answer = Answer("report", 0, measured)
     data = shown_in(answer.to_json())
     return results_in(data, "the results") if measured else []
@@ -179,7 +179,7 @@ def _text(page: Page, results: Sequence[Result], output: str) -> str:
 
 
 class _Capture(Console):
-    """Console that keeps the outcomes of commands and what they log."""
+    """Console that keeps the outcomes and the log of commands."""
 
     def __init__(self, whole: Console) -> None:
         super().__init__(whole.as_json, whole.quiet)
@@ -278,7 +278,7 @@ def _result(args: Namespace, combination: Combination, outcome: Outcome) -> Repo
 
 
 def measured_command(args: Namespace, console: Console) -> int:
-    """Measure one model on one board; the outcome has what the page shows of it."""
+    """Measure one model on one board; the outcome has the results for the page."""
     capture = _Capture(console)
     parts: dict[str, Any] = {"model": _name(args.models[0], args.name), "board": args.board}
     try:

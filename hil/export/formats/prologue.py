@@ -1,4 +1,4 @@
-"""What stands before sources where the build system gives a library no flags of its own."""
+"""Text before the sources, for build systems that give a library no flags of its own."""
 
 from __future__ import annotations
 
