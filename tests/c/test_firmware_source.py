@@ -74,3 +74,13 @@ def test_fields_are_described(path: Path) -> None:
             field = re.search(r"(\w+)(?:\[\w*\])?;", line)
             if field and not REGISTERS.fullmatch(field[1]) and "(*" not in line:
                 assert "@" in line or above == "@", f"{name}.{field[1]} has no comment"
+
+
+def test_one_write_loop() -> None:
+    """Ports of UARTs that take one byte at a time share ``bare_metal/write.c``; those that define
+    ``hil_uart_write`` themselves send blocks."""
+    ports = ROOT / "firmware_template" / "ports"
+    writers = {p for p in ports.rglob("*.c") if "void hil_uart_write(" in p.read_text()}
+    blocks = {ports / name for name in ("nrf_uarte/uart.c", "rtt/uart.c", "native/native.c")}
+    assert writers == {ports / "bare_metal" / "write.c", *blocks}
+    assert not [p for p in blocks if "bool hil_uart_put(" in p.read_text()]
