@@ -23,12 +23,14 @@ from pathlib import Path
 from typing import Protocol, TypeVar
 
 import corpora
-from rpc_board import SANITIZERS, SOURCES, compile_program
+from rpc_board import RPC_SOURCES, SANITIZERS, SOURCES, compile_program
 
 from hil.compat.tvm.runtime import CRT as FIRMWARE_CRT
 from hilc.compat.tvm.crt import CRT, INCLUDE, crt_sources
 from hilc.support.resources import data_dir
 
+#: The parts that ``fuzz.c`` includes.
+_IN_FUZZ = ("session.c", "fault.c")
 #: Comparisons are not traced: the mutator knows the numbers, and it is three times as fast.
 LIBFUZZER = (
     "clang", "-O2", "-fsanitize=fuzzer,address,undefined", "-fno-sanitize-recover=all",
@@ -92,17 +94,19 @@ def _build(
 ) -> Path:
     """``before``: a folder of sources that stand in the place of those of their names."""
     template = data_dir("firmware_template")
-    sources: list[str | Path] = ["fuzz.c", last, "frame.c"]
+    parts = [name for name in RPC_SOURCES if name not in _IN_FUZZ]
+    sources: list[str | Path] = ["fuzz.c", last, *parts]
     defines: dict[str, object] = {"HIL_FRAME_MAX": server.frame_max, "HIL_RX_MAX": server.rx_max}
     if server.has_packed:
         crt = [CRT / name.removeprefix("src/runtime/crt/") for name in crt_sources()]
         sources += ["rpc_packed.c", "platform.c", *crt]
         defines |= {"HIL_HAS_PACKED": 1, "HIL_CALL_ARGUMENTS_MAX": 8}
     if server.has_state:
+        sources.append("state.c")
         defines |= {"HIL_HAS_STATE": 1}
     places = [before] if before is not None else []
     sources = [next((p / s for p in places if (p / s).is_file()), s) for s in sources]
-    includes = [*places, template / "src", FIRMWARE_CRT, INCLUDE, CRT]
+    includes = [*places, template / "rpc", FIRMWARE_CRT, INCLUDE, CRT]
     return compile_program(
         *sources, output=output, defines=defines, includes=includes, compiler=compiler
     )
