@@ -25,6 +25,9 @@
 #ifdef HIL_HAS_STATE
 #include "hil_state.h"
 #endif
+#ifdef HIL_HAS_FEEDER
+#include "hil_feeder.h"
+#endif
 
 #ifdef HIL_HAS_PACKED
 #include "hil_crt.h"
@@ -293,6 +296,23 @@ static const struct hil_states adder_states = {states, reset_kept, COUNT(states)
 const struct hil_states *const hil_model_states[] = {&adder_states, NULL, NULL};
 #endif
 
+#ifdef HIL_HAS_FEEDER
+static struct hil_feeder_state feeding;
+
+static int32_t start_rows(void) { return x[2]; }
+
+static int32_t push_rows(const void *data, int32_t nbytes) {
+    if (nbytes <= 0) {
+        fail("rows of no bytes were pushed");
+    }
+    memcpy((uint8_t *)x + feeding.taken, data, (size_t)nbytes);
+    return (int32_t)(sizeof x - feeding.taken) - nbytes;
+}
+
+static const struct hil_feeder adder_feeder = {start_rows, push_rows, &feeding, COUNT(x)};
+const struct hil_feeder *const hil_model_feeders[] = {&adder_feeder, NULL, NULL};
+#endif
+
 /* -- packed functions, on TVM's run time ----------------------------------------------------- */
 
 #ifdef HIL_HAS_PACKED
@@ -404,6 +424,9 @@ static void start_board(void) {
     (void)hil_reply_set_frame_max(HIL_FRAME_MIN);
     memset(rx, 0, sizeof rx);
     frame_limit = HIL_FRAME_MIN;
+#ifdef HIL_HAS_FEEDER
+    feeding = (struct hil_feeder_state){0};
+#endif
 #ifdef HIL_HAS_PACKED
     hil_crt_init();
 #endif

@@ -65,6 +65,7 @@ class Server:
     rx_max: int
     has_packed: bool = False
     has_state: bool = False
+    has_feeder: bool = False
 
     @property
     def input_max(self) -> int:
@@ -72,7 +73,8 @@ class Server:
         return _MAX_BYTES if self.frame_max < 4 * _MAX_BYTES else _MAX_BYTES_OF_LARGE_FRAMES
 
     def __str__(self) -> str:
-        parts = ["packed"] * self.has_packed + ["state"] * self.has_state + [str(self.frame_max)]
+        parts = ["packed"] * self.has_packed + ["state"] * self.has_state
+        parts += ["feeder"] * self.has_feeder + [str(self.frame_max)]
         return "-".join(parts)
 
 
@@ -81,6 +83,7 @@ SERVERS = (
     Server(512, 1024, has_packed=True, has_state=True),
     Server(128, 128, has_state=True),
     Server(300, 301),
+    Server(512, 512, has_feeder=True),
     Server(0xFFFF, 0x1FFFE, has_packed=True),
 )
 
@@ -104,6 +107,9 @@ def _build(
     if server.has_state:
         sources.append("state.c")
         defines |= {"HIL_HAS_STATE": 1}
+    if server.has_feeder:
+        sources.append("feeder.c")
+        defines |= {"HIL_HAS_FEEDER": 1}
     places = [before] if before is not None else []
     sources = [next((p / s for p in places if (p / s).is_file()), s) for s in sources]
     includes = [*places, template / "rpc", FIRMWARE_CRT, INCLUDE, CRT]
