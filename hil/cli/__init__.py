@@ -195,15 +195,9 @@ def _end(code: int) -> NoReturn:
     os._exit(code)
 
 
-def wants_json(words: Sequence[str]) -> bool:
-    """Return whether a command line asks for JSON, also one that has errors."""
-    if "--json" in words or "--format=json" in words:
-        return True
-    return any(pair == ("--format", "json") for pair in zip(words, words[1:], strict=False))
-
-
 def _guarded(words: Sequence[str], signals: _Signals) -> int:
     from hil.cli.console import EXIT_BROKEN_PIPE, Console, open_closed_streams, printing
+    from hil.cli.words import wants_json
 
     open_closed_streams()
     # Usage errors are reported in the requested format, too, so it is needed before parsing.
@@ -270,9 +264,9 @@ def _run(words: Sequence[str], console: Console) -> int:
             from hil.cli.on_boards import run_on_boards
 
             return run_on_boards(args, console)
-        from hil.cli.each_board import handled
+        from hil.cli.each_board import run_command
 
-        return handled(args, console)
+        return run_command(args, console)
 
 
 def _choose_format(args: Any, console: Console) -> None:
@@ -377,6 +371,7 @@ def _stopped(signals: _Signals, words: Sequence[str]) -> int:
     from contextlib import suppress
 
     from hil.cli.console import ENDED, Console
+    from hil.cli.words import wants_json
 
     signals.end()
     number = signals.received or signal.SIGINT

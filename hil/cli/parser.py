@@ -120,11 +120,13 @@ class Parser(argparse.ArgumentParser):
         )
 
     def error(self, message: str) -> NoReturn:
+        """Raise :class:`UsageError`: an unknown option if there is one, else ``message``."""
         # Without this check "--bord x" would be reported as "--board is required".
         self._check_options(self._words)
         raise usage_error(message, f"see `{self.prog} --help`")
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
+        """Parse like argparse; keep the words, for :meth:`error`."""
         self._words = () if args is None else args
         return super().parse_known_args(args, namespace)
 
@@ -301,7 +303,10 @@ class Version(argparse.Action):
 
 
 def natural_int(text: str) -> int:
-    """Parse a whole number of at least 0."""
+    """Parse a whole number of at least 0.
+
+    Raise :class:`argparse.ArgumentTypeError` for any other text.
+    """
     if not (text.isascii() and text.isdecimal()):
         raise argparse.ArgumentTypeError(f"{text!r} is not a whole number of at least 0")
     if len(text) > len(str(_LARGEST)) or int(text) > _LARGEST:
@@ -310,7 +315,10 @@ def natural_int(text: str) -> int:
 
 
 def positive_int(text: str) -> int:
-    """Parse a whole number of at least 1."""
+    """Parse a whole number of at least 1.
+
+    Raise :class:`argparse.ArgumentTypeError` for any other text.
+    """
     value = natural_int(text)
     if value == 0:
         raise argparse.ArgumentTypeError(f"{text!r} is not a whole number above 0")
@@ -318,7 +326,10 @@ def positive_int(text: str) -> int:
 
 
 def positive_float(text: str) -> float:
-    """Parse a number above 0."""
+    """Parse a number above 0.
+
+    Raise :class:`argparse.ArgumentTypeError` for any other text.
+    """
     try:
         value = float(text)
     except ValueError:
@@ -329,7 +340,10 @@ def positive_float(text: str) -> float:
 
 
 def number_list(text: str) -> tuple[float, ...]:
-    """Parse numbers separated by commas."""
+    """Parse numbers separated by commas.
+
+    Raise :class:`argparse.ArgumentTypeError` for any other text.
+    """
     try:
         values = tuple(float(word) for word in text.split(","))
     except ValueError:
@@ -340,7 +354,10 @@ def number_list(text: str) -> tuple[float, ...]:
 
 
 def byte_count(text: str) -> int:
-    """Parse ``8192``, ``32K`` or ``1M``."""
+    """Parse ``8192``, ``32K`` or ``1M``.
+
+    Raise :class:`argparse.ArgumentTypeError` for any other text.
+    """
     count = parse_bytes(text)
     if count is None:
         raise argparse.ArgumentTypeError(
@@ -350,7 +367,10 @@ def byte_count(text: str) -> int:
 
 
 def limit(text: str) -> Any:
-    """Parse ``2%``, ``512`` or ``4K`` as a :class:`hil.history.gate.Limit`."""
+    """Parse ``2%``, ``512`` or ``4K`` as a :class:`hil.history.gate.Limit`.
+
+    Raise :class:`argparse.ArgumentTypeError` for any other text.
+    """
     # Not at the top: it loads the compiler.
     from hil.history.gate import parse_limit
 

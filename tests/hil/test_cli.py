@@ -709,7 +709,7 @@ def test_doctor(capsys: pytest.CaptureFixture[str]) -> None:
     ],
     first=1,
 )
-def test_a_cache_of_no_use_is_seen_by_the_doctor_and_is_the_users_to_mend(
+def test_the_doctor_reports_an_unusable_cache(
     place: str,
     message: str,
     tmp_path: Path,

@@ -32,7 +32,7 @@ from hil.verify.samples import random_sample
 from hilc.artifact.library import ModelLibrary
 from hilc.fusion.bands import NotFusible
 from hilc.fusion.fused import GroupCalls
-from hilc.lowering.choice import Choice
+from hilc.lowering.choice import KernelSelection
 from hilc.target import load_cpu
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -298,7 +298,7 @@ def test_the_pragma_is_the_flag(tmp_path: Path) -> None:
     library = hilc.compile(
         chains.graph,
         cpu=cpu.name,
-        choice=Choice(groups=tuple(groups)),
+        choice=KernelSelection(groups=tuple(groups)),
         io_in_pool=True,
         fold_constant_channels=False,
     )

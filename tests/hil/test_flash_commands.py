@@ -21,7 +21,8 @@ from descriptions import description_text
 
 from hil import virtual_probe
 from hil.access.chips import chip_flasher
-from hil.access.probes import ProbeInfo, choose_probe, lines_of
+from hil.access.connection import ProbeInfo
+from hil.access.probes import choose_probe, lines_of
 from hil.access.pyocd import usb
 from hil.access.pyocd.flash import check_core, connected
 from hil.access.pyocd.targets import check_target, read_chip, target_names

@@ -416,7 +416,7 @@ def files(tmp_path: Path) -> Path:
 
 def command(files: Path, *more: str, samples: str = "x.npz") -> list[str]:
     return ["quantize", str(files / "net.onnx"), "--shape", "x=1,2,8,8",
-            "--samples", str(files / samples), "-o", str(files / "q.onnx"), *more]  # fmt: skip
+            "--calibration", str(files / samples), "-o", str(files / "q.onnx"), *more]  # fmt: skip
 
 
 def test_the_command_writes_a_model_that_compiles(

@@ -10,8 +10,8 @@ from collections.abc import Sequence
 
 from hilc.external import ExternalCall
 from hilc.fusion.bands import NotFusible
+from hilc.fusion.bounds import Estimate, LeastCost, Prices
 from hilc.fusion.call import FusedCall
-from hilc.fusion.frame import LeastCost, Outline, Prices
 from hilc.fusion.fused import GroupCalls
 from hilc.ir import Graph, Node
 from hilc.lowering.access import Access, ForbiddenInterval, access_of, apart, forbidden_interval
@@ -35,7 +35,7 @@ class Lowering:
         self._calls: dict[str, tuple[KernelCall | ExternalCall, ...]] = {}
         #: Call of a group, or the reason why there is none.
         self._groups: dict[Group, FusedCall | str] = {}
-        self._outlines: dict[Group, list[Outline] | str] = {}
+        self._outlines: dict[Group, list[Estimate] | str] = {}
         #: By the identity of a call, which is stored too to keep it alive.
         self._accesses: dict[int, tuple[Call, Access | None]] = {}
         self._differences: dict[tuple[int, int, int], ForbiddenInterval] = {}
@@ -69,7 +69,7 @@ class Lowering:
             raise NotFusible(found)
         return found
 
-    def outlines(self, group: Group) -> list[Outline]:
+    def outlines(self, group: Group) -> list[Estimate]:
         """Return outlines, one of which describes the result of :meth:`group`, at a fraction of its
         compile time.
         """
@@ -87,7 +87,7 @@ class Lowering:
         """Return whether some layers of ``group`` can be computed by slices of channels."""
         return self._group_calls.has_expansions(group)
 
-    def least_outlines(self, group: Group) -> list[Outline]:
+    def least_outlines(self, group: Group) -> list[Estimate]:
         """Return outlines of ``group`` with the kernels of the least scratch; raise
         :class:`NotFusible` if there is no call of it.
         """

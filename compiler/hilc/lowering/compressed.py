@@ -108,6 +108,7 @@ class CompressedCall(KernelCall):
 
     @property
     def constant_arrays(self) -> Iterator[Array]:
+        """The compressed stream, then the arrays that are not compressed."""
         yield self.stream
         yield from self.arrays.values()
 
@@ -126,19 +127,22 @@ class CompressedCall(KernelCall):
 
     @property
     def table_offset(self) -> int:
+        """Offset of the decoder's table in scratch, in bytes."""
         return _align(self.kernel_scratch_bytes) if self.tiles > 1 else 0
 
     @property
     def output_offset(self) -> int:
+        """Offset of a tile's output in scratch, in bytes."""
         return max(_align(self.kernel_scratch_bytes), self.table_offset + TABLE_BYTES)
 
     @property
     def decoded_offset(self) -> int:
+        """Offset of the decoded arrays in scratch, in bytes."""
         return self.output_offset + (_align(self.rows * self.width) if self.scattered else 0)
 
     @property
     def array_offsets(self) -> Mapping[str, int]:
-        """Where in the scratch each array lies that is stored compressed."""
+        """Offset in scratch of each array that is stored compressed, in bytes."""
         offsets, end = {}, self.decoded_offset
         for name in self.stored:
             array = self.fields[name]
@@ -149,9 +153,11 @@ class CompressedCall(KernelCall):
 
     @property
     def scratch_bytes(self) -> int:
+        """Scratch memory of the call, in bytes."""
         return self.decoded_offset + self.tile_bytes
 
     def instructions(self, cpu: Cpu) -> int:
+        """Return the estimated instructions: decoding, the kernel of each tile, and copies."""
         code = self._code
         facts = {
             "symbols": code.symbols,
@@ -164,6 +170,7 @@ class CompressedCall(KernelCall):
         return own + placed + _COST.instructions(facts, cpu)
 
     def access(self, inputs: Sequence[Tensor], outputs: Sequence[Tensor]) -> Access | None:
+        """Return the kernel's access pattern; None with several tiles."""
         # Each tile reads the whole input.
         return None if self.tiles > 1 else super().access(inputs, outputs)
 

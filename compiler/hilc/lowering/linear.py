@@ -40,7 +40,7 @@ _NARROW_LIMIT = 2**30
 
 @dataclass(frozen=True, eq=False)
 class FloatParameters:
-    """How the float kernels make outputs of sums."""
+    """Clamp of float sums."""
 
     out_min: float
     out_max: float
@@ -49,7 +49,7 @@ class FloatParameters:
 
 @dataclass(frozen=True, eq=False)
 class WideRequantization:
-    """How sums of products with int16 become outputs."""
+    """Requantization of sums of products with int16."""
 
     requant: Requantization
     #: One value a channel, the input's zero point folded in.
@@ -74,11 +74,11 @@ class LinearWeights:
 
     #: The weight matrix, ``[output channels, products of a sum]``.
     matrix: Array
-    #: How sums become outputs.
+    #: Requantization or clamp of the sums.
     outputs: Outputs
     #: The model's own bias, one value a channel; zeros where it has none.
     bias: Array
-    #: What positions outside the image hold: the input's zero point; 0 for floats.
+    #: Value of padding: the input's zero point; 0 for floats.
     pad_value: int
     _packed: dict[Hashable, Any] = field(default_factory=dict, init=False, repr=False)
 
@@ -94,19 +94,19 @@ class LinearWeights:
 
     @property
     def requantization(self) -> HilRequantization:
-        """How the sums of an int8 layer become outputs."""
+        """Requantization of an int8 layer."""
         assert isinstance(self.outputs, HilRequantization)
         return self.outputs
 
     @property
     def wide(self) -> WideRequantization:
-        """How the sums of an int16 layer become outputs."""
+        """Requantization of an int16 layer."""
         assert isinstance(self.outputs, WideRequantization)
         return self.outputs
 
     @property
     def floats(self) -> FloatParameters:
-        """How the sums of a float layer become outputs."""
+        """Clamp of a float layer."""
         assert isinstance(self.outputs, FloatParameters)
         return self.outputs
 
@@ -165,7 +165,7 @@ class LinearForm:
 
     @property
     def pad_value(self) -> int:
-        """What positions outside the image hold: the input's zero point; 0 for floats."""
+        """The value of positions outside the image: the input's zero point; 0 for floats."""
         return self.packing.pad_value
 
     @property
@@ -180,17 +180,17 @@ class LinearForm:
 
     @property
     def requantization(self) -> HilRequantization:
-        """How the sums of an int8 layer become outputs."""
+        """Requantization of an int8 layer."""
         return self.packing.requantization
 
     @property
     def wide(self) -> WideRequantization:
-        """How the sums of an int16 layer become outputs."""
+        """Requantization of an int16 layer."""
         return self.packing.wide
 
     @property
     def floats(self) -> FloatParameters:
-        """How the sums of a float layer become outputs."""
+        """Clamp of a float layer."""
         return self.packing.floats
 
 
@@ -423,7 +423,7 @@ def _integer_outputs(
 
 
 def output_range(requant: Requantization) -> HilOutputRange:
-    """Return what outputs may be."""
+    """Return the range of the outputs."""
     return HilOutputRange(
         out_zero_point=requant.zero_point, out_min=requant.low, out_max=requant.high
     )

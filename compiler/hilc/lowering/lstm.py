@@ -42,7 +42,7 @@ _MOST_RIGHT = 29
 
 @dataclass(frozen=True, eq=False)
 class GateSums:
-    """What the input, or the hidden state, adds to the gates."""
+    """Weights and factors of the gates, for the input or for the hidden state."""
 
     #: ``[gates, units, elements]``.
     weights: Array
@@ -70,6 +70,7 @@ class GateSums:
 
     @property
     def multipliers(self) -> tuple[int, ...]:
+        """Fixed-point multipliers of the gates' factors."""
         return tuple(factor.multiplier for factor in self.factors)
 
     @property

@@ -28,7 +28,7 @@ class MatricesForm:
     macs: int
 
     def rounds(self, layer: Layer) -> Rounds:
-        """Return how a layer of int8 rounds its sums."""
+        """Return the rounding mode of an int8 layer."""
         scale = batch_matmul.scale(layer.node, layer.ins, layer.out)
         ties = bool(has_ties(*scale, -self.bound, self.bound))
         return rounds(layer.node.rounding, ties, narrow=False)

@@ -32,7 +32,7 @@ from hilc.lowering.kernels import KernelCall
 from hilc.ops.operands import operand
 from hilc.target import Cpu
 
-#: What a step of a program calls.
+#: Call of a step: a kernel or an external function.
 Call = KernelCall | ExternalCall
 
 _T = TypeVar("_T")
@@ -47,7 +47,7 @@ class Layer:
     ins: Sequence[Tensor | None]
     outs: Sequence[Tensor]
     cpu: Cpu
-    #: What was packed of it: the same for all bands of its rows.
+    #: Packed constants, shared by all bands of its rows.
     _packed: dict[Callable[..., Any], Any] = field(default_factory=dict, repr=False)
     _cached: dict[Callable[..., Any], Any] = field(default_factory=dict, init=False, repr=False)
 

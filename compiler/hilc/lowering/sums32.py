@@ -29,17 +29,17 @@ _MOST_RIGHT = 30
 
 @dataclass(frozen=True)
 class NarrowSums:
-    """What makes outputs of sums of 32 bits, one value a channel."""
+    """Requantization of 32-bit sums, one value per channel."""
 
     bias: npt.NDArray[np.int64]
     #: The multiplier of a sum, of whose product the upper word is the output.
     multipliers: npt.NDArray[np.int64]
-    #: The same in two: 15 bits, and the shift of their product to the right.
+    #: The multiplier reduced to 15 bits, and the right shift of its product, in bits.
     reduced: npt.NDArray[np.int64]
     shifts: npt.NDArray[np.int64]
     low: int
     high: int
-    #: What is added to the upper word, and the shift behind it; none where that is the output.
+    #: Addend of the upper word, and the right shift after it; None if the upper word is the output.
     addends: npt.NDArray[np.int64] | None = None
     rights: npt.NDArray[np.int64] | None = None
 
@@ -56,13 +56,13 @@ class NarrowSums:
 
 
 def narrow_sums(form: LinearForm) -> NarrowSums | None:
-    """Return how sums become outputs; None where they or their shifts leave the range."""
+    """Return the requantization; None if sums or shifts are out of range."""
     return narrow_sums_of(form.packing)
 
 
 @packed_once
 def narrow_sums_of(form: LinearWeights) -> NarrowSums | None:
-    """Return how sums become outputs; None where they or their shifts leave the range."""
+    """Return the requantization; None if sums or shifts are out of range."""
     outputs = form.wide
     requant = outputs.requant
     if requant.sums != "int64" or outputs.bound >= 2**31 or form.matrix.dtype.itemsize > 1:
@@ -84,7 +84,7 @@ def narrow_sums_of(form: LinearWeights) -> NarrowSums | None:
 
 
 def _even_sums(form: LinearWeights) -> NarrowSums | None:
-    """Return how sums become outputs that are rounded once; None where one may tie."""
+    """Return the requantization that rounds once; None if a sum may tie."""
     outputs = form.wide
     requant, bias = outputs.requant, outputs.bias
     if has_tying_sums(form):

@@ -28,9 +28,9 @@ class SvdfForm:
     #: the reference wrap around where they leave 32 bits.
     features: Array
     offsets: npt.NDArray[np.int64]
-    #: Weights of what filters keep, one filter behind the other.
+    #: Weights in time, one filter after the other.
     moments: Array
-    #: Of units, with what zero points of features add.
+    #: Bias of each unit, with the contribution of the features' zero point.
     bias: npt.NDArray[np.int32]
     #: The largest magnitude of a filter's sum.
     bound: int

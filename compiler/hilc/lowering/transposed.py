@@ -37,7 +37,7 @@ class _Run:
     count: int
     #: The first input under the first window; may be outside.
     start: int
-    #: Of the filter, in the order of the inputs.
+    #: Taps of the filter, in the order of the inputs.
     taps: Sequence[int]
 
 
@@ -139,7 +139,7 @@ def _form(layer: Layer) -> PhasesForm | None:
 
 
 def phase_outputs(layer: Layer, form: PhasesForm) -> list[HilRequantization]:
-    """Return how the sums of each phase of an int8 layer become outputs."""
+    """Return the requantization of each phase of an int8 layer."""
     requant = linear.channel_requantization(layer.node, form.ops, layer.out)
     zero_point = linear.pad_value(layer.node, form.ops)
     biases = [

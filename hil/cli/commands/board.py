@@ -23,7 +23,7 @@ def add_new_options(parser: Parser) -> None:
     parser.add_argument(
         "--flasher",
         metavar="NAME[:KEY=VALUE]",
-        help="what programs the board; its settings select a chip that it describes",
+        help="the flasher, with settings that select a chip that it describes",
     )
     parser.add_argument("--description", metavar="TEXT", help="maker, board and core in one line")
     add_cpu(parser, "the core")

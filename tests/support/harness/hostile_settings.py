@@ -35,7 +35,7 @@ from hil.history.gate import gate, parse_limit
 from hil.history.measurement import read_measurements
 from hil.history.store import APPLICATION_ID, History
 from hil.results.codec import encode
-from hil.support.cache import RESULT, sealed
+from hil.support.cache import RESULT, with_checksum
 from hil.verify import evaluation
 from hil.verify.datasets import DataSet, array_data, digest_of, load_data, read_index
 from hil.verify.samples import load_array, load_arrays
@@ -425,7 +425,7 @@ def _cached() -> list[bytes]:
         {"build_id": "0" * 32, "elf": elf, "sizes": sizes},
         {"archive": archive, "reports": {}},
     )
-    return [sealed(value).encode() for value in values]
+    return [with_checksum(value).encode() for value in values]
 
 
 def _changed_cached(dice: Random, data: bytes) -> bytes:
@@ -437,7 +437,7 @@ def _changed_cached(dice: Random, data: bytes) -> bytes:
         return data
     if isinstance(value, dict):
         value.pop("seal", None)
-        return sealed(value).encode()
+        return with_checksum(value).encode()
     return json.dumps(value).encode()
 
 

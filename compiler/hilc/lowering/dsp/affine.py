@@ -69,7 +69,7 @@ class Affine:
 
     @property
     def starts(self) -> npt.NDArray[np.int64]:
-        """Return what 256 times the sums start from."""
+        """Initial values of 256 times the sums."""
         return 256 * self.bias + self.fractions
 
     @property
@@ -94,7 +94,7 @@ class Affine:
         ]
 
 
-#: How far from the exact one a channel's multiplier may be, in its last place.
+#: Largest distance of a channel's multiplier from the exact one, in units of the last place.
 _TRIED_MULTIPLIERS = 64
 #: Fractions of a sum that are tried, in 256ths.
 _FRACTIONS = range(0, 256, 16)

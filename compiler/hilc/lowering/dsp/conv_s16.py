@@ -41,7 +41,7 @@ from hilc.lowering.sums32 import NarrowSums, narrow_sums, narrow_sums_of
 #: of 8 bits more often.
 _GROUPS = ((1, 24), (0, 24), (1, 8), (0, 8), (0, 2))
 _ROUNDINGS = (Rounding.SINGLE, Rounding.NEAREST_EVEN)
-#: Depths in units from which whole fours of units are worth a few zeros.
+#: Least depth, in words of four, from which padding to four words is worth its zeros.
 _WHOLE_FOURS = 8
 
 

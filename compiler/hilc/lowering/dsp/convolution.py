@@ -194,10 +194,10 @@ def _padded_copies(form: Convolution) -> list[tuple[int, int]]:
 #: Bytes of an image with its padding up to which it is put into scratch.
 _MOST_PADDED = 4096
 
-#: From a filter's row to four numbers, of which two outputs next to each other are made: twice G.
+#: Filter transform of Winograd F(2, 3), times 2.
 _WINOGRAD = np.array([[2, 0, 0], [1, 1, 1], [1, -1, 1], [0, 0, 2]])
-#: The same from its column, in the order in which the kernel adds up rows, the last one's sign so
-#: that it adds up too; times 16, which half-words hold.
+#: Filter transform of columns, in the order in which the kernel adds rows, with the sign of the
+#: last row inverted so that it is added too; times 16, which fits half-words.
 _WINOGRAD_ROWS = 16 * np.array([[1, 1, 1], [1, -1, 1], [2, 0, 0], [0, 0, -2]])
 #: Input channels from which on fewer products are worth what unfolding takes each time.
 _FEW_PRODUCTS_CHANNELS = 8

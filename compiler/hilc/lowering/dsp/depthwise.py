@@ -19,7 +19,7 @@ from hilc.lowering.parameters import (
 
 #: Channels that are widened together.
 _PLANES = 4
-#: What the addend of a channel may have more than all have.
+#: Largest excess of a channel's addend over the common addend.
 _ADDEND_LIMIT = 256
 #: Pixels of a line of the depthwise kernel's scratch, 32 bytes each.
 _MAX_LINE = 128
@@ -145,7 +145,7 @@ def plane_lines(form: DepthwiseConvolution) -> tuple[int, int, int]:
 def _depthwise_lines(
     form: DepthwiseConvolution, channels: RightShiftedChannels
 ) -> list[Parameters]:
-    """Four channels at a time, line by line, whatever the range of the outputs."""
+    """Return kernels that compute four channels at a time, for any range of the outputs."""
     line = (form.images.out_w - 1) * form.window.stride_w + 3
     if line > _MAX_LINE or not channels.rounds_twice:
         return []

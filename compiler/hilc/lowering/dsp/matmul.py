@@ -1,4 +1,4 @@
-"""Linear layers: matrix products here, windows in the modules beside it."""
+"""Fully connected layers and matrix products; convolutions are in the other modules."""
 
 from __future__ import annotations
 
@@ -171,7 +171,7 @@ def _eight_stream(weights: LinearWeights) -> Array | None:
 
 
 def _matvec_pairs(form: MatrixProduct) -> Iterator[Parameters]:
-    """Yield the kernel of few rows that requantizes by a line, where it serves."""
+    """Yield the kernel for few rows with affine requantization, if it applies."""
     outputs = form.requantization
     affine = affine_of_layer(form.packing, True)
     if affine is None or not affine.shares_one_shift:

@@ -26,11 +26,12 @@ PAIR = 2
 VECTOR_BLOCK = 4
 #: Sums of which 256 times is a word, and sums that may be doubled and shifted to the left.
 _PAIR_LIMIT, _SHIFTED_LIMIT = 2**23, 2**30
-#: To where sums are shifted at most, to the right.
+#: Largest right shift of sums, in bits.
 _MOST_RIGHT = 29
 
 
 def units_of(form: LinearForm) -> int:
+    """Return the number of words of four elements in a row of ``form.depth`` elements."""
     return -(-form.depth // UNIT)
 
 
@@ -175,7 +176,7 @@ def paired_weights(matrix: Array, block: int) -> npt.NDArray[np.int16] | None:
 
 
 def paired_bias(bias: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-    """Return what the two sums of each pair of columns start from: b0 and 256 * b1 + b0."""
+    """Return the initial values of the two sums of each column pair: b0 and 256 * b1 + b0."""
     first, second = bias.reshape(-1, PAIR).T
     return np.stack([first, first + 256 * second], axis=1)
 

@@ -111,7 +111,7 @@ def _is_beyond_words(form: LinearWeights) -> bool:
 
 @packed_once
 def _word_rounds(form: LinearWeights) -> int:
-    """Return how sums of 32 bits are rounded."""
+    """Return the rounding mode of 32-bit sums."""
     outputs = form.wide
     requant = outputs.requant
     narrow = outputs.bound < _NARROW_LIMIT and requant.shifts.max() < 0

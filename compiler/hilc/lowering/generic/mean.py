@@ -72,7 +72,7 @@ def portable(layer: Layer) -> KernelCall:
 
 
 def mean_rounds(layer: Layer) -> Rounds:
-    """Return how sums of int8 that a MEAN or SUM divides are rounded."""
+    """Return the rounding mode of an int8 MEAN or SUM."""
     node, x, out = layer.node, layer.operand(0), layer.out
     count = x.size // out.size
     scale = mean_scale(node, x, out, count)

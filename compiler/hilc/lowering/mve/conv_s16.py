@@ -38,11 +38,11 @@ from hilc.lowering.sums32 import NarrowSums, narrow_sums_of
 #: Columns of a step, and weights of a chunk: of two rows, and of a vector split into bytes.
 _FOUR = 4
 _ROWS_CHUNK, _VECTOR_CHUNK = 8, 16
-#: What offsets of outputs, and elements from place to place, may be.
+#: Largest offset of outputs, and largest number of elements between positions.
 _MOST_OFFSET = 65535
 #: Outputs of a vector.
 _LANES = 4
-#: What a vector adds to its low bytes, so that they have signs.
+#: Addend of a vector's low bytes that makes them signed.
 _FLIPPED = 128
 
 
@@ -59,7 +59,7 @@ def linear(layer: Layer) -> Iterator[KernelCall]:
 
 @packed_once
 def _sums(form: LinearWeights) -> NarrowSums | None:
-    """Return how sums become outputs by a product that is doubled; None where it cannot be."""
+    """Return the requantization by a doubled product; None if it is not possible."""
     sums = narrow_sums_of(form)
     if sums is None or sums.rights is not None:
         return sums

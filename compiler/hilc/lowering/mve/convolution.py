@@ -47,7 +47,7 @@ _WINDOW_BYTES = 40
 
 
 def conv2d(form: Convolution) -> list[Parameters]:
-    """Return a window at every place of an image."""
+    """Return the parameters of each MVE kernel for this int8 convolution, preferred ones first."""
     gathered = _gathered(form)
     if ties(form.requantization):
         return [] if gathered is None else [gathered]
@@ -187,7 +187,7 @@ def _window_stream(weights: LinearWeights) -> Array:
 
 
 def _sixes(form: Convolution) -> Iterator[Parameters]:
-    """Yield images of few channels, of which windows lie within the reach of a gather, over some
+    """Yield images with few channels whose windows lie within the reach of a gather, over some
     rows of outputs at a time, fewer in less scratch.
     """
     images, window, depth = form.images, form.window, form.depth
@@ -229,7 +229,7 @@ def _sixes(form: Convolution) -> Iterator[Parameters]:
 
 
 def _strips(form: Convolution) -> list[Parameters]:
-    """Images of few channels, of which a strip of windows lies within the reach of a gather."""
+    """Return kernels for images with few channels: a gather reaches a strip of windows."""
     images, window, depth = form.images, form.window, form.depth
     chunks = -(-depth // CHUNK)
     in_c, out_w, filter_h, filter_w = images.in_c, images.out_w, window.filter_h, window.filter_w

@@ -24,8 +24,8 @@ from hilc.lowering.parameters import (
 #: they may take, quick ones first.
 _PATCH = 4
 _PLANES = ((8, 4096), (8, 1024), (4, 896), (2, 448), (1, 224), (1, 112))
-#: The same where a gather fetches a channel's pixels, for images so large that a call for each
-#: channel costs little.
+#: Planes and pixels of the variant that gathers a channel's pixels, for images so large that a
+#: call for each channel costs little.
 _GATHERED_PLANES, _GATHERED_PIXELS = ((1, 4096), (1, 1024), (1, 512), (1, 224), (1, 112)), 256
 _PLANES_OF_GATHERS = 2
 #: Channels of a pixel that are copied at a time.
@@ -156,7 +156,7 @@ class _Run:
 
 @dataclass(frozen=True)
 class _Strips:
-    """What ``depthwise_conv2d_s8_strips.h`` computes of a channel of a band of ``rows`` rows."""
+    """Computation of ``depthwise_conv2d_s8_strips.h`` on a channel of a band of ``rows`` rows."""
 
     rows: int
     width: int

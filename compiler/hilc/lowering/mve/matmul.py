@@ -1,4 +1,4 @@
-"""Linear layers: matrix products here, windows in the modules beside it."""
+"""Fully connected layers and matrix products; convolutions are in the other modules."""
 
 from __future__ import annotations
 
@@ -124,7 +124,9 @@ def _many_rows(
 
 
 def _shallow(form: MatrixProduct) -> Iterator[HilMveMatmulS88x2]:
-    """Yield rows of 8 or 16 elements by few columns, fewer rows at a time in less scratch."""
+    """Yield kernels for rows of 8 or 16 elements and few columns; fewer rows at a time take less
+    scratch.
+    """
     depth, count, outputs = form.depth, form.channels, form.requantization
     if depth not in (8, CHUNK) or form.rows < CHUNK or not few_columns(count, outputs):
         return

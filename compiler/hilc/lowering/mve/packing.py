@@ -27,14 +27,15 @@ _ROWS, VECTOR_COLUMNS = 4, 8
 _VECTOR_ORDER = (0, 2, 4, 6, 1, 3, 5, 7)
 #: The outputs of a block are stored at 16-bit distances.
 FARTHEST = (1 << 16) - 1
-#: Of products in 16 bits, that is shifts by which the largest of them gives 255 or more.
+#: Largest right shift at which the largest 16-bit product gives 255 or more.
 _NEAR_SHIFT = 8
-#: What ``matmul_s8_8x2.h`` takes: the bytes that a store of eight rows reaches, and the farthest
+#: Limits of ``matmul_s8_8x2.h``: the bytes that a store of eight rows reaches, and the farthest
 #: shift of a zero point.
 _REACHED, _FARTHEST_MOVED = 255, -23
 #: The bounds of an output.
 _LEAST, _MOST = ELEMENT_TYPES["int8"].bounds
-#: What ``matmul_s8_2x16.h`` takes: chunks of depth; fours of columns as they are narrowed.
+#: ``matmul_s8_2x16.h``: largest number of chunks of depth, and order of groups of four columns
+#: after narrowing.
 DEEPEST = 8
 NARROWED = (0, 2, 1, 3)
 
@@ -62,7 +63,7 @@ def linear_of(outputs: HilRequantization) -> int:
 
 
 def ties(outputs: HilRequantization) -> bool:
-    """Return whether sums of the layer tie, which few blocks bring to even outputs."""
+    """Return whether sums of the layer tie, which few kernels round to even outputs."""
     return rounding_of(outputs) is Rounding.NEAREST_EVEN
 
 

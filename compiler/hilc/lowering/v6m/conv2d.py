@@ -56,17 +56,17 @@ _NINE, _FIELD_C, _FIELD_B, _FIELD_TWO = 9, 11, 21, 22
 _RAISED = 128
 #: Rows of outputs that it computes at a time where memory is short.
 _BAND = 4
-#: The same where three rows share words.
+#: Rows of outputs at a time if three rows share words.
 _TRIPLE_BAND = 12
-#: What products and sums stay below.
+#: Exclusive bound of products and sums.
 _WORD = 2**31
 #: The largest shift of which the range of outputs leaves room in a word.
 _MAX_SHIFT = 23
-#: How many shifts are tried of each channel.
+#: Number of shifts that are tried for each channel.
 _SHIFTS = 4
 #: A bound that is none.
 _ANY = 2**62
-#: What is tried of a multiplier that is not exact.
+#: Offsets that are tried for a multiplier that is not exact.
 _NUDGES = (0, 1, -1, 2, -2, 3, -3)
 
 
@@ -320,7 +320,7 @@ class _Multiply:
 
     factor: npt.NDArray[np.int64]
     bits: int
-    #: What makes of a product that of a sum with its bias, up to what was cut off.
+    #: Addend that includes the bias in a product, up to truncation.
     bias: npt.NDArray[np.int64]
 
     def __call__(self, sums: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:

@@ -14,7 +14,7 @@ from hilc.ir import Array, Rounding
 from hilc.lowering.channels import Channels, channels_of, once_for_channels, padded
 from hilc.lowering.parameters import HilRequantization
 
-#: What sums stay below.
+#: Exclusive bound of sums.
 SUM_LIMIT = 2**30
 #: Columns up to a multiple of which scales are filled up.
 _BLOCK = 4

@@ -43,7 +43,7 @@ _BLOCK = 4
 _VECTOR_BLOCK = 8
 #: By how much whole blocks of these may be more than the columns that there are.
 _VECTOR_PADDING = 1.2
-#: What sums of a single row stay below.
+#: Exclusive bound of the sums of a single row.
 _VECTOR_LIMIT = 2**23
 #: Rows below which a kernel for single rows is better than one for three at a time.
 FEW_ROWS = 2
@@ -56,7 +56,7 @@ _RAISED = 128
 
 #: Outputs of a row that the depthwise kernel computes at a time, at most.
 _MAX_BLOCK = 6
-#: What the depthwise kernel's lines may take: more rows at a time, or fewer.
+#: Scratch of the depthwise kernel's rows, in bytes: more rows at a time, or fewer.
 _BAND_BYTES = (448, 0)
 
 

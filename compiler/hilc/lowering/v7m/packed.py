@@ -53,7 +53,7 @@ from hilc.lowering.v7m.conv2d import (
 #: Columns whose packed weights share two words; where the third's begin in them; the elements that
 #: their kernels take at a time.
 _TRIPLE, _PACKED_FIRST, _PACKED_SECOND, _PACKED_TURN = 3, 11, 22, 16
-#: What the depthwise kernel's lines may take, in pixels: more rows at a time, or fewer.
+#: Scratch of the depthwise kernel's rows, in pixels: more rows at a time, or fewer.
 _WORD_BAND_PIXELS = (4096, 448)
 #: By how many bits sums are scaled at most where weights are words, the largest shift then, and
 #: more than rounding moves a sum by.
