@@ -30,6 +30,9 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 GROUP = "hil.plugins"
+#: Group of entry points that add commands to the command line (:mod:`hil.cli.command`).
+COMMANDS = "hil.commands"
+_COMMAND_NAME = re.compile(r"[a-z][a-z0-9-]*")
 _NAME = re.compile(r"[\w.-]+")
 #: The packages of this project.
 _OWN = ("hil", "hilc")
@@ -68,7 +71,7 @@ class Plugin:
     def remedy(self) -> str:
         """Return the remedy for the problem."""
         if not self.distribution:
-            return f"repair it, or remove its entry point in the group {GROUP}"
+            return f"repair it, or remove its entry point in the groups {GROUP} and {COMMANDS}"
         return (
             f"repair or update {self.distribution}, or remove it: pip uninstall {self.distribution}"
         )
@@ -87,23 +90,59 @@ class _EntryError(Exception):
 @functools.cache
 def plugins() -> tuple[Plugin, ...]:
     """All plugins, each imported once, in the order of their names."""
-    found, malformed = _entries()
+    found, malformed = _entries(GROUP)
     found.sort(key=lambda entry: (entry.name, entry.value))
     # A folder that is on the path twice shows its distributions twice.
     return (*malformed, *(_imported(entry) for entry in dict.fromkeys(found)))
 
 
-def _entries() -> tuple[list[EntryPoint], list[Plugin]]:
+@functools.cache
+def plugin_commands() -> Mapping[str, Plugin]:
+    """Return the commands of other distributions by name, in their order; none is imported."""
+    found: dict[str, Plugin] = {}
+    entries, _ = _entries(COMMANDS)  # a file that cannot be read is a problem of `plugins`
+    for entry in dict.fromkeys(sorted(entries, key=lambda entry: (entry.name, entry.value))):
+        problem = None
+        if not _COMMAND_NAME.fullmatch(entry.name):
+            problem = _EntryError("its name is no command: write lower-case letters, digits and -")
+        elif entry.name in found:
+            other = found[entry.name]
+            problem = _EntryError(
+                f"{other.distribution or other.target} adds a command of that name"
+            )
+        found[entry.name] = _plugin(entry, problem)
+    return found
+
+
+def load_command(plugin: Plugin) -> object:
+    """Return what the entry point of a command names; InputError where it cannot be imported."""
+    problem = plugin.problem
+    if problem is None:
+        try:
+            return EntryPoint(plugin.name, plugin.target, COMMANDS).load()
+        except KeyboardInterrupt:
+            raise
+        except BaseException as error:  # whatever somebody else's code does
+            problem = error if isinstance(error, Exception) else _as_exception(error)
+    from hil.errors import InputError
+
+    raise InputError(
+        f"the command {plugin.name!r} cannot be loaded: {_in_one_line(problem, plugin.package)}",
+        plugin.remedy,
+    ) from problem
+
+
+def _entries(group: str) -> tuple[list[EntryPoint], list[Plugin]]:
     """Return the entry points, and a plugin with a problem for each file that cannot be read."""
     try:
-        return list(entry_points(group=GROUP)), []
+        return list(entry_points(group=group)), []
     except Exception:  # a single such file, of any distribution, fails all
         pass
     found: list[EntryPoint] = []
     malformed: dict[tuple[str, str], Plugin] = {}
     for source in distributions():
         try:
-            found += source.entry_points.select(group=GROUP)
+            found += source.entry_points.select(group=group)
         except Exception as error:
             name, version = source.metadata["Name"], source.metadata["Version"]
             problem = _EntryError(
@@ -173,6 +212,10 @@ def _imported(entry: EntryPoint) -> Plugin:
         problem = error if isinstance(error, Exception) else _as_exception(error)
     finally:
         _importing.pop()
+    return _plugin(entry, problem)
+
+
+def _plugin(entry: EntryPoint, problem: Exception | None) -> Plugin:
     # An entry point that was made by hand has no distribution.
     source = getattr(entry, "dist", None)
     name, version = (source.name, source.version) if source is not None else ("", "")
@@ -230,7 +273,8 @@ def plugin_error_from(error: BaseException) -> InputError | None:
     """Return the error for an exception that a plugin's code raised; None where it did not."""
     from hil.errors import InputError
 
-    packages = {plugin.package: plugin for plugin in plugins() if plugin.package not in _OWN}
+    known = (*plugins(), *plugin_commands().values())
+    packages = {plugin.package: plugin for plugin in known if plugin.package not in _OWN}
     modules = [module for module, _ in _calls(error) if module.partition(".")[0] in packages]
     if not modules:
         return None

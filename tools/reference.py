@@ -15,6 +15,7 @@ import ast
 import functools
 import importlib
 import inspect
+import json
 import re
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -39,6 +40,7 @@ from hil.cli.command_line import build_parser
 from hil.cli.parser import Parser
 from hil.cli.render import memory_bytes, ran_on, size_text
 from hil.link import protocol
+from hil.results.schema import answer_schema, reference_page
 from hilc.errors import ModelError
 from hilc.external import EXTERNAL
 from hilc.ir import DTYPES
@@ -640,6 +642,8 @@ PARTS: Mapping[tuple[str, str], Callable[[], str]] = {
     ("protocol.md", "statuses"): statuses,
     ("pytest.md", "options"): pytest_options,
     ("pytest.md", "fixtures"): pytest_fixtures,
+    ("json.md", "answers"): lambda: reference_page().rstrip(),
+    ("hil.schema.json", ""): lambda: json.dumps(answer_schema(), indent=1) + "\n",
 }
 
 
@@ -648,7 +652,8 @@ def written(page: str) -> str:
     text = (PAGES / page).read_text(encoding="utf-8")
     for (name, mark), make in PARTS.items():
         if name == page:
-            text = replaced(text, mark, make())
+            # A file without marks is written whole.
+            text = replaced(text, mark, make()) if mark else make()
     return text
 
 

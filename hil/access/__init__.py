@@ -226,6 +226,11 @@ def chosen_runner(board: Board, runner: str | None, connection: Connection) -> t
         raise _not_offered("runner", name, board, offered)
     chosen = runner_named(name)
     over_probe = connection.rtt or board.is_over_rtt
+    if runner is None and connection.probe is not None and not board.flashers:
+        raise InputError(
+            f"board {board.name!r} has no flasher, so no probe",
+            f"drop --probe: {_without_flasher(board)}",
+        )
     if not chosen.uses_probe and (connection.probe is not None or over_probe):
         other = (
             f"use --runner {board.flashers[0]}"

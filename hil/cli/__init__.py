@@ -227,7 +227,8 @@ def _run(words: Sequence[str], console: Console) -> int:
 
     try:
         parser = build_parser(words)
-        console.command = parser.command_in(words)
+        # That of `hil help verify` is help.
+        console.command = console.command or parser.command_in(words)
         args, unknown = parser.parse_known_args(words)
     except SystemExit as stop:  # --help and --version
         return int(stop.code or 0)

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from importlib import import_module
+from typing import Any
 
-from hil.cli.command import AnyCommand
+from hil.cli.command import AnyCommand, Command, CommandGroup
 from hil.cli.parser import Parser, Version
+from hil.plugins import Plugin, load_command, plugin_commands
 
 #: The commands of this project by section of the help; each is a module of `hil.cli.commands`.
 SECTIONS = {
@@ -47,12 +50,72 @@ def build_parser(words: Sequence[str] | None = None) -> Parser:
     commands = parser.add_commands()
     known = [name for names in SECTIONS.values() for name in names]
     named = set(known).intersection(words or ())
+    if words is not None and not named:
+        # A look for distributions takes as long as all else here.
+        _add_plugin_commands(parser, commands, words)
     for name in known:
         if words is None or name in named:
             _command(name).add(commands, name)
         else:
             commands.add_parser(name, help=None if named else _command(name).summary)
     return parser
+
+
+def _add_plugin_commands(parser: Parser, commands: Any, words: Sequence[str]) -> None:
+    """Add the commands of other distributions: those that ``words`` name, or their summaries."""
+    found = {name: plugin for name, plugin in plugin_commands().items() if not _is_own(name)}
+    if not found:
+        return
+    parser.sections = {**SECTIONS, "commands of plug-ins": tuple(found)}
+    named = set(found).intersection(words)
+    for name, plugin in found.items():
+        if name in named:
+            _loaded(plugin).add(commands, name)
+        else:
+            commands.add_parser(name, help=None if named else _summary(plugin))
+
+
+def _is_own(name: str) -> bool:
+    """Return whether ``name`` is a command of this project, which no plug-in replaces."""
+    return any(name in names for names in SECTIONS.values())
+
+
+def checked_commands() -> tuple[Plugin, ...]:
+    """Return the commands of other distributions, each imported; a problem says why it failed."""
+    return tuple(replace(plugin, problem=_problem(plugin)) for plugin in plugin_commands().values())
+
+
+def _problem(plugin: Plugin) -> Exception | None:
+    from hil.errors import InputError
+
+    if _is_own(plugin.name):
+        return InputError(f"hil has a command {plugin.name!r} of its own", plugin.remedy)
+    try:
+        _loaded(plugin)
+    except Exception as error:
+        return error
+    return None
+
+
+def _loaded(plugin: Plugin) -> AnyCommand:
+    command = load_command(plugin)
+    if isinstance(command, Command | CommandGroup):
+        return command
+    from hil.errors import InputError
+
+    raise InputError(
+        f"the entry point {plugin.target!r} of the command {plugin.name!r} is of type "
+        f"{type(command).__name__}, not a Command or CommandGroup of hil.cli.command",
+        plugin.remedy,
+    )
+
+
+def _summary(plugin: Plugin) -> str:
+    """Return the summary of a command, or why there is none: help is there for all others."""
+    try:
+        return _loaded(plugin).summary
+    except Exception as error:
+        return f"CANNOT be loaded: {getattr(error, 'fact', error)}"
 
 
 def _command(name: str) -> AnyCommand:

@@ -33,7 +33,7 @@ from hil.verify.diagnosis import (
     Pair,
     diagnose,
 )
-from hil.verify.samples import Sample, wants_more
+from hil.verify.samples import MOST_SAMPLES, Sample, wants_more
 from hilc.artifact.library import Layer, Module, TensorInfo
 from hilc.errors import InputError
 from hilc.ir import Array
@@ -73,7 +73,8 @@ def verify_tapped(
     comparison = _Comparisons(module, oracle)
     for run in tapped_runs(link, wait_s):
         comparison.add(run)
-        if not (comparison.runs < samples if samples else wants_more(comparison.runs, start)):
+        count = comparison.runs
+        if count >= (samples or MOST_SAMPLES) or not (samples or wants_more(count, start)):
             break
     suspect = comparison.suspect
     if checksums and suspect is not None:

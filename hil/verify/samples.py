@@ -81,6 +81,9 @@ class RandomSamples(Sequence[Sample]):
             return [self[i] for i in range(*index.indices(self._count))]
         if not 0 <= index < self._count:
             raise IndexError(index)
+        return self._sample(index)
+
+    def _sample(self, index: int) -> Sample:
         return random_sample(self._tensors, self._seed, index)
 
 
@@ -98,7 +101,7 @@ class ExtremeSample(dict[str, Array]):
     """Inputs at an end of their range or at zero: chosen, not drawn."""
 
 
-class StandardSamples(Sequence[Sample]):
+class StandardSamples(RandomSamples):
     """The samples of a verification for which none are given: extremes, then random ones.
 
     Every quantized input is at its lowest value, at its highest, then at zero; floats are only at
@@ -108,26 +111,13 @@ class StandardSamples(Sequence[Sample]):
 
     @typed
     def __init__(self, tensors: Sequence[TensorInfo], seed: int, count: int = MOST_SAMPLES) -> None:
-        self._tensors = tensors
-        self._seed = seed
-        self._count = count
+        super().__init__(tensors, seed, count)
         self._extremes = _extremes(tensors, seed)
 
-    def __len__(self) -> int:
-        return self._count
-
-    @overload
-    def __getitem__(self, index: int) -> Sample: ...
-    @overload
-    def __getitem__(self, index: slice) -> Sequence[Sample]: ...
-    def __getitem__(self, index: int | slice) -> Sample | Sequence[Sample]:
-        if isinstance(index, slice):
-            return [self[i] for i in range(*index.indices(self._count))]
-        if not 0 <= index < self._count:
-            raise IndexError(index)
+    def _sample(self, index: int) -> Sample:
         if index < len(self._extremes):
             return self._extremes[index]
-        return random_sample(self._tensors, self._seed, index - len(self._extremes))
+        return super()._sample(index - len(self._extremes))
 
 
 class TimeBoxed:
@@ -149,18 +139,18 @@ class TimeBoxed:
     def __iter__(self) -> Iterator[Sample]:
         start = time.monotonic()
         for index, sample in enumerate(self._samples):
-            if index >= self._least and time.monotonic() - start >= self._seconds:
+            if not wants_more(index, start, least=self._least, seconds=self._seconds):
                 return
             yield sample
 
 
-def wants_more(count: int, start: float) -> bool:
-    """Return whether more than ``count`` samples are computed since ``start``, by the clock
-    :func:`time.monotonic`.
+def wants_more(
+    count: int, start: float, *, least: int = LEAST_SAMPLES, seconds: float = TIME_BOX_S
+) -> bool:
+    """Return whether ``count`` samples since ``start``, by the clock :func:`time.monotonic`, are
+    fewer than ``least``, or computed in less than ``seconds``.
     """
-    if count < LEAST_SAMPLES:
-        return True
-    return count < MOST_SAMPLES and time.monotonic() - start < TIME_BOX_S
+    return count < least or time.monotonic() - start < seconds
 
 
 def missed_fault_rate(samples: int) -> float | None:

@@ -8,7 +8,7 @@ from pathlib import Path
 import models
 import numpy as np
 import pytest
-from campaigns import sampled
+from campaigns import cases, sampled
 
 import hil
 import hilc
@@ -149,7 +149,7 @@ def test_a_float_model_is_within_the_tolerance(board: str) -> None:
     assert output.max_abs_diff < 1e-5
 
 
-@pytest.mark.parametrize("board", ["mps2-an386", "microbit", "riscv-virt"])
+@cases("board", ["mps2-an386", "microbit", "riscv-virt"], first=1)
 def test_counts_are_the_same_every_time(board: str) -> None:
     def measured() -> BenchReport:
         library = compiled("digits", load_board(board).cpu.name)

@@ -16,6 +16,7 @@ import models
 import numpy as np
 import psutil
 import pytest
+from campaigns import cases
 from waiting import PATIENCE_S
 
 import hilc.host
@@ -51,7 +52,7 @@ def host_outputs(image: Path) -> dict[str, Any]:
         return {tensor.name: model.get_output(tensor.name) for tensor in model.outputs}
 
 
-@pytest.mark.parametrize("board", ["native", "mps2-an386", "riscv-virt"])
+@cases("board", ["native", "mps2-an386", "riscv-virt"], first=1)
 def test_run(board: str, image: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     out = tmp_path / "out.npz"
     words = ["run", str(DIGITS), "--board", board, "--input", f"image={image}", "-o", str(out)]

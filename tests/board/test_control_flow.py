@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import carried_states
 import numpy as np
-import pytest
+from campaigns import cases
 from control_flow import FILES, convolving_file
 from stateful import samples
 
@@ -45,7 +45,7 @@ def test_called_graphs_on_a_board() -> None:
             assert "EXTERNAL" in [layer.op for layer in report.layers]
 
 
-@pytest.mark.parametrize("api", ["unpacked", "packed"])
+@cases("api", ["unpacked", "packed"], first=1)
 def test_states_of_called_graphs_on_a_board(api: str) -> None:
     """A sequence of runs, and operators of both conventions."""
     cpu = load_board(BOARD).cpu.name

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import answers
 import pytest
+from campaigns import cases
 
 from hil.board import load_board
 from hil.cli import main
@@ -20,7 +21,7 @@ from hilc.target.cores import get_cpu
 DIGITS = Path(__file__).resolve().parents[2] / "examples" / "digits" / "digits.tflite"
 
 
-@pytest.mark.parametrize("options", [(), ("--interface", "packed", "--pools", "calls")])
+@cases("options", [(), ("--interface", "packed", "--pools", "calls")], first=1)
 def test_mix_has_every_instruction(
     options: tuple[str, ...],
     capsys: pytest.CaptureFixture[str],

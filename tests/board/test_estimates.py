@@ -51,6 +51,7 @@ def test_estimates_of_whole_programs(model: str, optimize: str, name: str) -> No
     _require_estimates(model_path(model), model, optimize, name)
 
 
+@pytest.mark.full
 def test_estimates_where_activations_narrow_the_outputs() -> None:
     """The clamp of ReLU6 ends within int8 here, which kernels once took C code for: 2.3 times the
     instructions of their estimate.

@@ -284,6 +284,7 @@ def test_a_project_of_tvmc_keeps_the_code(
         np.testing.assert_array_equal(outputs[f"output_{index}"], value)
 
 
+@pytest.mark.full
 def test_cmsis_path_of_a_project_is_where_cmsis_nn_is_found(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

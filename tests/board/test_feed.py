@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from campaigns import cases
 from lossy_proxy import Weather
 from noise_campaign import DIGITS, behind_a_proxy
 from random_graphs import GraphBuilder
@@ -56,6 +57,7 @@ def _push(model: Model, x: Array, dice: np.random.Generator) -> None:
         assert model.push_rows(x[0, first : first + count]) == left
 
 
+@pytest.mark.full
 def test_no_row_is_taken_twice_over_noise() -> None:
     """Messages are lost, damaged and repeated; every result is exact."""
     board, library = load_board(BOARD), _library(BOARD)
@@ -82,7 +84,7 @@ def test_no_row_is_taken_twice_over_noise() -> None:
         assert device.repeated_requests > 0
 
 
-@pytest.mark.parametrize("options", [{}, {"io_in_pool": False}, {"pools": "internal"}])
+@cases("options", [{}, {"io_in_pool": False}, {"pools": "internal"}], first=1)
 def test_rows_beside_another_model(options):
     builder = GraphBuilder()
     other = builder.graph(builder.conv(builder.input(1, 4, 4, 2), 2), name="other")

@@ -14,7 +14,7 @@ from typing import Any
 import answers
 import numpy as np
 import pytest
-from campaigns import sampled
+from campaigns import cases, sampled
 from descriptions import description_text
 from models import model_path
 from models import samples as model_samples
@@ -87,7 +87,7 @@ def write(device: Device, name: str, sample: dict[str, Array]) -> None:
         device[name].set_input(tensor, values)
 
 
-@pytest.mark.parametrize("index", range(len(CELLS)), ids=[" ".join(c.values()) for c in CELLS])
+@cases("index", range(len(CELLS)), ids=[" ".join(c.values()) for c in CELLS], first=3)
 def test_every_cell_computes_the_reference(cells: Device, index: int) -> None:
     """The whole model twice, then layer by layer, then the whole again."""
     model = cells[f"cell{index}"]
@@ -510,6 +510,7 @@ def test_archives_that_tvm_wrote(tmp_path: Path) -> None:
         np.testing.assert_array_equal(device["cell0"].get_output("y"), tensors["y"])
 
 
+@pytest.mark.full
 def test_a_device_without_context(tmp_path: Path) -> None:
     """The external code decides what that means; here it is an error."""
     style = next(style for style in STYLES if style.devices)

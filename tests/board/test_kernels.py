@@ -12,7 +12,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from campaigns import sampled
+from campaigns import cases, sampled
 from even_ops import even_op
 from float_layers import float_layers, float_ops
 from kernel_checks import Check, Operator, check, checks_of, count, overlapping_checks
@@ -156,7 +156,7 @@ def family_of(name: str, board: Board) -> dict[str, Kernel]:
 
 
 @pytest.mark.filterwarnings("ignore:.*encountered in:RuntimeWarning")
-@pytest.mark.parametrize(("name", "every"), DRAWS)
+@cases(("name", "every"), DRAWS, first=1)
 def test_every_kernel_for_thousands_of_layers(name: str, every: int) -> None:
     """Of some, the output also lies over an input as far as it may: the assembly has an order of
     its own, which the host does not see.
@@ -198,7 +198,7 @@ def test_every_kernel_for_thousands_of_layers(name: str, every: int) -> None:
         assert {n for n, k in family.items() if k.order != "none"} <= count(overlapping).keys()
 
 
-@pytest.mark.parametrize(("name", "every"), DRAWS)
+@cases(("name", "every"), DRAWS, first=1)
 def test_kernels_compiled_for_one_layer_each(name: str, every: int) -> None:
     board = load_board(name)
     rng = np.random.default_rng([SEED + 1, *name.encode()])
@@ -226,6 +226,7 @@ PROGRAMS = 4
 LEVELS = ("-O0", "-Og", "-O1", "-Os", "-O3", "-O1 -fno-omit-frame-pointer")
 
 
+@pytest.mark.full
 @pytest.mark.filterwarnings("ignore:.*encountered in:RuntimeWarning")
 @pytest.mark.parametrize(
     ("name", "level"),
@@ -297,7 +298,7 @@ def what_is_noticed(case: Case, board: Board | None) -> str:
 
 
 @pytest.mark.parametrize("at", [-1, BYTES])
-@pytest.mark.parametrize("array", ["input", "output", "scratch", "weights"])
+@cases("array", ["input", "output", "scratch", "weights"], first=1)
 @pytest.mark.parametrize(
     "name", sampled(["mps2-an386", "mps2-an505", "riscv-virt"], keep=["mps2-an386"])
 )
@@ -311,7 +312,7 @@ def test_a_byte_outside_is_noticed(name: str, array: str, at: int) -> None:
         assert re.match(expected, told)
 
 
-@pytest.mark.parametrize(
+@cases(
     ("deed", "noticed"),
     [
         ("writes input", "changed byte 7 of input 0"),
@@ -319,6 +320,7 @@ def test_a_byte_outside_is_noticed(name: str, array: str, at: int) -> None:
         ("takes from scratch", "byte 0 of output 0 depends on"),
         ("leaves out", "byte 7 of output 0 depends on"),
     ],
+    first=1,
 )
 def test_what_a_kernel_must_not_do_is_noticed(deed: str, noticed: str) -> None:
     assert noticed in what_is_noticed(misbehaving(deed, 7), load_board("mps2-an386"))

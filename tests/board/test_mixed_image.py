@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pytest
 import small_models
 
 import hil
@@ -24,6 +25,7 @@ MODELS: dict[str, tuple[bytes, dict[str, Any]]] = {
 }
 
 
+@pytest.mark.full
 def test_c_and_llvm_models_mix_in_one_image(tmp_path: Path) -> None:
     board = "mps2-an386"
     cpu = load_board(board).cpu.name

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from campaigns import sampled
+from campaigns import cases, sampled
 from even_ops import KINDS, even_op
 from kernel_checks import check, checks_of, count, first_difference, overlapping_checks
 from kernel_layers import conv
@@ -42,6 +42,7 @@ def test_layers_on_a_board(name: str) -> None:
     check([one for layer in layers for one in checks_of(layer, board.cpu)], board)
 
 
+@pytest.mark.full
 @WAYS
 def test_every_way_of_a_layer(name: str, specialise: bool) -> None:
     """Shapes at the edges of blocks, sums at the ends of 32 bits; outputs over inputs."""
@@ -60,6 +61,7 @@ def test_every_way_of_a_layer(name: str, specialise: bool) -> None:
     check(checks if specialise else checks + over, board)
 
 
+@pytest.mark.full
 @WAYS
 def test_layers_that_round_once(name: str, specialise: bool) -> None:
     """Ties to even, with zero points and without, sums at the ends of 32 bits; outputs over
@@ -87,6 +89,7 @@ def test_layers_that_round_once(name: str, specialise: bool) -> None:
     assert sum(many for kernel, many in counts.items() if own in kernel) >= len(layers) // 2
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("name", sampled(BOARDS[1:], keep=BOARDS[1:2]))
 def test_operators_that_round_once(name: str) -> None:
     """Transposed convolutions by phases among them."""
@@ -122,7 +125,7 @@ def test_a_spoiled_constant_shows() -> None:
     assert all(differences), f"word {differences.index('')} of the stream changes no output"
 
 
-@pytest.mark.parametrize("name", BOARDS[:2])
+@cases("name", BOARDS[:2], first=1)
 def test_a_model_equals_its_reference(
     name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from campaigns import cases
 from processes import children
 
 import hil
@@ -24,7 +25,7 @@ from hil.verify.samples import random_sample
 DIGITS = Path(__file__).resolve().parents[2] / "examples" / "digits" / "digits.tflite"
 
 
-@pytest.mark.parametrize("name", ["mps2-an386", "mps2-an505", "microbit", "riscv-virt"])
+@cases("name", ["mps2-an386", "mps2-an505", "microbit", "riscv-virt"], first=1)
 def test_no_run_goes_deeper(name: str) -> None:
     board = load_board(name)
     options: dict[str, Any] = {"pools": "external", "io_in_pool": True}

@@ -81,6 +81,7 @@ def test_a_microcontroller_keeps_states() -> None:
         check_sequence(device, RING)
 
 
+@pytest.mark.full
 @needs_tflm
 def test_a_hundred_frames_of_streams_on_a_microcontroller() -> None:
     """All models in one image, frame by frame in turn: none touches the states of another."""

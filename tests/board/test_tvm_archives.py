@@ -110,6 +110,7 @@ def test_c_for_another_core_runs(tmp_path: Path, capsys: pytest.CaptureFixture[s
     assert f"'default' was compiled for cortex-m7, but {SMALLER} has a cortex-m3" in printed.err
 
 
+@pytest.mark.full
 def test_c_that_needs_another_core_does_not_build(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -55,6 +55,7 @@ def check(layers: list[Layer], **options: Any) -> list[str]:
     return names
 
 
+@pytest.mark.full
 @cases("op", OPERATORS, first=1)
 def test_random_layers(op):
     rng = np.random.default_rng([13, OPERATORS.index(op)])

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pytest
+from campaigns import cases
 from kernel_layers import conv, depthwise, rectified, tamed
 from linear_layers import Layer, make_layer
 
@@ -308,7 +309,7 @@ RGB_LANES = [*range(9), *range(9, 16), *range(18, 27), 16, 17]
 def test_eight_columns_of_two_pixels(kernel: str) -> None:
     attrs = conv("SAME")
     layer = a_layer("CONV_2D", (1, 6, 16, 3), (8, 3, 3, 3), attrs)
-    p = packed(layer, HELIUM, kernel, **({"lines": 1} if "strips" in kernel else {}))
+    p = packed(layer, HELIUM, kernel, **({"lines": 1} if "gathered" in kernel else {}))
     assert p.fields["eight"] == 1
     elements = RGB_LANES if "rgb" in kernel else list(range(27))
     data, at = p.stream, 0
@@ -608,7 +609,7 @@ def check_lines(p: Packed, channel: int, words: list[int]) -> None:
     np.testing.assert_array_equal(result, p.exact(channel, sums))
 
 
-@pytest.mark.parametrize("taps", [3, 1])
+@cases("taps", [3, 1], first=1)
 @pytest.mark.parametrize("activation", ["RELU", "NONE"])
 def test_windows_by_partial_sums(taps: int, activation: str) -> None:
     p = packed(windows(8, 5, activation), DSP, "hil_dsp_conv2d_s8_partial", taps=taps, group=3)
@@ -888,7 +889,7 @@ def test_packed_columns(kernel: str, triples: int) -> None:
     p = packed(
         replace(layer, ins=(layer.ins[0], replace(w, data=ends), *layer.ins[2:])),
         ARMV7M,
-        f"hil_v7m_{kernel}_packed_s8",
+        f"hil_v7m_{kernel}_s8_packed",
     )
     assert p.fields["part"] == part
     words = iter(int(word) for word in p.fields["weights"])

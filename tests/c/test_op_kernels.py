@@ -67,6 +67,7 @@ def test_moves_of_every_element_size(part):
     check_all(singles)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("part", PARTS)
 @pytest.mark.filterwarnings("ignore:.*encountered in:RuntimeWarning")
 def test_operators_of_onnx_alone(part):

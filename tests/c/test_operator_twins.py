@@ -95,7 +95,7 @@ def test_lstms_of_cores_that_multiply_words(dtype: str) -> None:
         one
         for single in singles(LSTM, dtype, 30)
         for one in checks_of(single, M3)
-        if one.kernel.startswith("hil_narrow")
+        if one.kernel.endswith("_4_columns")
     ]
     assert len(checks) >= 20
     check(checks)

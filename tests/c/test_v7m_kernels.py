@@ -116,7 +116,7 @@ def with_weights(op: str, x: tuple[int, ...], column: list[int], value: int) -> 
 
 
 @cases("value", [-128, 127], first=1)
-@pytest.mark.parametrize(("sign", "part"), [(1, 72), (-1, 40)])
+@cases(("sign", "part"), [(1, 72), (-1, 40)], first=1)
 def test_parts_are_cut_where_sums_leave_their_bits(sign: int, part: int, value: int):
     """-128 times weights that add up to 8192 is -2**20, the least sum of 21 bits; 2**20 is none."""
     column = [127 * sign] * 64 + [8 * sign] * 8
@@ -130,7 +130,7 @@ def test_parts_are_cut_where_sums_leave_their_bits(sign: int, part: int, value: 
 @pytest.mark.parametrize("value", sampled([-128, 127], keep=[-128]))
 @pytest.mark.parametrize("sign", sampled([1, -1], keep=[1]))
 @cases(("op", "x"), [("CONV_2D", (1, 1, 3, 72)), ("FULLY_CONNECTED", (1, 72))], first=1)
-@pytest.mark.parametrize(("rest", "part"), [(12, 72), (13, 48)])
+@cases(("rest", "part"), [(12, 72), (13, 48)], first=1)
 def test_packed_parts_are_cut_where_sums_leave_their_bits(
     rest: int, part: int, op: str, x: tuple[int, ...], sign: int, value: int
 ):
@@ -144,7 +144,7 @@ def test_packed_parts_are_cut_where_sums_leave_their_bits(
 
 
 @cases("value", [-128, 127], first=1)
-@pytest.mark.parametrize("sign", [1, -1])
+@cases("sign", [1, -1], first=1)
 def test_a_row_whose_sums_have_24_bits(sign: int, value: int):
     """128 times weights that add up to 2**16 - 1 is less than 2**23; one more is not."""
     column = [127 * sign] * 516

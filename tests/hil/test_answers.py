@@ -55,6 +55,7 @@ def said(text: str, output: Path) -> list[str]:
     return re.sub(r"[0-9.]+ s$", "", text, flags=re.MULTILINE).splitlines()[1:]
 
 
+@pytest.mark.full
 @cases("suffix", [".tar", ""], first=1)
 def test_the_second_time_nothing_is_loaded_and_all_is_the_same(
     suffix: str, model: Path, tmp_path: Path
@@ -174,6 +175,7 @@ def test_a_damaged_answer_counts_as_missing(damage: str, model: Path) -> None:
     assert kept_answer("k" * 32) is None
 
 
+@pytest.mark.full
 @cases("word", ["pipe.tflite", "net=pipe.tflite"], first=1)
 def test_a_pipe_is_not_waited_for(word: str, model: Path, tmp_path: Path) -> None:
     """Nobody may ever write to it."""

@@ -63,6 +63,7 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "cache"
 
 
+@pytest.mark.full
 @cases("codegen", ["c", "llvm"], first=1)
 def test_a_registry_of_no_functions_is_built(cache: Path, codegen: str) -> None:
     # As tvmc's --runtime-crt-system-lib asks for it, whatever the interface.
@@ -516,6 +517,7 @@ def test_every_calling_convention_builds_without_warning(name: str) -> None:
         assert not symbols(firmware.elf) & allocators
 
 
+@pytest.mark.full
 @cases(("resource", "excess"), [("flash", 1), ("RAM", 8)], first=1)
 def test_linker_has_the_last_word(resource: str, excess: int, cache: Path) -> None:
     """A board that is a few bytes too small, which the estimate cannot know."""
@@ -548,6 +550,7 @@ def test_pools_move_to_the_region_with_room() -> None:
     assert used["ram"] < 1 << 20
 
 
+@pytest.mark.full
 def test_second_region_is_tried_when_the_first_is_too_tight(cache: Path) -> None:
     board = load_board("mps2-an386")
     link = board.base.link_ram_bytes(board.frame_max, board.rx_max)
@@ -713,7 +716,7 @@ def test_a_full_disk_is_told_where_cmake_does_not(tmp_path: Path) -> None:
     ["CMake Error: Unable to open check cache file for write.", "ninja: error: no file"],
     first=1,
 )
-@pytest.mark.parametrize("failures", [1, 2])
+@cases("failures", [1, 2], first=1)
 def test_what_cmake_itself_fails_at_is_built_once_more(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,

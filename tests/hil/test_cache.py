@@ -257,6 +257,7 @@ def test_a_cache_that_anybody_can_write_is_not_used(
         assert cache_folder() == tmp_path
 
 
+@pytest.mark.full
 @cases("exists", [False, True], first=1)
 def test_a_cache_is_not_of_all_accounts_whatever_the_umask(
     exists: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -211,6 +211,7 @@ def test_a_matrix_without_jobs(
     assert f"{4 - at} of 4 combinations were not run: terminated" in captured.err
 
 
+@pytest.mark.full
 def test_a_cancelled_report(
     folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -282,6 +283,7 @@ def test_a_bug_in_one_combination(
     assert "this is a bug in hil" in captured.err
 
 
+@pytest.mark.full
 def test_an_old_file_does_not_survive(folder: Path) -> None:
     """What an earlier run found is not left for the reader of a killed one."""
     pending = [Outcome("verify", "native", model="old.tflite")]
@@ -290,6 +292,7 @@ def test_an_old_file_does_not_survive(folder: Path) -> None:
     assert sorted(in_junit(folder / "junit.xml")) == sorted(LABELS)
 
 
+@pytest.mark.full
 @cases("number", [signal.SIGTERM, signal.SIGKILL, signal.SIGSEGV], first=1)
 def test_a_process_of_a_combination_that_ends(folder: Path, number: signal.Signals) -> None:
     """The others go on; it is no bug, and its result is said to be missing."""

@@ -70,6 +70,7 @@ def test_a_check_changes_no_count(archives: Archives, capsys: pytest.CaptureFixt
         assert checked[key] == plain[key]
 
 
+@pytest.mark.full
 def test_gate_fails_for_a_flipped_bit(
     archives: Archives, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

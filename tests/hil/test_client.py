@@ -91,6 +91,7 @@ def add(client: Client, first: int, second: int) -> list[int]:
 # -- what works --------------------------------------------------------------------------------
 
 
+@pytest.mark.full
 @cases("frame_max", [128, 256, 4096], first=1)
 def test_everything_with_frames_of_each_size(frame_max: int) -> None:
     with running_board(frame_max, 2 * frame_max) as board, connected(board.url) as client:

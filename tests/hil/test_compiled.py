@@ -91,6 +91,7 @@ def test_the_second_time_gives_the_same_library(
     assert first.reports
 
 
+@pytest.mark.full
 def test_whatever_goes_in_is_in_the_key(
     model: Path, compiles: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -63,6 +63,7 @@ def outputs(model: Any) -> np.ndarray:
     return (np.array(found, float) + 128) / 256
 
 
+@pytest.mark.full
 def test_metrics_of_both_sides(model: Any, oracle: Oracle) -> None:
     report = hil.evaluate(
         model, INPUTS, LABELS, metric=["accuracy", "top2", "auc", "f1"], reference=oracle

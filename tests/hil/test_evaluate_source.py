@@ -45,6 +45,7 @@ def evaluated(model: Path, journal: Path, **options: Any) -> Any:
     return hil.evaluate(model, INPUTS, LABELS, **how)
 
 
+@pytest.mark.full
 @cases("first", ["qemu", "native", "probe", "another image"], first=1)
 def test_another_source(model: Path, rig: Bench, tmp_path: Path, first: str) -> None:
     """Its outputs are refused, and stay; the same source goes on."""

@@ -42,6 +42,7 @@ def test_a_board_is_verified_here_and_in_another_process(
     assert answers.entry(done.stdout)["match"]
 
 
+@pytest.mark.full
 def test_a_board_returns_late_under_another_name(rig: Bench) -> None:
     a, b = rig.add(), rig.add()
     with serial.Serial(a.ports[0].path) as port:

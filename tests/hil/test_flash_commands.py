@@ -94,12 +94,14 @@ def test_images_say_themselves_which_line_they_have(line: str, run: Run) -> None
     assert report["build_id"] == built["build_id"]
 
 
+@pytest.mark.full
 @cases("command", ["bench", "verify --samples 2"], first=1)
 def test_models_run_over_rtt(command: str, run: Run) -> None:
     report = run(f"{command} {DIGITS} --board mps2-an386 --probe virtual --transport rtt")
     assert report["board"] == "mps2-an386"
 
 
+@pytest.mark.full
 def test_a_console_over_rtt(run: Run) -> None:
     heard = run("monitor --board mps2-an386 --probe virtual --transport rtt --seconds 0.5")
     assert [line["kind"] for line in heard["lines"]] == ["boot"]
@@ -162,6 +164,7 @@ def test_what_cannot_be_is_refused(
 # -- debug -------------------------------------------------------------------------------------
 
 
+@pytest.mark.full
 @cases("probe", ["", "--probe virtual"], first=1)
 def test_gdb_debugs_what_the_command_says(probe: str) -> None:
     words = shlex.split(f"debug {DIGITS} --board microbit {probe} --json")
@@ -267,6 +270,7 @@ def test_a_missing_pack_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[s
 # -- doctor and boards -------------------------------------------------------------------------
 
 
+@pytest.mark.full
 def test_doctor_says_what_a_board_needs(run: Run, capsys: pytest.CaptureFixture[str]) -> None:
     with virtual("microbit") as uid:
         report = run("doctor --board microbit")
@@ -331,6 +335,7 @@ def test_boards_say_where_they_ran(run: Run, capsys: pytest.CaptureFixture[str])
 MPS2 = "--flasher pyocd:target=cortex_m --cpu cortex-m4 --flash 0:4M --ram 0x20000000:4M"
 
 
+@pytest.mark.full
 @cases(
     "options",
     [

@@ -141,6 +141,15 @@ def test_hints_of_boards_without_a_flasher(
     assert "is emulated" not in said
 
 
+def test_the_former_option_of_a_chip_is_refused_by_name(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert main(["board", "new", "x", "--pyocd-target", "nrf52840"]) == 2
+    said = capsys.readouterr().err
+    assert "--pyocd-target is the form of a release before 0.2" in said
+    assert "write --flasher pyocd:target=VALUE" in said
+
+
 class _Plain(Flasher):
     name = "plain"
     title = "plain"

@@ -200,6 +200,14 @@ def test_what_is_no_baseline(case: str, folder: Folder) -> None:
     assert "hint: " in error
 
 
+def test_a_stored_difference_stays_a_failure(folder: Folder) -> None:
+    wrong = changed(checked={**BENCH["checked"], "match": False})
+    text = folder.gate(wrong, "--max-slower", "2%", "--no-check", code=1)
+    assert "outputs DIFFER from tflm" in text
+    unchecked = changed(checked=None)
+    folder.gate(unchecked, "--max-slower", "2%", "--no-check")
+
+
 def test_another_model_may_be_allowed(folder: Folder) -> None:
     words = ("--max-slower", "2%", "--allow-other-model")
     folder.gate(changed(provenance=_OTHER), *words)

@@ -10,6 +10,7 @@ from contextlib import closing, suppress
 from pathlib import Path
 
 import pytest
+from campaigns import cases
 from tiny_library import tiny_library
 
 from hil.access import Connection, debug
@@ -209,7 +210,7 @@ def test_an_address_in_use_is_named(elf: Path) -> None:
             pass
 
 
-@pytest.mark.parametrize(("runner", "probe"), [("qemu", None), ("pyocd", "virtual")])
+@cases(("runner", "probe"), [("qemu", None), ("pyocd", "virtual")], first=1)
 def test_one_gdb_after_the_other_over_tcp(runner: str, probe: str | None, elf: Path) -> None:
     board, listen = load_board("microbit"), ("127.0.0.1", 0)
     with debug.serve(board, elf, runner, Connection(probe), listen) as server:

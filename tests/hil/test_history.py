@@ -85,6 +85,7 @@ for index in range(int(sys.argv[3])):
 """
 
 
+@pytest.mark.full
 def test_several_processes_write_at_once(history: History) -> None:
     """They also create the file at once; not an entry is lost, and a reader sees whole ones."""
     writers, each = 4, 15

@@ -211,6 +211,7 @@ def another_program(board: FakeBoard, request: Callable[[], bytes]) -> Iterator[
         other.join()
 
 
+@pytest.mark.full
 @cases("name", [BOARD, "mps2-an500", "mps3-an547"], first=1)
 def test_a_request_of_another_program_proves_nothing(name: str, rig: Bench, hil_json: Hil) -> None:
     """It stops b, and a answers when b runs on. Two of the cores have a data cache."""
@@ -358,6 +359,7 @@ def refused(rig: Bench, names: list[tuple[str, ...]]) -> list[bool]:
     return found
 
 
+@pytest.mark.full
 @cases("number", [0, 2, 5], first=1)
 def test_a_board_is_locked_by_all_its_names(
     number: int, pair: tuple[FakeBoard, FakeBoard], rig: Bench, hil_json: Hil
@@ -371,6 +373,7 @@ def test_a_board_is_locked_by_all_its_names(
         assert refused(rig, names_of(b)[:1]) == [False]
 
 
+@pytest.mark.full
 @cases("way", ["probe", "port"], first=1)
 def test_a_port_that_returns_is_locked(
     way: str, pair: tuple[FakeBoard, FakeBoard], rig: Bench, hil_json: Hil
@@ -420,6 +423,7 @@ def test_a_board_that_returns_under_another_name_is_found(
     assert len(b.ports[0].written) == sent, "nothing was sent to the other board"
 
 
+@pytest.mark.full
 @cases("way", ["probe", "port"], first=1)
 def test_a_board_that_returns_late_is_awaited(
     way: str, pair: tuple[FakeBoard, FakeBoard], rig: Bench, hil_json: Hil

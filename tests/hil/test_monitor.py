@@ -117,6 +117,7 @@ def test_a_frame_that_is_still_arriving_stays() -> None:
     assert splitter.feed(BOOT[5:]) == [Line("boot", "the firmware started (protocol 1)")]
 
 
+@pytest.mark.full
 @cases(
     ("flood", "kind"),
     [

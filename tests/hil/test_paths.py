@@ -36,6 +36,7 @@ def image(elf: Path, target: Path) -> bytes:
     return target.read_bytes()
 
 
+@pytest.mark.full
 @cases("codegen", ["c", "llvm"], first=1)
 def test_a_firmware_is_built_anywhere(
     codegen: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -308,7 +308,7 @@ UARTS = {
 }
 
 
-@pytest.mark.parametrize("name", UARTS)
+@cases("name", UARTS, first=1)
 def test_uart_sends_and_receives(name: str, tmp_path: Path) -> None:
     port, registers = start(name, tmp_path)
     uart, base = UARTS[name], load_board(name).macros["HIL_UART_BASE"]

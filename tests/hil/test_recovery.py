@@ -367,6 +367,7 @@ def test_failure_amid_a_job(
             assert device.repeated(job) == observed(), "the board works on"
 
 
+@pytest.mark.full
 @cases("model", PORTABLE, first=1)
 def test_what_happens_again_after_a_restart_is_raised(model: str, table: list[str]) -> None:
     start = time.monotonic()

@@ -88,6 +88,7 @@ def test_a_killed_process_is_noticed_amid_a_run(board: str) -> None:
     assert not psutil.pid_exists(pid)
 
 
+@pytest.mark.full
 @cases("board", RUNNERS.values(), ids=RUNNERS, first=1)
 def test_the_process_ends_with_a_killed_parent(board: str) -> None:
     firmware_of(board)  # built before, so that the child only starts it

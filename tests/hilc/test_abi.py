@@ -546,7 +546,7 @@ def test_structs(
         generated_c.run([*compiler, *flags], tmp_path)
 
 
-@pytest.mark.parametrize("constants", ["internal", "external"])
+@cases("constants", ["internal", "external"], first=1)
 @cases("pools", ["internal", "external", "calls"], first=1)
 def test_what_a_user_includes_is_cxx_too(pools: str, constants: str, tmp_path: Path) -> None:
     for interface in ("c", "packed"):

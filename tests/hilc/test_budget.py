@@ -114,6 +114,7 @@ def test_calls_grow_with_the_nodes(kind: str) -> None:
     assert _events(lambda: _compile(large)) < 2.1 * _events(lambda: _compile(small))
 
 
+@pytest.mark.full
 @cases("kind", ["add", "qdq", "tflite"], first=1)
 def test_time_grows_with_the_nodes(kind: str) -> None:
     """Loops without calls as well: four times as many nodes take 16 times as long where they are

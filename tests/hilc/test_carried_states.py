@@ -48,7 +48,7 @@ def test_steps_equal_tflite_micro(name: str) -> None:
 
 
 @cases("api", ["unpacked", "packed"], first=1)
-@pytest.mark.parametrize("name", FILES)
+@cases("name", FILES, first=2)
 def test_code_equals_the_interpreter(name: str, api: str) -> None:
     graph = load_model(FILES[name])
     interpreter = Interpreter(graph)

@@ -18,6 +18,7 @@ import generated_c
 import models
 import numpy as np
 import pytest
+from c_parameters import c_parameters
 from campaigns import cases, sampled
 from random_graphs import GraphBuilder, small_net
 
@@ -27,7 +28,6 @@ from hilc.codegen.cwriter import (
     c_array,
     c_comment,
     c_number,
-    c_parameters,
     c_wrapped,
 )
 from hilc.errors import InputError
@@ -145,7 +145,7 @@ def test_the_header_is_cxx_too(pools: str, io_in_pool: bool, tmp_path: Path) -> 
     generated_c.run(["g++", "-std=c++11", *flags, include, "user.cpp"], tmp_path)
 
 
-@pytest.mark.parametrize(("compiler", "absent"), [("gcc", "mve"), ("cortex-m55", "")])
+@cases(("compiler", "absent"), [("gcc", "mve"), ("cortex-m55", "")], first=1)
 def test_all_kernels_can_be_in_one_file(compiler: str, absent: str, tmp_path: Path) -> None:
     fitting = [kernel for kernel in kernels().values() if absent not in kernel.requires]
     headers = sorted({kernel.header for kernel in fitting})
@@ -430,6 +430,7 @@ def test_names_of_pools_that_cannot_be(pools: tuple[PoolSpec, ...], message: str
         hilc.compile(_tiny(), memory=pools)
 
 
+@pytest.mark.full
 def test_pools_with_names_that_c_does_not_allow(tmp_path: Path) -> None:
     memory = [PoolSpec("int", 64), PoolSpec("main"), PoolSpec("1st")]
     for number, options in enumerate([{}, {"interface": "packed"}, {"pools": "external"}]):

@@ -58,7 +58,7 @@ def close(ours: Array, theirs: Array) -> None:
 
 
 @litert_ref.needs_litert_ref
-@pytest.mark.parametrize("reshaped", [False, True])
+@cases("reshaped", [False, True], first=1)
 @cases(
     ("shape", "lengths"),
     [

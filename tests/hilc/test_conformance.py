@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from campaigns import cases
 
 conformance: Any = importlib.import_module("conformance")
 
@@ -61,7 +62,7 @@ def test_a_sample_of_the_suite_passes_by_the_interpreter_and_in_c(done) -> None:
     assert [(case.name, case.results) for case in done if case.result() != "passed"] == []
 
 
-@pytest.mark.parametrize("board", conformance.BOARDS)
+@cases("board", conformance.BOARDS, first=1)
 def test_a_sample_of_the_suite_passes_on_boards(done, board: str) -> None:
     conformance.in_c(conformance.passed(done), board)
     results = {case.name: case.results[board] for case in done}

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from campaigns import cases
 from linear_layers import random_layer
 from loose_call import loose_call
 
@@ -160,7 +161,7 @@ def test_every_kernel_says_on_which_core_its_figures_were_counted():
             assert cores[0].name == "cortex-m3", kernel.name
 
 
-@pytest.mark.parametrize("cpu", ["cortex-m0", "cortex-m3", "cortex-m4", "cortex-m55", "rv32imac"])
+@cases("cpu", ["cortex-m0", "cortex-m3", "cortex-m4", "cortex-m55", "rv32imac"], first=1)
 def test_every_formula_can_be_evaluated_for_every_layer(cpu: str):
     rng = np.random.default_rng(3)
     core = get_cpu(cpu)

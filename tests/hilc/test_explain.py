@@ -97,6 +97,7 @@ def test_the_next_saving_is_a_program_that_can_be_had() -> None:
     assert f"--ram {smaller}" in plan_text(told)
 
 
+@pytest.mark.full
 @cases("options", [{"optimize": "size"}, {"flash": 12_000}, {"flash": 16_000}], first=1)
 def test_the_next_saving_keeps_the_goal_and_the_limit_of_flash(options: dict[str, Any]) -> None:
     graph = load_model(DIGITS / "digits.tflite")

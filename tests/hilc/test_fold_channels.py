@@ -548,6 +548,7 @@ def verified(graph: Graph, library: ModelLibrary) -> Any:
         return verify(model, samples, oracle, board="host", per_layer=True)
 
 
+@pytest.mark.full
 @cases("optimize", ["balanced", "size"], first=1)
 def test_each_layer_is_compared_with_what_it_holds(optimize: str) -> None:
     graph = net()

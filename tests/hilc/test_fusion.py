@@ -18,7 +18,7 @@ from hilc.frontends import load_model
 from hilc.fusion import schedule
 from hilc.fusion.bands import NotFusible
 from hilc.fusion.call import FusedCall, Location, Move, Part, Piece, numbers
-from hilc.fusion.fused import GroupCalls, fuse
+from hilc.fusion.fused import GroupCalls
 from hilc.interpreter import run, run_all
 from hilc.ir import Quant
 from hilc.lowering.choice import Choice, Group
@@ -263,7 +263,7 @@ def test_a_skip_connection_computes_rows_as_soon_as_that_frees_more() -> None:
     total = b.add(skip, inner)
     graph = b.graph(total)
     names = tuple(node.name for node in graph.nodes)
-    call = fuse(graph, Group(names, 1), get_cpu("host"))
+    call = GroupCalls(graph, get_cpu("host")).call(Group(names, 1))
     check_group(call)
     last = {e.stage: 0 for e in call.entries}
     ahead = 0
@@ -286,7 +286,9 @@ def test_rows_of_a_skip_connection_grow_over_those_that_it_reads() -> None:
     x = b.conv(b.input(1, 32, 32, 4), 16)
     inner = b.conv(b.conv(x, 32, stride=2), 32)
     graph = b.graph(b.conv(b.add(inner, b.conv(x, 32, size=1, stride=2)), 32))
-    call = fuse(graph, Group(tuple(node.name for node in graph.nodes), 1), get_cpu("host"))
+    call = GroupCalls(graph, get_cpu("host")).call(
+        Group(tuple(node.name for node in graph.nodes), 1)
+    )
     check_group(call)
     assert call.scratch_bytes == 4896
 
@@ -327,6 +329,7 @@ def test_rounds_that_repeat_are_what_each_would_be(
     assert repeated > 50
 
 
+@pytest.mark.full
 @cases("seed", [20, 22], first=1)
 def test_a_group_tells_all_that_its_entries_do_with_what_is_not_its_own(seed: int) -> None:
     """Also those of a stage whose rows lie where the last one writes the output."""
@@ -382,7 +385,7 @@ def test_sums_that_something_is_written_over_are_noticed():
         "AVERAGE_POOL_2D", x, filter_h=9, filter_w=7, stride_h=1, stride_w=1, padding="VALID",
         activation="NONE",
     )  # fmt: skip
-    call = fuse(b.graph(pooled), Group((x, pooled), 2), get_cpu("host"))
+    call = GroupCalls(b.graph(pooled), get_cpu("host")).call(Group((x, pooled), 2))
     sums = call.stages[1]
     assert sums.accumulates
     entries = [
@@ -447,7 +450,7 @@ def _refused() -> dict[str, tuple[hilc.Graph, Group]]:
 def test_what_cannot_stream_is_refused(message):
     graph, group = _refused()[message]
     with pytest.raises(NotFusible, match=message):
-        fuse(graph, group, get_cpu("host"))
+        GroupCalls(graph, get_cpu("host")).call(group)
     with pytest.raises(hilc.InputError, match=message):
         plan(graph, get_cpu("host"), choice=Choice(groups=(group,)))
 

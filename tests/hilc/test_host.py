@@ -529,7 +529,7 @@ FAULTS = {
 }
 
 
-@pytest.mark.parametrize("fault", FAULTS)
+@cases("fault", FAULTS, first=1)
 def test_a_fault_ends_the_call_and_not_the_process(fault: str) -> None:
     code, message = FAULTS[fault]
     library = _with_operator(_SIGNATURE % code)

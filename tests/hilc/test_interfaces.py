@@ -533,7 +533,7 @@ def registered(code: ctypes.CDLL) -> dict[str, int]:
 
 
 @cases("pools", ["internal", "external"], first=1)
-@pytest.mark.parametrize(("api", "interface"), CONVENTIONS)
+@cases(("api", "interface"), CONVENTIONS, first=1)
 def test_several_memory_pools(api: str, interface: str, pools: str, tmp_path: Path) -> None:
     graph = small_net()
     memory = (PoolSpec("Fast", 48, "dtcm"), PoolSpec("slow", region="SRAM_1"))
@@ -647,7 +647,7 @@ class _Relu:
 
 
 @cases("pools", ["internal", "external"], first=1)
-@pytest.mark.parametrize(("api", "interface"), CONVENTIONS)
+@cases(("api", "interface"), CONVENTIONS, first=1)
 def test_devices_reach_the_functions_that_run_on_them(
     api: str, interface: str, pools: str, tmp_path: Path
 ) -> None:

@@ -733,6 +733,17 @@ def test_a_description_survives_its_json() -> None:
     assert Module.from_json(module.to_json(), "x") == module
 
 
+@pytest.mark.parametrize("goal", ["balanced", "ram"])
+def test_a_library_records_its_goal(goal: str, tmp_path: Path) -> None:
+    library = hilc.compile(convolutions(), name="net", optimize=goal)
+    (module,) = hilc.ModelLibrary.load(library.save(tmp_path / "net.tar")).modules
+    assert module.goal == goal
+    described = json.loads(module.to_json())
+    del described["goal"]
+    # A library of version 0.1.
+    assert Module.from_json(json.dumps(described).encode(), "x").goal is None
+
+
 def test_a_description_of_an_earlier_release_is_read() -> None:
     """It names neither states nor a reference: there was one arithmetic, TFLite's."""
     (module,) = _library().modules

@@ -119,7 +119,7 @@ def test_each_comparison(mode: str) -> None:
                    aggregate_function=aggregate, base_values=base, **attributes), x)  # fmt: skip
 
 
-@pytest.mark.parametrize("transform", ["NONE", "LOGISTIC", "SOFTMAX"])
+@cases("transform", ["NONE", "LOGISTIC", "SOFTMAX"], first=1)
 def test_classifiers(transform: str) -> None:
     forest = Forest(7, 4, MODES, 3)
     x = forest.rows()
@@ -204,7 +204,7 @@ def test_support_vector_regression(kernel: str, one_class: int) -> None:
                kernel_params=[0.25, 0.5, 3.0], rho=[-0.125], one_class=one_class), x)  # fmt: skip
 
 
-@pytest.mark.parametrize("counts", [[3, 4], [2, 3, 1, 4]])
+@cases("counts", [[3, 4], [2, 3, 1, 4]], first=1)
 def test_support_vector_classification(counts: list[int]) -> None:
     rng = np.random.default_rng(6)
     classes, total = len(counts), sum(counts)

@@ -292,7 +292,7 @@ _WORKSPACES = [("tiny", 0), *(("random", seed) for seed in (21, 62, 179)), ("kws
 
 
 @cases("api", ["unpacked", "packed"], first=1)
-@pytest.mark.parametrize(("model", "seed"), _WORKSPACES)
+@cases(("model", "seed"), _WORKSPACES, first=1)
 def test_the_workspace_is_what_an_allocator_needs(
     model: str, seed: int, api: str, tmp_path: Path
 ) -> None:

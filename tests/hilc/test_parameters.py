@@ -61,7 +61,7 @@ def mine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "mine.h").write_text(HEADER)
     (tmp_path / "costs").mkdir()
-    costs = "mine = {element = 2}\nhil_copy = {element = 1}\n"
+    costs = "mine = {element = 2}\nhil_generic_copy = {element = 1}\n"
     (tmp_path / "costs" / "cortex-m3.toml").write_text(costs)
     yield tmp_path
     monkeypatch.undo()
@@ -114,7 +114,7 @@ def test_written_types_equal_the_classes(checkout: Path, monkeypatch: pytest.Mon
 def test_a_renamed_struct_is_written_anew(checkout: Path):
     header = checkout / "runtime/include/hil/kernels/generic/softmax.h"
     text = header.read_text(encoding="utf-8")
-    renamed = re.sub(r"\bhil_softmax_f32\b", "hil_renamed_f32", text)
+    renamed = re.sub(r"\bhil_generic_softmax_f32\b", "hil_renamed_f32", text)
     header.write_text(renamed, encoding="utf-8")
     assert python(checkout, "build_hook.py").returncode == 0
     types = (checkout / "hilc/lowering/parameters.pyi").read_text(encoding="utf-8")

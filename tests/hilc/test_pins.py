@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from campaigns import cases
 from random_graphs import random_graph
 from small_models import convolutions, moves
 
@@ -91,7 +92,7 @@ def test_random_graphs_are_computed_around_pins(seed):
         np.testing.assert_array_equal(results[planned_name], expected[name])
 
 
-@pytest.mark.parametrize("model", [convolutions, moves])
+@cases("model", [convolutions, moves], first=1)
 def test_kept_inputs_are_there_after_a_run(model):
     library = hilc.compile(model(), cpu="host", name="m", io_in_pool=True, keep_inputs=True)
     graph = load_model(model(), "m")

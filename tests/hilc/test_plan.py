@@ -93,6 +93,7 @@ def test_plans_of_every_family_of_kernels_keep_what_they_need(cpu: str) -> None:
     assert {"CONV_2D", "CONCATENATION"} <= shifted
 
 
+@pytest.mark.full
 def test_overlapping_outputs_are_where_they_may_just_be() -> None:
     """Any further over its input, and the checker finds the byte that is lost."""
     caught = set()
@@ -310,6 +311,7 @@ def _split(program: Program, rng: np.random.Generator, slack: float) -> tuple[Po
     return PoolSpec("fast", first), PoolSpec("slow", total - first)
 
 
+@pytest.mark.full
 @cases("io_in_pool", [True, False], first=1)
 def test_plans_in_tight_pools_compute_what_the_interpreter_does(io_in_pool: bool) -> None:
     placed, refusals = 0, list[str]()
@@ -489,6 +491,7 @@ def test_the_checker_knows_the_pools() -> None:
         check_plan(replace(program, steps=(unplaced, program.steps[1])))
 
 
+@pytest.mark.full
 @cases("pool_count", [1, 3], first=1)
 def test_a_damaged_plan_that_passes_the_checker_still_computes_right(pool_count: int) -> None:
     """No false acquittal: thousands of plans with one place moved, executed."""

@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 import onnx
 import pytest
-from campaigns import sampled
+from campaigns import cases, sampled
 from models import model_path
 from onnx import helper
 from onnx.reference import ReferenceEvaluator
@@ -61,7 +61,7 @@ def differing(model: onnx.ModelProto, graph: Graph, inputs: dict[str, Array]) ->
     )
 
 
-@pytest.mark.parametrize("dtype", ["int8", "uint8"])
+@cases("dtype", ["int8", "uint8"], first=1)
 def test_a_network_on_integers_is_the_reference_on_floats(dtype):
     for seed in range(8):
         rng = np.random.default_rng(seed)
@@ -384,7 +384,7 @@ def test_resized_images_are_exact(mode: str, size: tuple[int, int]) -> None:
             np.testing.assert_array_equal(library.get_output(0), got)
 
 
-@pytest.mark.parametrize(("dtype", "zero"), [("int16", 0), ("uint16", 32768), ("uint16", 7)])
+@cases(("dtype", "zero"), [("int16", 0), ("uint16", 32768), ("uint16", 7)], first=1)
 def test_images_of_16_bits_are_resized_in_floats(dtype: str, zero: int) -> None:
     """No kernel adds up pixels of 16 bits with one rounding; that of int8 took them for bytes."""
     scale = np.float32(4.4e-5)

@@ -171,6 +171,7 @@ def test_activations_may_be_unsigned(made: QuantizedModel) -> None:
     assert {t.name for t in result.report.tensors} == {t.name for t in made.report.tensors}
 
 
+@pytest.mark.full
 def test_activations_may_have_16_bits(made: QuantizedModel) -> None:
     """No zero points, no clamp by itself, and less noise than with 8."""
     wide = quantize(

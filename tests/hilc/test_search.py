@@ -175,6 +175,7 @@ def test_no_kernel_is_tried_that_another_one_beats_in_all():
             )
 
 
+@pytest.mark.full
 @cases("objective", [FASTEST, Objective(20.0), Objective(1e6)], first=1)
 @pytest.mark.parametrize(
     "cpu", sampled(["cortex-m0", "cortex-m4", "cortex-m55"], keep=["cortex-m4"])
@@ -498,7 +499,7 @@ def test_the_same_model_gives_the_same_program():
 
 
 @cases("goal", ["balanced", "speed", "size", "ram"], first=1)
-@pytest.mark.parametrize("model", [images, convolutions])
+@cases("model", [images, convolutions], first=1)
 def test_every_goal_computes_the_same(model, goal: str):
     data = model()
     library = hilc.compile(data, name="m", optimize=goal, io_in_pool=True)

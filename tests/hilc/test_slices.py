@@ -17,7 +17,7 @@ from hilc import host
 from hilc.fusion.bands import NotFusible
 from hilc.fusion.call import FusedCall
 from hilc.fusion.frame import Prices
-from hilc.fusion.fused import GroupCalls, fuse
+from hilc.fusion.fused import GroupCalls
 from hilc.fusion.slices import expansions
 from hilc.interpreter import run
 from hilc.ir import Array, Graph
@@ -54,7 +54,7 @@ def _input(graph: Graph, seed: int = 0) -> dict[str, Array]:
 
 
 def _fused(graph: Graph, cpu: str, sliced: int) -> FusedCall:
-    return fuse(graph, _group(graph, sliced=sliced), get_cpu(cpu))
+    return GroupCalls(graph, get_cpu(cpu)).call(_group(graph, sliced=sliced))
 
 
 WAYS = [(1, "SAME", 3), (2, "SAME", 3), (1, "VALID", 3), (2, "VALID", 5), (3, "SAME", 5)]
@@ -78,7 +78,7 @@ def test_slices_compute_what_their_layers_do(stride: int, padding: str, size: in
 
 
 @cases("cpu", ["cortex-m0", "cortex-m4", "cortex-m55", "rv32imac"], first=1)
-@pytest.mark.parametrize(("stride", "padding", "size"), WAYS)
+@cases(("stride", "padding", "size"), WAYS, first=1)
 def test_plans_with_slices_keep_what_is_needed(
     stride: int, padding: str, size: int, cpu: str
 ) -> None:

@@ -91,6 +91,7 @@ def test_a_model_that_ends_the_process(monkeypatch: pytest.MonkeyPatch) -> None:
     assert TflmModel(_sum()).run([X], [1])[0].tolist() == Y
 
 
+@pytest.mark.full
 def test_the_arena_grows_until_it_fits(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(reference, "_FIRST_ARENA", 64)
     model = TflmModel(_sum())

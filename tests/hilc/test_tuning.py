@@ -300,6 +300,7 @@ def test_external_functions_are_never_measured() -> None:
 TOO_LARGE = tuning_module._LARGEST
 
 
+@pytest.mark.full
 def test_counts_and_groups_of_a_log_are_possible_ones(tmp_path: Path) -> None:
     path = tmp_path / "log.json"
 

@@ -16,6 +16,7 @@ from pathlib import Path
 import numpy as np
 import psutil
 import pytest
+from campaigns import cases
 from spoiled_models import PORTABLE, once_spoiled, spoiled_libraries
 from waiting import PATIENCE_S, until
 
@@ -68,6 +69,7 @@ def holding(spec: str) -> Iterator[tuple[subprocess.Popen[str], str]]:
         process.communicate()
 
 
+@pytest.mark.full
 def test_a_model_runs_on_a_board_chosen_by_tag(keeper: Keeper) -> None:
     with hil.open("cpu=cortex-m3", DIGITS) as device:
         model = device["digits"]
@@ -85,12 +87,13 @@ def test_a_model_runs_on_a_board_chosen_by_tag(keeper: Keeper) -> None:
         assert np.array_equal(model.get_output(0), far)
 
 
-@pytest.mark.parametrize(
+@cases(
     ("model", "by", "message"),
     [
         ("hang", "programming it again", "gave no answer for"),
         ("trap", "a reset over the line", "undefined instruction"),
     ],
+    first=1,
 )
 def test_a_board_of_the_lab_is_brought_back(lab: Served, model: str, by: str, message: str) -> None:
     libraries = spoiled_libraries(load_board("mps2-an385"), *PORTABLE)
@@ -132,6 +135,7 @@ def test_boards_of_a_kind_are_all_given(keeper: Keeper) -> None:
     assert acquire(keeper, selector("board=mps2-an386"), PATIENCE_S).place == boards[0].place
 
 
+@pytest.mark.full
 def test_a_place_that_failed_is_avoided(keeper: Keeper) -> None:
     """Where another one is free, and only then."""
     places = ("mps2-an386-1", "mps2-an386-2")
@@ -247,6 +251,7 @@ def test_a_place_that_says_too_little_is_refused_and_given_back(keeper: Keeper) 
     assert user_of(keeper, "shelf") == ""
 
 
+@pytest.mark.full
 def test_a_place_is_known_as_soon_as_it_is_defined(keeper: Keeper) -> None:
     # By another keeper, whose stream of changes is behind.
     with contextlib.closing(Keeper()) as other:

@@ -8,6 +8,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from hil.lab.place import Keeper, acquire
 from hil.lab.selector import Selector
 from hil.lab.serve import Served
@@ -40,6 +42,7 @@ def test_the_exporter_file_is_one_for_labgrid() -> None:
     assert group["NetworkSerialPort"]["protocol"] == "raw"
 
 
+@pytest.mark.full
 def test_labgrids_own_clients_use_a_place(lab: Served) -> None:
     with contextlib.closing(Keeper()) as keeper:
         board = acquire(keeper, Selector((("name", "mps2-an385-1"),)))

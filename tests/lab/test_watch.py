@@ -29,6 +29,7 @@ DIGITS = str(Path(__file__).parents[2] / "examples" / "digits" / "digits.tflite"
 _LIMIT_S = 120.0
 
 
+@pytest.mark.full
 def test_once(
     lab: Served,
     tmp_path: Path,

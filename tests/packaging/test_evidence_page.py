@@ -72,6 +72,7 @@ def check_claims(kinds: Sequence[Kind], place: str) -> None:
             assert "generic" in cells[kind]
 
 
+@pytest.mark.full
 def test_claims_hold_for_some() -> None:
     check_claims(SOME, "mps2-an386")
 

@@ -9,6 +9,8 @@ from collections.abc import Iterator
 from importlib import import_module
 from pathlib import Path
 
+import pytest
+
 import hilc
 from hilc.support.toml import tomllib
 
@@ -69,6 +71,7 @@ def test_hidden_imports_are_seen() -> None:
     }
 
 
+@pytest.mark.full
 def test_the_compiler_hides_no_import() -> None:
     """But for its door, which loads what users ask for when they do."""
     hidden = {name: hidden_imports(path.read_text("utf-8")) for name, path in modules("hilc")}

@@ -17,6 +17,7 @@ def test_wrong(): assert False, "tests/quick/test_one.py - never"
 """
 
 
+@pytest.mark.full
 def test_a_flake_passes_alone(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     for worker in ("PYTEST_XDIST_WORKER", "PYTEST_XDIST_WORKER_COUNT"):
         monkeypatch.delenv(worker, raising=False)

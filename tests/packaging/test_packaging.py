@@ -190,6 +190,7 @@ def test_wheel_brings_its_own_data(installed: Environment) -> None:
     assert all(place.is_relative_to(installed.site) for place in installed.places())
 
 
+@pytest.mark.full
 def test_wheel_compiles_builds_and_verifies_in_an_empty_folder(installed: Environment) -> None:
     installed.run(installed.hil, "compile", DIGITS, "-o", "digits.tar")
     installed.run(installed.hil, "export", "digits.tar", "--format", "cmake", "-o", "exported")

@@ -16,6 +16,7 @@ from pathlib import Path
 
 import psutil
 import pytest
+from campaigns import cases
 from tiny_library import tiny_library
 
 from hil import virtual_probe
@@ -187,7 +188,7 @@ def test_python_is_started_on_this_process_s_path() -> None:
                 assert "'-m'" not in ast.unparse(node), f"{module}: line {node.lineno}"
 
 
-@pytest.mark.parametrize("words", [["--jobs", "2"], []])
+@cases("words", [["--jobs", "2"], []], first=1)
 def test_no_file_of_the_working_folder_is_run(words: list[str], tmp_path: Path) -> None:
     """A folder may come with a model, and bring files with the names of modules."""
     names = ("numpy", "json", "hil", "hilc", "serial", "labgrid", "asyncio", "tflite_micro", "re")

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import answers
 import pytest
+from campaigns import cases
 from tvm_archive import Style, tvm_tar
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -82,6 +83,7 @@ def test_a_model_goes_all_the_way(tree: Path) -> None:
     assert hil(tree, "bench", "digits.tar", "--board", BOARD)["per_inference"]
 
 
+@pytest.mark.full
 def test_an_archive_holds_no_run_time(tree: Path) -> None:
     hil(tree, "compile", MODEL, "-o", "alone/")
     names = {path.name for path in (tree / "alone").iterdir()}
@@ -91,6 +93,7 @@ def test_an_archive_holds_no_run_time(tree: Path) -> None:
     assert "external_dependencies" not in module
 
 
+@pytest.mark.full
 def test_a_model_runs_in_the_process(tree: Path) -> None:
     code = (
         "import sys, numpy, hilc\n"
@@ -102,7 +105,7 @@ def test_a_model_runs_in_the_process(tree: Path) -> None:
     assert python(tree, "-c", code, MODEL).stdout == "(1, 10)\n"
 
 
-@pytest.mark.parametrize(
+@cases(
     "options",
     [
         ("--interface", "packed"),
@@ -111,6 +114,7 @@ def test_a_model_runs_in_the_process(tree: Path) -> None:
         ("--runtime", "cpp"),
     ],
     ids=" ".join,
+    first=1,
 )
 def test_options_say_what_is_missing(tree: Path, options: tuple[str, ...]) -> None:
     message = refusal(tree, "compile", MODEL, "-o", "x.tar", *options)

@@ -170,6 +170,7 @@ HOLDER = """
 """
 
 
+@pytest.mark.full
 @cases("given", [["--hil-runner=bench"], []], first=1)
 def test_a_command_does_not_take_a_board_in_use(
     suite: pytest.Pytester, rig: Bench, capsys: pytest.CaptureFixture[str], given: list[str]

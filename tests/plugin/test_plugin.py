@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import psutil
 import pytest
+from campaigns import cases
 from plugin_suite import run
 from tflite_builder import ModelBuilder
 
@@ -79,13 +80,14 @@ LATE = """
 """
 
 
-@pytest.mark.parametrize(
+@cases(
     ("boards", "outcomes", "told"),
     [
         (["native"], {"passed": 2}, "*2 passed*"),
         (["native", "mps2-an385"], {"failed": 1, "errors": 1}, "*cannot be repeated for native, *"),
         (["microbit"], {"skipped": 2}, "*the test is for native, mps2-an385; selected: microbit*"),
     ],
+    first=1,
 )
 def test_tests_that_pytest_cannot_parametrize(
     suite: pytest.Pytester, boards: list[str], outcomes: dict[str, int], told: str
@@ -287,6 +289,7 @@ def test_nothing_is_left_running(suite: pytest.Pytester) -> None:
     assert left == []
 
 
+@pytest.mark.full
 def test_a_suite_without_hil_tests_does_not_load_the_harness(pytester: pytest.Pytester) -> None:
     pytester.makepyfile(
         """
@@ -299,6 +302,7 @@ def test_a_suite_without_hil_tests_does_not_load_the_harness(pytester: pytest.Py
     pytester.runpytest_subprocess("-p", "no:cacheprovider").assert_outcomes(passed=1)
 
 
+@pytest.mark.full
 def test_errors_of_the_harness_are_sentences(suite: pytest.Pytester) -> None:
     """A misfit, a missing model, a mistake in a test: no line of the harness's own code."""
     builder = ModelBuilder()

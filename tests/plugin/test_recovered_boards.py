@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from campaigns import cases
 from fake_bench import Bench
 from plugin_suite import FIVE, dense_model, pairs, properties
 from plugin_suite import run_on_bench as run
@@ -71,6 +72,7 @@ def test_a_board_that_drops_and_returns(suite: pytest.Pytester, rig: Bench) -> N
     assert "Boards failed on the way: 1 step of recovery" in page
 
 
+@pytest.mark.full
 def test_strict_fails_a_recovery(suite: pytest.Pytester, rig: Bench) -> None:
     """Also that of a test which is expected to fail."""
     board = rig.add()
@@ -84,6 +86,7 @@ def test_strict_fails_a_recovery(suite: pytest.Pytester, rig: Bench) -> None:
     result.stdout.fnmatch_lines(["the board failed on the way (--hil-strict):", "*a reset took*"])
 
 
+@pytest.mark.full
 def test_a_dead_board_is_tried_once(suite: pytest.Pytester, rig: Bench) -> None:
     """Of five tests the first finds it out; before, each did, three times."""
     board = rig.add()
@@ -103,6 +106,7 @@ def test_a_dead_board_is_tried_once(suite: pytest.Pytester, rig: Bench) -> None:
     assert "set aside: mps2-an386" in (suite.path / "out.html").read_text()
 
 
+@pytest.mark.full
 def test_the_others_of_a_pool_take_over(suite: pytest.Pytester, rig: Bench) -> None:
     dead, good = rig.add(), rig.add()
     dead.die()
@@ -116,6 +120,7 @@ def test_the_others_of_a_pool_take_over(suite: pytest.Pytester, rig: Bench) -> N
     assert starts(suite).count(good.serial) == 1
 
 
+@pytest.mark.full
 def test_strict_fails_a_run_on_another_board(suite: pytest.Pytester, rig: Bench) -> None:
     dead, good = rig.add(), rig.add()
     dead.die()
@@ -132,6 +137,7 @@ def test_workers_share_what_was_set_aside(suite: pytest.Pytester, rig: Bench) ->
     assert starts(suite).count(dead.serial) == 2
 
 
+@pytest.mark.full
 def test_an_unconnected_probe_is_not_retried(suite: pytest.Pytester, rig: Bench) -> None:
     rig.add()
     suite.makepyfile(FIVE)
@@ -212,7 +218,7 @@ WRONG_FIRST = {
 }
 
 
-@pytest.mark.parametrize("name", WRONG_FIRST)
+@cases("name", WRONG_FIRST, first=2)
 def test_a_verdict_outlives_its_board(suite: pytest.Pytester, rig: Bench, name: str) -> None:
     """Nothing that a test found wrong is repeated elsewhere, if the board failed as well."""
     boards = rig.add(), rig.add()
@@ -240,6 +246,7 @@ def test_results_of_all_attempts_are_shown(suite: pytest.Pytester, rig: Bench) -
     assert "cycles for each inference" in page
 
 
+@pytest.mark.full
 def test_a_skip_does_not_hide_a_failed_board(suite: pytest.Pytester, rig: Bench) -> None:
     boards = rig.add(), rig.add()
     body = "if not is_first(): pytest.skip('nothing to see')"
@@ -249,7 +256,7 @@ def test_a_skip_does_not_hide_a_failed_board(suite: pytest.Pytester, rig: Bench)
     result.stdout.fnmatch_lines(["the board failed, and then the test skipped: *nothing to see"])
 
 
-@pytest.mark.parametrize("strict", [(), ("--hil-strict",)])
+@cases("strict", [(), ("--hil-strict",)], first=1)
 def test_a_failed_board_is_no_expected_failure(
     suite: pytest.Pytester, rig: Bench, strict: tuple[str, ...]
 ) -> None:

@@ -90,6 +90,7 @@ def test_a_failure_that_stays_is_the_tests(suite: pytest.Pytester) -> None:
     result.stdout.fnmatch_lines(["2 infrastructure failures", "*error at last*"])
 
 
+@pytest.mark.full
 def test_what_a_board_computed_is_not_asked_again(suite: pytest.Pytester, tmp_path: Path) -> None:
     suite.makepyfile(
         """
@@ -160,6 +161,7 @@ def test_two_users_share_a_lab(
         assert used == {"ada", "ben"}
 
 
+@pytest.mark.full
 def test_an_unknown_board_of_a_lab_is_a_usage_error(suite: pytest.Pytester) -> None:
     pytest.importorskip("labgrid")
     suite.makepyfile(SUITE.format(first=0, end=1))

@@ -172,22 +172,3 @@ def c_struct_initialiser(
 
     entries = [f".{field} = {text(field, value)}," for field, value in fields.items()]
     return "{\n" + "".join(f"{_INDENT}{entry}\n" for entry in entries) + "}"
-
-
-def c_parameters(
-    struct_tag: str,
-    name: str,
-    fields: Mapping[str, FieldValue],
-    declaration: str = CONSTANT,
-) -> str:
-    """Return the definitions of a kernel's parameter struct called ``name`` and of its arrays."""
-    arrays = {
-        field: f"{name}_{field}" for field, value in fields.items() if isinstance(value, np.ndarray)
-    }
-    definitions = [
-        c_array(arrays[field], value, declaration)
-        for field, value in fields.items()
-        if isinstance(value, np.ndarray)
-    ]
-    struct = c_struct_initialiser(fields, arrays)
-    return "\n".join([*definitions, f"{declaration} struct {struct_tag} {name} = {struct};\n"])

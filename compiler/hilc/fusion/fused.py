@@ -19,13 +19,6 @@ from hilc.lowering.choice import Group
 from hilc.target import Cpu
 
 
-def fuse(graph: Graph, group: Group, cpu: Cpu) -> FusedCall:
-    """Return the call that computes the nodes of ``group``; raise :class:`NotFusible` if there
-    is none.
-    """
-    return GroupCalls(graph, cpu).call(group)
-
-
 class GroupCalls:
     """Fused groups of one graph, with a cache of their common parts."""
 
@@ -40,7 +33,9 @@ class GroupCalls:
         self._latest: tuple[Group, list[Layout]] | None = None
 
     def call(self, group: Group) -> FusedCall:
-        """Return the call for ``group``; see :func:`fuse`."""
+        """Return the call that computes the nodes of ``group``; raise :class:`NotFusible` if there
+        is none.
+        """
         layouts = self._layouts(group)
         if len(layouts) == 1:
             only = layouts[0].call(None)

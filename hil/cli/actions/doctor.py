@@ -10,6 +10,7 @@ from functools import partial
 from hil.access import flasher_named, flashers
 from hil.access.probes import ProbeInfo, choose_probe, connected_probes, lines_of
 from hil.board import Board, load_board
+from hil.cli.command_line import checked_commands
 from hil.cli.console import Console, table
 from hil.cli.doctor import Finding, Tool, diagnose, missing_for_runner, self_test
 from hil.errors import DeviceError, HilError, InputError
@@ -36,7 +37,7 @@ from hilc.references import is_independent
 def doctor_command(args: argparse.Namespace, console: Console) -> int:
     """Report installed tools, connected hardware, and remedies for missing ones."""
     board = load_board(args.board) if args.board else None
-    found_plugins = plugins()  # before what they register is asked for
+    found_plugins = (*plugins(), *checked_commands())  # before what they register is asked for
     findings = diagnose()
     lacking = [finding for finding in findings if finding.problem]
     found_ports = serial_ports()

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from hil.cli.command import Command, CommandGroup
 from hil.cli.options import add_cpu
-from hil.cli.parser import Parser
+from hil.cli.parser import Parser, explain_flags_of
 
 if TYPE_CHECKING:
     from hil.cli.console import Console
@@ -39,6 +39,23 @@ def add_new_options(parser: Parser) -> None:
             f"--{role}", metavar="PORT[,KEY=N]...", help=f"the {role}'s port and its settings"
         )
     parser.add_argument("--qemu", metavar="MACHINE", help="QEMU's machine that emulates the board")
+
+
+def _former_option(flag: str) -> Exception | None:
+    """Return the error of ``--NAME-KEY``, the form of a flasher's setting before 0.2."""
+    from hil.access import flashers
+    from hil.cli.parser import usage_error
+
+    name, _, key = flag.removeprefix("--").partition("-")
+    flasher = flashers().get(name)
+    if flasher is None or key not in flasher.settings:
+        return None
+    return usage_error(
+        f"{flag} is the form of a release before 0.2", f"write --flasher {name}:{key}=VALUE"
+    )
+
+
+explain_flags_of("board new", _former_option)
 
 
 def new(args: argparse.Namespace, console: Console) -> int:

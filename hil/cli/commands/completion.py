@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 from hil.cli.command import Command
 from hil.cli.parser import Parser
-from hil.results.boards import CompletionEntry
 
 if TYPE_CHECKING:
     from hil.cli.console import Console
@@ -25,6 +24,8 @@ def run(args: argparse.Namespace, console: Console) -> int:
     """Print the completion script of a shell."""
     # Not at the top: only the completing process needs most of argcomplete.
     from argcomplete.shell_integration import shellcode
+
+    from hil.results.boards import CompletionEntry
 
     script = shellcode(["hil"], shell=args.shell)
     console.result(CompletionEntry(args.shell, script), script.strip())

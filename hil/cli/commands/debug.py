@@ -17,7 +17,6 @@ from hil.cli.options import (
     add_probe,
 )
 from hil.cli.parser import Parser
-from hil.results.boards import DebugEntry
 
 if TYPE_CHECKING:
     from hil.cli.console import Console
@@ -55,6 +54,7 @@ def run(args: argparse.Namespace, console: Console) -> int:
     from hil.cli.arguments import board_of
     from hil.cli.images import image_of
     from hil.cli.render import flashed_text
+    from hil.results.boards import DebugEntry
 
     listen = parse_address(args.listen) if args.listen else None
     board = board_of(args)

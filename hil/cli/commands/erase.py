@@ -10,7 +10,6 @@ from hil.cli.command import Command
 from hil.cli.completing import boards, completed_by
 from hil.cli.options import BOARD, add_erase_to_unlock, add_flasher, add_port, add_probe
 from hil.cli.parser import Parser
-from hil.results.boards import ErasedRegion, EraseEntry
 
 if TYPE_CHECKING:
     from hil.cli.console import Console
@@ -31,6 +30,7 @@ def run(args: argparse.Namespace, console: Console) -> int:
     from hil.access import Connection, chosen_flasher, flashers, require
     from hil.board import load_board
     from hil.cli.images import flasher_session
+    from hil.results.boards import ErasedRegion, EraseEntry
 
     board, flasher = chosen_flasher(load_board(args.board), args.flasher)
     require(flasher, "erase", flashers())

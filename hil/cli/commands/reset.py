@@ -9,7 +9,6 @@ from hil.cli.command import Command
 from hil.cli.completing import boards, completed_by
 from hil.cli.options import BOARD, add_flasher, add_port, add_probe
 from hil.cli.parser import Parser
-from hil.results.boards import ResetEntry
 
 if TYPE_CHECKING:
     from hil.cli.console import Console
@@ -29,6 +28,7 @@ def run(args: argparse.Namespace, console: Console) -> int:
     from hil.access import Connection, chosen_flasher
     from hil.board import load_board
     from hil.cli.images import flasher_session
+    from hil.results.boards import ResetEntry
 
     board, flasher = chosen_flasher(load_board(args.board), args.flasher)
     connection = Connection(args.probe, args.port)

@@ -447,7 +447,7 @@ def installed(folder: Path) -> Iterator[None]:
 
     with contextlib.ExitStack() as stack:
         stack.enter_context(mock.patch("serial.tools.list_ports.comports", comports))
-        stack.enter_context(mock.patch.object(usb, "_DEVICES", folder / "sys/bus/usb/devices"))
+        stack.enter_context(mock.patch.object(usb, "DEVICES", folder / "sys/bus/usb/devices"))
         virtual = mock.patch("hil.virtual_probe.machine._folder", return_value=folder / "virtual")
         stack.enter_context(virtual)
         # Benches of other tests, in other processes, have boards with the same serial numbers.

@@ -2,21 +2,36 @@
 
 from __future__ import annotations
 
+import functools
 import json
 from typing import Any
 
+from json_schema import problems
+
+from hil.results.schema import answer_schema
+
 
 def answer(text: str) -> dict[str, Any]:
-    """Return the answer in the text that a command with ``--json`` printed."""
-    data = json.loads(text)
-    assert data["schema"] == 1
-    assert (
-        {"command", "exit_code", "results"}
-        <= data.keys()
-        <= {*("schema", "command", "exit_code", "results", "error")}
-    )
-    found: dict[str, Any] = data
-    return found
+    """Return the answer that a command with ``--json`` printed, valid under the schema."""
+    data: dict[str, Any] = json.loads(text)
+    check(data)
+    return data
+
+
+def check(data: dict[str, Any]) -> None:
+    """Assert that an answer is valid under the schema of its command."""
+    (own,) = [one for one in _schema()["oneOf"] if _command(one) == data["command"]]
+    wrong = list(problems(data, own, _schema()))
+    assert not wrong, wrong[:5]
+
+
+@functools.cache
+def _schema() -> dict[str, Any]:
+    return answer_schema()
+
+
+def _command(schema: dict[str, Any]) -> str:
+    return str(schema["properties"]["command"]["const"])
 
 
 def entries(text: str) -> list[dict[str, Any]]:

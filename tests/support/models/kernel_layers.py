@@ -46,6 +46,10 @@ DSP = Family("hil_dsp_", "cortex-m4", 4)
 V7M = Family("hil_v7m_", "cortex-m3", 5)
 V6M = Family("hil_v6m_", "cortex-m0", 5)
 
+WINOGRAD, CONV_PAIRS = "conv2d_s8_winograd_packed", "conv2d_s8_column_pairs"
+PLANE, DEPTHWISE_3X3 = "depthwise_conv2d_s8_plane", "depthwise_conv2d_s8_3x3"
+MATMUL_PAIRS, MATVEC_PAIRS = "matmul_s8_column_pairs", "matvec_s8_column_pairs"
+
 #: Operator, shapes of input and weights, attributes, how the name of its first kernel for DSP cores
 #: must begin, and of its kernels for Armv7-M, where there are any.
 CASES: dict[str, tuple[Any, ...]] = {
@@ -61,115 +65,115 @@ CASES: dict[str, tuple[Any, ...]] = {
     "three images": ("CONV_2D", (3, 5, 4, 3), (5, 3, 3, 3), conv("SAME", 2), "conv2d", "conv2d"),
     "deep": (
         "CONV_2D", (1, 4, 4, 40), (4, 3, 3, 40),
-        conv("SAME", activation="NONE"), "winograd_packed", "conv2d",
+        conv("SAME", activation="NONE"), WINOGRAD, "conv2d",
     ),
     "padding beyond the image": (
         "CONV_2D", (1, 1, 1, 5), (6, 3, 3, 5), conv("SAME"), "conv2d", "conv2d",
     ),
     "rows of one word": (
-        "CONV_2D", (1, 9, 7, 1), (6, 5, 4, 1), conv("SAME", 2), "conv2d_pairs", "conv2d",
+        "CONV_2D", (1, 9, 7, 1), (6, 5, 4, 1), conv("SAME", 2), CONV_PAIRS, "conv2d",
     ),
     "rows of one word, two channels": (
-        "CONV_2D", (2, 4, 6, 2), (5, 3, 2, 2), conv((2, 1, 3, 4)), "conv2d_pairs", "conv2d",
+        "CONV_2D", (2, 4, 6, 2), (5, 3, 2, 2), conv((2, 1, 3, 4)), CONV_PAIRS, "conv2d",
     ),
     "an image narrower than a row": (
         "CONV_2D", (1, 6, 2, 1), (4, 3, 4, 1), conv((1, 1, 2, 3)), "conv2d", "conv2d",
     ),
     "few channels, rectified": (
-        "CONV_2D", (1, 7, 7, 3), (9, 3, 3, 3), conv("SAME"), "conv2d_pairs", "conv2d",
+        "CONV_2D", (1, 7, 7, 3), (9, 3, 3, 3), conv("SAME"), CONV_PAIRS, "conv2d",
     ),
     "many odd channels": (
         "CONV_2D", (1, 4, 5, 19), (3, 3, 2, 19), conv("SAME"), "conv2d", "conv2d",
     ),
     "words, dilated": (
         "CONV_2D", (1, 7, 8, 4), (6, 2, 3, 4),
-        conv("SAME", dilation_h=2, dilation_w=2), "conv2d_pairs", "conv2d",
+        conv("SAME", dilation_h=2, dilation_w=2), CONV_PAIRS, "conv2d",
     ),
     "words, linear": (
         "CONV_2D", (1, 5, 6, 12), (40, 3, 3, 12),
         conv("SAME", 2, activation="NONE"), "conv2d", "conv2d",
     ),
     "two rows at a time, odd everything": (
-        "CONV_2D", (2, 7, 9, 4), (5, 3, 3, 4), conv("SAME"), "conv2d_pairs", "conv2d",
+        "CONV_2D", (2, 7, 9, 4), (5, 3, 3, 4), conv("SAME"), CONV_PAIRS, "conv2d",
     ),
     "two rows at a time, no padding": (
-        "CONV_2D", (1, 6, 8, 16), (6, 3, 3, 16), conv("VALID"), "winograd_packed", "conv2d",
+        "CONV_2D", (1, 6, 8, 16), (6, 3, 3, 16), conv("VALID"), WINOGRAD, "conv2d",
     ),
     "two rows at a time, linear": (
         "CONV_2D", (1, 5, 7, 32), (7, 3, 3, 32),
-        conv("SAME", activation="NONE"), "winograd_packed", "conv2d",
+        conv("SAME", activation="NONE"), WINOGRAD, "conv2d",
     ),
     "two rows at a time, deep": (
-        "CONV_2D", (1, 4, 5, 64), (4, 3, 3, 64), conv("SAME"), "winograd_packed", "conv2d",
+        "CONV_2D", (1, 4, 5, 64), (4, 3, 3, 64), conv("SAME"), WINOGRAD, "conv2d",
     ),
     "two rows at a time, whole tiles": (
-        "CONV_2D", (2, 4, 8, 16), (6, 3, 3, 16), conv("SAME"), "winograd_packed", "conv2d",
+        "CONV_2D", (2, 4, 8, 16), (6, 3, 3, 16), conv("SAME"), WINOGRAD, "conv2d",
     ),
     "two rows at a time, whole tiles, an odd row": (
-        "CONV_2D", (1, 5, 8, 16), (6, 3, 3, 16), conv("SAME"), "winograd_packed", "conv2d",
+        "CONV_2D", (1, 5, 8, 16), (6, 3, 3, 16), conv("SAME"), WINOGRAD, "conv2d",
     ),
     "two rows at a time, whole tiles, linear": (
         "CONV_2D", (1, 6, 4, 32), (4, 3, 3, 32),
-        conv("SAME", activation="NONE"), "winograd_packed", "conv2d",
+        conv("SAME", activation="NONE"), WINOGRAD, "conv2d",
     ),
     "two rows at a time, whole tiles, deep": (
-        "CONV_2D", (1, 4, 4, 64), (2, 3, 3, 64), conv("SAME"), "winograd_packed", "conv2d",
+        "CONV_2D", (1, 4, 4, 64), (2, 3, 3, 64), conv("SAME"), WINOGRAD, "conv2d",
     ),
     "two rows at a time, wholly in the padding": (
-        "CONV_2D", (1, 2, 3, 8), (3, 3, 3, 8), conv((5, 5, 6, 6)), "winograd_packed", "conv2d",
+        "CONV_2D", (1, 2, 3, 8), (3, 3, 3, 8), conv((5, 5, 6, 6)), WINOGRAD, "conv2d",
     ),
     "two rows at a time, a single one": (
-        "CONV_2D", (1, 3, 5, 16), (1, 3, 3, 16), conv("VALID"), "winograd_packed", "conv2d",
+        "CONV_2D", (1, 3, 5, 16), (1, 3, 3, 16), conv("VALID"), WINOGRAD, "conv2d",
     ),
     "sixteen units": (
-        "CONV_2D", (1, 4, 4, 64), (20, 1, 1, 64), conv("SAME"), "matmul_pairs", "matmul",
+        "CONV_2D", (1, 4, 4, 64), (20, 1, 1, 64), conv("SAME"), MATMUL_PAIRS, "matmul",
     ),
     "eight units, linear": (
         "CONV_2D", (1, 4, 4, 32), (38, 1, 1, 32),
         conv("SAME", activation="NONE"), "matmul", "matmul",
     ),
     "units in fours and rest": (
-        "CONV_2D", (1, 3, 4, 58), (24, 1, 1, 58), conv("SAME"), "matmul_pairs", "matmul",
+        "CONV_2D", (1, 3, 4, 58), (24, 1, 1, 58), conv("SAME"), MATMUL_PAIRS, "matmul",
     ),
     "eleven units": (
-        "CONV_2D", (1, 2, 5, 44), (8, 1, 1, 44), conv("SAME"), "matmul_pairs", "matmul",
+        "CONV_2D", (1, 2, 5, 44), (8, 1, 1, 44), conv("SAME"), MATMUL_PAIRS, "matmul",
     ),
     "twelve units": (
-        "CONV_2D", (1, 4, 2, 46), (6, 1, 1, 46), conv("SAME"), "matmul_pairs", "matmul",
+        "CONV_2D", (1, 4, 2, 46), (6, 1, 1, 46), conv("SAME"), MATMUL_PAIRS, "matmul",
     ),
     "thirteen units, linear": (
         "CONV_2D", (1, 3, 3, 52), (8, 1, 1, 52),
         conv("SAME", activation="NONE"), "matmul", "matmul",
     ),
     "fourteen units": (
-        "CONV_2D", (1, 4, 2, 56), (4, 1, 1, 56), conv("SAME"), "matmul_pairs", "matmul",
+        "CONV_2D", (1, 4, 2, 56), (4, 1, 1, 56), conv("SAME"), MATMUL_PAIRS, "matmul",
     ),
     "sixty-four units": (
-        "CONV_2D", (1, 2, 4, 256), (8, 1, 1, 256), conv("SAME"), "matmul_pairs", "matmul",
+        "CONV_2D", (1, 2, 4, 256), (8, 1, 1, 256), conv("SAME"), MATMUL_PAIRS, "matmul",
     ),
     "rows of eight": (
-        "CONV_2D", (1, 5, 7, 8), (6, 1, 1, 8), conv("SAME"), "matmul_pairs", "matmul",
+        "CONV_2D", (1, 5, 7, 8), (6, 1, 1, 8), conv("SAME"), MATMUL_PAIRS, "matmul",
     ),
     "many rows of eight": (
-        "CONV_2D", (1, 9, 19, 8), (3, 1, 1, 8), conv("SAME"), "matmul_pairs", "matmul",
+        "CONV_2D", (1, 9, 19, 8), (3, 1, 1, 8), conv("SAME"), MATMUL_PAIRS, "matmul",
     ),
     "a last row by itself": (
-        "CONV_2D", (1, 3, 3, 128), (12, 1, 1, 128), conv("SAME"), "matmul_pairs", "matmul",
+        "CONV_2D", (1, 3, 3, 128), (12, 1, 1, 128), conv("SAME"), MATMUL_PAIRS, "matmul",
     ),
     "a last row by itself, few units": (
-        "CONV_2D", (1, 5, 1, 11), (5, 1, 1, 11), conv("SAME"), "matmul_pairs", "matmul",
+        "CONV_2D", (1, 5, 1, 11), (5, 1, 1, 11), conv("SAME"), MATMUL_PAIRS, "matmul",
     ),
     "most windows reach beyond the image": (
-        "CONV_2D", (2, 9, 9, 1), (8, 10, 4, 1), conv("SAME", 2), "conv2d_pairs", "conv2d",
+        "CONV_2D", (2, 9, 9, 1), (8, 10, 4, 1), conv("SAME", 2), CONV_PAIRS, "conv2d",
     ),
     "rows and columns that no window reaches": (
-        "CONV_2D", (1, 8, 8, 4), (6, 2, 3, 4), conv((0, 0, 1, 0), 3), "conv2d_pairs", "conv2d",
+        "CONV_2D", (1, 8, 8, 4), (6, 2, 3, 4), conv((0, 0, 1, 0), 3), CONV_PAIRS, "conv2d",
     ),
     "depthwise, four channels at a time": (
-        "DEPTHWISE_CONV_2D", (2, 9, 15, 8), (1, 3, 3, 8), depthwise(1), "depthwise_plane", "",
+        "DEPTHWISE_CONV_2D", (2, 9, 15, 8), (1, 3, 3, 8), depthwise(1), PLANE, "",
     ),
     "depthwise, four channels and three, stride 2": (
-        "DEPTHWISE_CONV_2D", (1, 11, 26, 7), (1, 3, 3, 7), depthwise(2), "depthwise_plane", "",
+        "DEPTHWISE_CONV_2D", (1, 11, 26, 7), (1, 3, 3, 7), depthwise(2), PLANE, "",
     ),
     "two pixels": ("CONV_2D", (1, 1, 2, 5), (5, 1, 1, 5), conv("SAME"), "matvec", "matmul"),
     "linear": (
@@ -189,78 +193,78 @@ CASES: dict[str, tuple[Any, ...]] = {
     ),
     "depthwise, odd everything": (
         "DEPTHWISE_CONV_2D", (2, 7, 5, 6), (1, 3, 3, 6),
-        depthwise(1), "depthwise_plane", "depthwise_3x3",
+        depthwise(1), PLANE, DEPTHWISE_3X3,
     ),
     "depthwise, a single pixel": (
         "DEPTHWISE_CONV_2D", (1, 1, 1, 4), (1, 3, 3, 4),
-        depthwise(1), "depthwise_plane", "depthwise_3x3",
+        depthwise(1), PLANE, DEPTHWISE_3X3,
     ),
     "depthwise, stride 2": (
         "DEPTHWISE_CONV_2D", (1, 9, 8, 5), (1, 3, 3, 5),
-        depthwise(2), "depthwise_plane", "depthwise_3x3",
+        depthwise(2), PLANE, DEPTHWISE_3X3,
     ),
     "depthwise, linear": (
         "DEPTHWISE_CONV_2D", (1, 6, 9, 4), (1, 3, 3, 4),
-        depthwise(1, activation="NONE"), "depthwise", "depthwise_3x3",
+        depthwise(1, activation="NONE"), "depthwise_conv2d_s8", DEPTHWISE_3X3,
     ),
     "depthwise, no padding": (
         "DEPTHWISE_CONV_2D", (1, 6, 9, 4), (1, 3, 3, 4),
-        conv("VALID", depth_multiplier=1), "depthwise_plane", "depthwise_3x3",
+        conv("VALID", depth_multiplier=1), PLANE, DEPTHWISE_3X3,
     ),
     "depthwise, wholly in the padding": (
         "DEPTHWISE_CONV_2D", (1, 2, 2, 3), (1, 3, 3, 3),
-        conv((5, 5, 6, 6), depth_multiplier=1), "depthwise_plane", "depthwise_3x3",
+        conv((5, 5, 6, 6), depth_multiplier=1), PLANE, DEPTHWISE_3X3,
     ),
     "depthwise, one row": (
         "DEPTHWISE_CONV_2D", (1, 3, 7, 3), (1, 3, 3, 3),
-        conv("VALID", depth_multiplier=1), "depthwise_plane", "depthwise_3x3",
+        conv("VALID", depth_multiplier=1), PLANE, DEPTHWISE_3X3,
     ),
     "depthwise, three rows, one column": (
         "DEPTHWISE_CONV_2D", (1, 3, 1, 3), (1, 3, 3, 3),
-        depthwise(1), "depthwise_plane", "depthwise_3x3",
+        depthwise(1), PLANE, DEPTHWISE_3X3,
     ),
     "depthwise, wide": (
         "DEPTHWISE_CONV_2D", (1, 12, 12, 2), (1, 3, 3, 2),
-        depthwise(1), "depthwise_plane", "depthwise_3x3",
+        depthwise(1), PLANE, DEPTHWISE_3X3,
     ),
     "depthwise, wide, stride 2": (
         "DEPTHWISE_CONV_2D", (1, 20, 20, 2), (1, 3, 3, 2),
-        depthwise(2), "depthwise_plane", "depthwise_3x3",
+        depthwise(2), PLANE, DEPTHWISE_3X3,
     ),
     "depthwise, two columns": (
         "DEPTHWISE_CONV_2D", (1, 5, 2, 3), (1, 3, 3, 3),
-        depthwise(1), "depthwise_plane", "depthwise_3x3",
+        depthwise(1), PLANE, DEPTHWISE_3X3,
     ),
     "depthwise, many rows": (
         "DEPTHWISE_CONV_2D", (1, 40, 21, 2), (1, 3, 3, 2),
-        depthwise(1), "depthwise_plane", "depthwise_3x3",
+        depthwise(1), PLANE, DEPTHWISE_3X3,
     ),
     "depthwise, stride 2, many rows": (
         "DEPTHWISE_CONV_2D", (1, 33, 28, 2), (1, 3, 3, 2),
-        depthwise(2), "depthwise_plane", "depthwise_3x3",
+        depthwise(2), PLANE, DEPTHWISE_3X3,
     ),
     "depthwise, stride 2, five columns": (
         "DEPTHWISE_CONV_2D", (1, 6, 10, 2), (1, 3, 3, 2),
-        depthwise(2), "depthwise_plane", "depthwise_3x3",
+        depthwise(2), PLANE, DEPTHWISE_3X3,
     ),
     "two rows": ("FULLY_CONNECTED", (2, 37), (11, 37), {"activation": "NONE"}, "matvec", "matmul"),
     "a row of eight units": (
-        "FULLY_CONNECTED", (1, 32), (14, 32), {"activation": "RELU"}, "matvec_pairs", "matvec",
+        "FULLY_CONNECTED", (1, 32), (14, 32), {"activation": "RELU"}, MATVEC_PAIRS, "matvec",
     ),
     "a row of two units": (
-        "FULLY_CONNECTED", (1, 8), (8, 8), {"activation": "RELU"}, "matvec_pairs", "matvec",
+        "FULLY_CONNECTED", (1, 8), (8, 8), {"activation": "RELU"}, MATVEC_PAIRS, "matvec",
     ),
     "a row of units in fours and rest": (
-        "FULLY_CONNECTED", (1, 27), (12, 27), {"activation": "RELU"}, "matvec_pairs", "",
+        "FULLY_CONNECTED", (1, 27), (12, 27), {"activation": "RELU"}, MATVEC_PAIRS, "",
     ),
     "a deep row": (
-        "FULLY_CONNECTED", (1, 256), (14, 256), {"activation": "RELU"}, "matvec_pairs", "matvec",
+        "FULLY_CONNECTED", (1, 256), (14, 256), {"activation": "RELU"}, MATVEC_PAIRS, "matvec",
     ),
     "a deep row of units in fours and rest, linear": (
         "FULLY_CONNECTED", (1, 299), (9, 299), {"activation": "NONE"}, "matvec", "",
     ),
     "rows of sixteen units, few columns": (
-        "FULLY_CONNECTED", (2, 64), (3, 64), {"activation": "RELU"}, "matvec_pairs", "matmul",
+        "FULLY_CONNECTED", (2, 64), (3, 64), {"activation": "RELU"}, MATVEC_PAIRS, "matmul",
     ),
     "four rows": ("FULLY_CONNECTED", (4, 37), (11, 37), {"activation": "RELU"}, "matmul", "matmul"),
     "a row of few": (

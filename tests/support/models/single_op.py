@@ -10,6 +10,7 @@ import numpy as np
 from nodes import make_node
 from tflite_builder import file_of
 
+from hilc.errors import ModelError
 from hilc.frontends.tflite.schema import OPERATORS
 from hilc.ir import (
     ELEMENT_TYPES,
@@ -23,9 +24,6 @@ from hilc.ir import (
     Tensor,
 )
 from hilc.ops import OPS, doubles, integers, real_functions
-from hilc.ops.arithmetic import DTYPES as ARITHMETIC_DTYPES
-from hilc.ops.comparison import DTYPES as COMPARISON_DTYPES
-from hilc.ops.functions import DTYPES as FUNCTION_DTYPES
 from hilc.ops.operands import ARITHMETIC
 from hilc.ops.tree_ensemble import LAST, MORE
 
@@ -1531,7 +1529,8 @@ _DRAFTS: Mapping[str, Callable[[Random, str], Draft]] = {
 }
 
 #: Those that only ONNX models have: no file of TensorFlow Lite holds them.
-ONNX_ALONE = ("GRU", "RNN", "TREE_ENSEMBLE")
+_IN_TFLITE = frozenset(row.op or code for code, row in OPERATORS.items())
+ONNX_ALONE = tuple(op for op in _DRAFTS if op not in _IN_TFLITE)
 
 #: Those that update states.
 STATEFUL = (
@@ -1563,55 +1562,34 @@ SIGNAL_DTYPES: Mapping[str, tuple[str, ...]] = {
     "SIGNAL_STACKER": ("int16",),
 }
 
+#: Types of drafts that other types than an operator's operands say: those of constant operands, or
+#: types that only few operators have.
+_STATED_DTYPES: Mapping[str, Sequence[str]] = {**SIGNAL_DTYPES, "ONE_HOT": MOVABLE}
+#: Drafts that are tried for a type: some of them have other types in their operands.
+_DRAFTS_TRIED = 2
+
+
+def _accepted_dtypes(op: str) -> list[str]:
+    """The types of operands that the operator's own ``infer`` and ``check`` accept."""
+    return [dtype for dtype in MOVABLE if _accepts(op, dtype)]
+
+
+def _accepts(op: str, dtype: str) -> bool:
+    for seed in range(_DRAFTS_TRIED):
+        rng = np.random.default_rng(seed)
+        try:
+            made = finish(rng, op, _DRAFTS[op](rng, dtype))
+        except (AssertionError, KeyError, ModelError, TypeError, ValueError):
+            continue
+        if any(t.dtype == dtype and t.data is None for t in made.ins):
+            return True
+    return False
+
+
 #: Every operator here, with the types that it works on.
 KINDS: Sequence[tuple[str, str]] = [
-    (op, dtype)
-    for op in _DRAFTS
-    for dtype in {
-        **FUNCTION_DTYPES,
-        **ARITHMETIC_DTYPES,
-        **COMPARISON_DTYPES,
-        **dict.fromkeys(("ADD", "SUB", "MUL"), (*ARITHMETIC, "int32", "int64")),
-        **dict.fromkeys(("SELECT", "SELECT_V2"), MOVABLE),
-        **SIGNAL_DTYPES,
-        **dict.fromkeys(("SELECT", "SELECT_V2", "BROADCAST_TO", "FILL"), MOVABLE),
-        "ADD_N": ("int8", "int32", "float32"),
-        **dict.fromkeys(("CUMSUM", "PRELU"), ("int8", "float32")),
-        **dict.fromkeys(("L2_NORMALIZATION", "LOG_SOFTMAX"), ("int8", "float32")),
-        "CAST": MOVABLE,
-        "QUANTIZE": ("int8", "uint8", "int16", "int32", "float32"),
-        "DEQUANTIZE": ("int8", "uint8", "int16"),
-        "HARD_SWISH": ("int8", "float32"),
-        "L2_POOL_2D": ("float32",),
-        "BUCKETIZE": ("int32", "int64", "float32"),
-        "CIRCULAR_BUFFER": ("int8",),
-        "CONV_3D": ("float32",),
-        "DETECTION_POSTPROCESS": ("float32",),
-        "RESIZE_NEAREST_NEIGHBOR": MOVABLE,
-        "SUM": (*ARITHMETIC, "int32", "int64"),
-        "REDUCE_MAX": MOVABLE,
-        "REDUCE_MIN": MOVABLE,
-        "REDUCE_PROD": ("int32", "int64", "float32"),
-        "REDUCE_ANY": ("bool",),
-        "REDUCE_ALL": ("bool",),
-        "ARG_MAX": MOVABLE[:-1],
-        "ARG_MIN": MOVABLE[:-1],
-        "RELU_0_TO_1": ("int8", "float32"),
-        "RELU_N1_TO_1": ("int8", "float32"),
-        "SVDF": ("int8", "float32"),
-        **dict.fromkeys(ONNX_ALONE, ("float32",)),
-        **{
-            move: MOVABLE
-            for move in (
-                "RESHAPE", "SQUEEZE", "EXPAND_DIMS", "PAD", "PADV2", "MIRROR_PAD", "TRANSPOSE",
-                "STRIDED_SLICE", "SLICE", "REVERSE_V2", "TILE", "SPACE_TO_DEPTH", "DEPTH_TO_SPACE",
-                "SPACE_TO_BATCH_ND", "BATCH_TO_SPACE_ND", "CONCATENATION", "PACK", "UNPACK",
-                "SPLIT", "SPLIT_V", "GATHER", "GATHER_ND", "EMBEDDING_LOOKUP",
-                "DYNAMIC_UPDATE_SLICE", "ONE_HOT",
-            )
-        },
-    }.get(op, ARITHMETIC)
-]  # fmt: skip
+    (op, dtype) for op in _DRAFTS for dtype in _STATED_DTYPES.get(op) or _accepted_dtypes(op)
+]
 
 # Operators of ONNX alone, on numbers that stand for themselves ---------------------------------
 

@@ -55,167 +55,43 @@ _ACTIVATIONS = {
 _PADDINGS = {"SAME": 0, "VALID": 1}
 _MIRRORS = {"REFLECT": 0, "SYMMETRIC": 1}
 
-_CONV = {
-    "stride_h": "StrideH",
-    "stride_w": "StrideW",
+#: Fields of option tables that are not named as our attribute, by the attribute.
+_FIELDS = {
+    "activation": "FusedActivationFunction",
+    "condition": "CondSubgraphIndex",
+    "body": "BodySubgraphIndex",
+    "dilation_d": "DilationDFactor",
     "dilation_h": "DilationHFactor",
     "dilation_w": "DilationWFactor",
-    "padding": "Padding",
-    "activation": "FusedActivationFunction",
-}
-_POOL = {
+    "dtype": "OutputType",
     "filter_h": "FilterHeight",
     "filter_w": "FilterWidth",
-    "stride_h": "StrideH",
-    "stride_w": "StrideW",
-    "padding": "Padding",
-    "activation": "FusedActivationFunction",
+    "otherwise": "ElseSubgraphIndex",
+    "subgraph": "InitSubgraphIndex",
+    "then": "ThenSubgraphIndex",
 }
-_RESIZE = {"align_corners": "AlignCorners", "half_pixel_centers": "HalfPixelCenters"}
-_ACTIVATION = {"activation": "FusedActivationFunction"}
+#: Option tables of the schema by their names in small letters.
+_TABLES: Mapping[str, str] = {
+    name.lower(): name for name in vars(tflite.BuiltinOptions) if name.endswith("Options")
+}
 
-#: Operator -> option table of the schema, and its fields by our attribute names.
-_OPTIONS: dict[str, tuple[str, dict[str, str]]] = {
-    "CONV_2D": ("Conv2DOptions", _CONV),
-    "DEPTHWISE_CONV_2D": (
-        "DepthwiseConv2DOptions",
-        {**_CONV, "depth_multiplier": "DepthMultiplier"},
-    ),
-    "FULLY_CONNECTED": (
-        "FullyConnectedOptions",
-        {
-            **_ACTIVATION,
-            "keep_num_dims": "KeepNumDims",
-            "weights_format": "WeightsFormat",
-            "quantized_bias_type": "QuantizedBiasType",
-        },
-    ),
-    "BUCKETIZE": ("BucketizeOptions", {"boundaries": "Boundaries"}),
-    "RFFT2D": ("Rfft2dOptions", {}),
-    "CONV_3D": (
-        "Conv3DOptions",
-        {
-            "stride_d": "StrideD",
-            "stride_h": "StrideH",
-            "stride_w": "StrideW",
-            "dilation_d": "DilationDFactor",
-            "dilation_h": "DilationHFactor",
-            "dilation_w": "DilationWFactor",
-            "padding": "Padding",
-            "activation": "FusedActivationFunction",
-        },
-    ),
-    "TRANSPOSE_CONV": (
-        "TransposeConvOptions",
-        {name: _CONV[name] for name in ("stride_h", "stride_w", "padding", "activation")},
-    ),
-    "BATCH_MATMUL": ("BatchMatMulOptions", {"adj_x": "AdjX", "adj_y": "AdjY"}),
-    "AVERAGE_POOL_2D": ("Pool2DOptions", _POOL),
-    "MAX_POOL_2D": ("Pool2DOptions", _POOL),
-    "L2_POOL_2D": ("Pool2DOptions", _POOL),
-    "RESIZE_BILINEAR": ("ResizeBilinearOptions", _RESIZE),
-    "RESIZE_NEAREST_NEIGHBOR": ("ResizeNearestNeighborOptions", _RESIZE),
-    "RESHAPE": ("ReshapeOptions", {"new_shape": "NewShape"}),
-    "SQUEEZE": ("SqueezeOptions", {"squeeze_dims": "SqueezeDims"}),
-    "SOFTMAX": ("SoftmaxOptions", {"beta": "Beta"}),
-    "ADD": ("AddOptions", _ACTIVATION),
-    "SUB": ("SubOptions", _ACTIVATION),
-    "MUL": ("MulOptions", _ACTIVATION),
-    "MEAN": ("ReducerOptions", {"keep_dims": "KeepDims"}),
-    "CONCATENATION": ("ConcatenationOptions", {"axis": "Axis", **_ACTIVATION}),
-    "LEAKY_RELU": ("LeakyReluOptions", {"alpha": "Alpha"}),
-    "STRIDED_SLICE": (
-        "StridedSliceOptions",
-        {
-            "begin_mask": "BeginMask",
-            "end_mask": "EndMask",
-            "ellipsis_mask": "EllipsisMask",
-            "new_axis_mask": "NewAxisMask",
-            "shrink_axis_mask": "ShrinkAxisMask",
-            "offset": "Offset",
-        },
-    ),
-    "SLICE": ("SliceOptions", {}),
-    "REVERSE_V2": ("ReverseV2Options", {}),
-    "TILE": ("TileOptions", {}),
-    "SPACE_TO_DEPTH": ("SpaceToDepthOptions", {"block_size": "BlockSize"}),
-    "DEPTH_TO_SPACE": ("DepthToSpaceOptions", {"block_size": "BlockSize"}),
-    "SPACE_TO_BATCH_ND": ("SpaceToBatchNDOptions", {}),
-    "BATCH_TO_SPACE_ND": ("BatchToSpaceNDOptions", {}),
-    "SPLIT": ("SplitOptions", {"num_splits": "NumSplits"}),
-    "SPLIT_V": ("SplitVOptions", {"num_splits": "NumSplits"}),
-    "GATHER_ND": ("GatherNdOptions", {}),
-    "DYNAMIC_UPDATE_SLICE": ("DynamicUpdateSliceOptions", {}),
-    "ONE_HOT": ("OneHotOptions", {"axis": "Axis"}),
-    "PACK": ("PackOptions", {"values_count": "ValuesCount", "axis": "Axis"}),
-    "UNPACK": ("UnpackOptions", {"num": "Num", "axis": "Axis"}),
-    "SHAPE": ("ShapeOptions", {"out_type": "OutType"}),
-    "EXPAND_DIMS": ("ExpandDimsOptions", {}),
-    "GATHER": ("GatherOptions", {"axis": "Axis", "batch_dims": "BatchDims"}),
-    "REDUCE_PROD": ("ReducerOptions", {"keep_dims": "KeepDims"}),
-    "REDUCE_ALL": ("ReducerOptions", {"keep_dims": "KeepDims"}),
-    "REDUCE_ANY": ("ReducerOptions", {"keep_dims": "KeepDims"}),
-    "REDUCE_MIN": ("ReducerOptions", {"keep_dims": "KeepDims"}),
-    "REDUCE_MAX": ("ReducerOptions", {"keep_dims": "KeepDims"}),
-    "SUM": ("ReducerOptions", {"keep_dims": "KeepDims"}),
-    "ARG_MAX": ("ArgMaxOptions", {"dtype": "OutputType"}),
-    "ARG_MIN": ("ArgMinOptions", {"dtype": "OutputType"}),
-    "PAD": ("PadOptions", {}),
-    "PADV2": ("PadV2Options", {}),
-    "MIRROR_PAD": ("MirrorPadOptions", {"mode": "Mode"}),
-    "HARD_SWISH": ("HardSwishOptions", {}),
-    "ABS": ("AbsOptions", {}),
-    "ADD_N": ("AddNOptions", {}),
-    "BROADCAST_TO": ("BroadcastToOptions", {}),
-    "CAST": ("CastOptions", {}),
-    "CUMSUM": ("CumsumOptions", {"exclusive": "Exclusive", "reverse": "Reverse"}),
-    "FILL": ("FillOptions", {}),
-    "L2_NORMALIZATION": ("L2NormOptions", _ACTIVATION),
-    "LOG_SOFTMAX": ("LogSoftmaxOptions", {}),
-    "DIV": ("DivOptions", _ACTIVATION),
-    "EQUAL": ("EqualOptions", {}),
-    "FLOOR_DIV": ("FloorDivOptions", {}),
-    "FLOOR_MOD": ("FloorModOptions", {}),
-    "GREATER": ("GreaterOptions", {}),
-    "GREATER_EQUAL": ("GreaterEqualOptions", {}),
-    "LESS": ("LessOptions", {}),
-    "LESS_EQUAL": ("LessEqualOptions", {}),
-    "LOGICAL_AND": ("LogicalAndOptions", {}),
-    "LOGICAL_OR": ("LogicalOrOptions", {}),
-    "MAXIMUM": ("MaximumMinimumOptions", {}),
-    "MINIMUM": ("MaximumMinimumOptions", {}),
-    "NOT_EQUAL": ("NotEqualOptions", {}),
-    "POW": ("PowOptions", {}),
-    "SELECT": ("SelectOptions", {}),
-    "SELECT_V2": ("SelectV2Options", {}),
-    "SQUARED_DIFFERENCE": ("SquaredDifferenceOptions", {}),
-    "COS": ("CosOptions", {}),
-    "EXP": ("ExpOptions", {}),
-    "GELU": ("GeluOptions", {"approximate": "Approximate"}),
-    "LOGICAL_NOT": ("LogicalNotOptions", {}),
-    "NEG": ("NegOptions", {}),
-    "SIGN": ("SignOptions", {}),
-    "SQUARE": ("SquareOptions", {}),
-    "ZEROS_LIKE": ("ZerosLikeOptions", {}),
-    "QUANTIZE": ("QuantizeOptions", {}),
-    "DEQUANTIZE": ("DequantizeOptions", {}),
-    "TRANSPOSE": ("TransposeOptions", {}),
-    "UNIDIRECTIONAL_SEQUENCE_LSTM": (
-        "UnidirectionalSequenceLSTMOptions",
-        {
-            "time_major": "TimeMajor",
-            "cell_clip": "CellClip",
-            "activation": "FusedActivationFunction",
-        },
-    ),
-    "VAR_HANDLE": ("VarHandleOptions", {"container": "Container", "shared_name": "SharedName"}),
-    "READ_VARIABLE": ("ReadVariableOptions", {}),
-    "ASSIGN_VARIABLE": ("AssignVariableOptions", {}),
-    "CALL_ONCE": ("CallOnceOptions", {"subgraph": "InitSubgraphIndex"}),
-    "IF": ("IfOptions", {"then": "ThenSubgraphIndex", "otherwise": "ElseSubgraphIndex"}),
-    "WHILE": ("WhileOptions", {"condition": "CondSubgraphIndex", "body": "BodySubgraphIndex"}),
-    "SVDF": ("SVDFOptions", {"rank": "Rank", "activation": "FusedActivationFunction"}),
-}
+
+def _options_table(code: str) -> str:
+    """Return the name of an operator's option table: the one that the reader takes its attributes
+    from, or the one that is named as the operator; empty for an operator without one.
+    """
+    row = OPERATORS.get(code)
+    if row is not None and row.options:
+        return row.options
+    name = "MaximumMinimum" if code in ("MAXIMUM", "MINIMUM") else code
+    return _TABLES.get(f"{name.replace('_', '')}options".lower(), "")
+
+
+def _option_field(table: str, attribute: str) -> str:
+    """Return the name of an attribute in an option table; empty where the table has none."""
+    camel = "".join(part.capitalize() for part in attribute.split("_"))
+    names = (_FIELDS.get(attribute, camel), camel)
+    return next((name for name in names if hasattr(tflite, f"{table}Add{name}")), "")
 
 
 @dataclass
@@ -462,11 +338,11 @@ def file_of(graph: Graph) -> bytes:
         builder.output(name)
     for node in graph.nodes:
         # What the file says by the output's type alone.
-        written = _OPTIONS.get(node.op, ("", {}))[1]
+        table = _options_table(node.op)
         attrs = {
             n: v
             for n, v in vars(node.attrs).items()
-            if v is not None and (n != "dtype" or n in written)
+            if v is not None and (n != "dtype" or _option_field(table, n))
         }
         outputs = [name for name in node.outputs if name not in states and name not in unseen]
         inputs: Sequence[str] = [name for name in node.inputs if name not in unseen]
@@ -591,9 +467,9 @@ def _write_tensor(fbb: flatbuffers.Builder, tensor: _Tensor, buffer: int) -> int
 
 def _write_options(fbb: flatbuffers.Builder, operator: _Operator) -> tuple[int, int | None]:
     """Type and offset of the operator's option table; 0 and None for operators without one."""
-    if operator.code not in _OPTIONS:
+    table = _options_table(operator.code)
+    if not table:
         return 0, None
-    table, fields = _OPTIONS[operator.code]
     values: dict[str, Any] = {}
     for attr, value in operator.attrs.items():
         if attr == "activation":
@@ -609,11 +485,11 @@ def _write_options(fbb: flatbuffers.Builder, operator: _Operator) -> tuple[int, 
         elif isinstance(value, Sequence):
             is_float = any(isinstance(each, float) for each in value)
             value = _int_vector(fbb, value, "float32" if is_float else "int32")
-        values[fields[attr]] = value
+        values[_option_field(table, attr)] = value
     for attr in ("stride_h", "stride_w", "depth_multiplier", "beta"):
         # Zero by the schema's default, which no kernel takes.
-        if attr in fields:
-            values.setdefault(fields[attr], 1)
+        if name := _option_field(table, attr):
+            values.setdefault(name, 1)
     getattr(tflite, f"{table}Start")(fbb)
     for name, value in values.items():
         getattr(tflite, f"{table}Add{name}")(fbb, value)

@@ -26,10 +26,10 @@ from dataclasses import KW_ONLY, dataclass
 from pathlib import Path
 
 import numpy as np
+from c_parameters import c_parameters
 
 from hil.board import Board
 from hil.board.machine import machine_words
-from hilc.codegen.cwriter import c_parameters
 from hilc.ir import Array, Node, Tensor
 from hilc.lowering import candidates
 from hilc.lowering.kernels import FieldValue, Kernel, KernelCall

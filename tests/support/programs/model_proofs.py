@@ -18,10 +18,10 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 from accumulator_proofs import Prover, built, is_known
 from address_traces import dependences
+from c_parameters import c_parameters
 from kernel_checks import Check, check
 from kernel_runner import Case
 
-from hilc.codegen.cwriter import c_parameters
 from hilc.ir import Array, Graph, Node, Tensor
 from hilc.lowering import candidates
 from hilc.lowering.kernels import KernelCall
