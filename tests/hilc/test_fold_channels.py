@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import tracemalloc
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -12,6 +11,7 @@ from typing import Any
 import models
 import numpy as np
 import pytest
+from answers import entry
 from campaigns import cases, sampled
 from random_graphs import GraphBuilder, random_graph
 from tflite_builder import ModelBuilder
@@ -644,14 +644,14 @@ def test_the_choice_on_the_command_line(tmp_path: Path, capsys: pytest.CaptureFi
     Path(model).write_bytes(half_constant_file())
     # Nine pixels of 4 * 2 and 3 * 4 weights; what is left out is half of both.
     assert main(["compile", model, "-o", archive, "--json"]) == 0
-    data = json.loads(capsys.readouterr().out)
+    data = entry(capsys.readouterr().out)
     assert (data["folded_channels"], data["folded_macs"], data["macs"]) == (2, 90, 90)
     assert main(["compile", model, "-o", archive]) == 0
     assert "2 channels with 90 of 180 MACs" in capsys.readouterr().out
     assert main(["compile", archive, "-o", archive, "--no-fold-constant-channels"]) == 2
     assert "so --no-fold-constant-channels cannot change it" in capsys.readouterr().err
     assert main(["compile", model, "-o", archive, "--no-fold-constant-channels", "--json"]) == 0
-    data = json.loads(capsys.readouterr().out)
+    data = entry(capsys.readouterr().out)
     assert (data["folded_channels"], data["folded_macs"], data["macs"]) == (0, 0, 180)
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -12,6 +11,7 @@ import litert_ref
 import numpy as np
 import pytest
 import tflm
+from answers import entry
 from campaigns import cases, sampled
 from odd_models import ODD_MODELS, Q, open_batch, outputs, reference_name
 from tflite_builder import ModelBuilder
@@ -148,7 +148,7 @@ def test_an_open_batch_is_fixed_and_said_so(
         capsys.readouterr().out
     )
     assert main([*compile_, "--force", "--json"]) == 0
-    said = json.loads(capsys.readouterr().out)
+    said = entry(capsys.readouterr().out)
     assert said["fixed_sizes"] == [{"input": "x", "axis": 0, "size": 1}]
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import json
 import lzma
 from dataclasses import replace
 from fractions import Fraction
@@ -12,6 +11,7 @@ from pathlib import Path
 import numpy as np
 import onnx
 import pytest
+from answers import entry
 from campaigns import cases, sampled
 from models import model_path
 from onnx import helper
@@ -251,7 +251,7 @@ def test_the_command_line_lists_what_is_left_in_floats(tmp_path, capsys):
     assert "mixed: computed in floats:" in told
     assert "mixed: biases of 1 layers" in told
     assert main([*command, "--allow-float", "--force", "--json"]) == 0
-    module = json.loads(capsys.readouterr().out)
+    module = entry(capsys.readouterr().out)
     assert {layer["op"] for layer in module["float_layers"]}
     assert module["rounded_biases"][0]["largest_effect"] < 1e-4
 
@@ -262,7 +262,7 @@ def test_verify_compares_with_the_named_arithmetic(tmp_path, capsys):
     for reference in ((), ("--reference", "onnx"), ("--reference", "qdq")):
         command = ["verify", str(path), "--board", "native", "--samples", "3", "--json"]
         assert main([*command, *reference]) == 0
-        report = json.loads(capsys.readouterr().out)
+        report = entry(capsys.readouterr().out)
         assert report["match"]
         assert report["reference"].startswith("onnx" if "onnx" in reference else "qdq")
 

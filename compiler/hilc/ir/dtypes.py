@@ -90,6 +90,7 @@ class ElementType:
 
     @property
     def dl_code(self) -> int:
+        """DLPack's code of the kind of number."""
         return DL_CODES[self.dl_kind]
 
     def sums(self, bias: str | None) -> str:

@@ -46,6 +46,7 @@ class Quant:
 
     @property
     def per_tensor(self) -> bool:
+        """Whether one scale applies to the whole tensor."""
         return len(self.scale) == 1
 
 
@@ -89,6 +90,7 @@ class Tensor:
 
     @property
     def nbytes(self) -> int:
+        """Size of the elements, in bytes."""
         return self.size * self.element.itemsize
 
     @property
@@ -98,6 +100,7 @@ class Tensor:
 
     @property
     def is_constant(self) -> bool:
+        """Whether the model states its elements."""
         return self.data is not None
 
 
@@ -206,6 +209,7 @@ class Graph:
         return tuple(self.tensors[n] if n else None for n in node.inputs)
 
     def outs(self, node: Node) -> tuple[Tensor, ...]:
+        """Return the node's output tensors, by position."""
         return tuple(self.tensors[n] for n in node.outputs)
 
     def consumers(self) -> dict[str, tuple[Node, ...]]:
@@ -218,6 +222,7 @@ class Graph:
         return {name: tuple(nodes) for name, nodes in readers.items()}
 
     def with_(self, **changes: Any) -> Graph:
+        """Return a copy with the given fields replaced; tensors are not verified."""
         return replace(self, **changes)
 
 

@@ -59,6 +59,7 @@ class ConvolutionAttributes(WindowAttributes, ActivationAttributes):
 
     @property
     def dilations(self) -> tuple[int, int]:
+        """Dilation along height and width, in elements."""
         return self.dilation_h, self.dilation_w
 
 

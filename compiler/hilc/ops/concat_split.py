@@ -59,6 +59,10 @@ class ConcatenationAttributes(Attributes):
 
 
 def concatenation_axis(node: Node, ins: Sequence[Tensor | None]) -> int:
+    """Return the axis of a CONCATENATION, counted from 0.
+
+    :class:`~hilc.errors.ModelError` for an axis that does not exist.
+    """
     axis = ConcatenationAttributes.of(node).axis
     return resolve_axis(node, axis, len(operand(node, ins, 0).shape))
 
@@ -96,6 +100,10 @@ class PackAttributes(Attributes):
 
 
 def pack_axis(node: Node, ins: Sequence[Tensor | None]) -> int:
+    """Return the axis of the output of a PACK, counted from 0.
+
+    :class:`~hilc.errors.ModelError` for an axis that does not exist.
+    """
     axis = PackAttributes.of(node).axis
     return resolve_axis(node, axis, len(operand(node, ins, 0).shape) + 1)
 
@@ -132,6 +140,10 @@ class SplitAttributes(Attributes):
 
 
 def split_axis(node: Node, ins: Sequence[Tensor | None]) -> int:
+    """Return the axis of a SPLIT, counted from 0.
+
+    :class:`~hilc.errors.ModelError` for an axis that does not exist.
+    """
     return resolve_axis(
         node, constant_int(node, operand(node, ins, 0)), len(operand(node, ins, 1).shape)
     )
@@ -217,6 +229,10 @@ class UnpackAttributes(Attributes):
 
 
 def unpack_axis(node: Node, ins: Sequence[Tensor | None]) -> int:
+    """Return the axis of an UNPACK, counted from 0.
+
+    :class:`~hilc.errors.ModelError` for an axis that does not exist.
+    """
     return resolve_axis(node, UnpackAttributes.of(node).axis, len(operand(node, ins, 0).shape))
 
 

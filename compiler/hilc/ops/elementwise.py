@@ -83,6 +83,9 @@ def _operand_scale(node: Node, real: float) -> FixedPoint:
 
 
 def sum_scales(node: Node, a: Tensor, b: Tensor, out: Tensor) -> _SumScales:
+    """Return the fixed-point scales of both operands of an ADD or SUB, and of their sum;
+    :class:`~hilc.errors.ModelError` for scales out of range.
+    """
     a_scale, b_scale = quantization(node, a)[0], quantization(node, b)[0]
     out_scale = quantization(node, out)[0]
     common = 2 * max(a_scale, b_scale)
@@ -119,6 +122,9 @@ def product_sums(node: Node, a: Tensor) -> str:
 
 def product_scale(node: Node, a: Tensor, b: Tensor, out: Tensor) -> FixedPoint:
     # From left to right, TFLite in single precision: the multiplier depends on it.
+    """Return the fixed-point factor from the product of two operands to the output;
+    :class:`~hilc.errors.ModelError` for scales out of range.
+    """
     in_double = node.rounding is Rounding.NEAREST_EVEN or node.numerics is not Numerics.LITERT
     real = np.float64 if in_double else np.float32
     a_scale, b_scale, out_scale = (real(quantization(node, t)[0]) for t in (a, b, out))
@@ -154,6 +160,7 @@ def reference(
     outs: Sequence[Tensor],
     values: Sequence[Array | None],
 ) -> list[Array]:
+    """Return the output of an ADD, SUB or MUL, as an array of the output's shape and type."""
     a, b, out = operand(node, ins, 0), operand(node, ins, 1), outs[0]
     x, y = values
     assert x is not None

@@ -244,6 +244,9 @@ class OneHotAttributes(Attributes):
 
 
 def one_hot_axis(node: Node, ins: Sequence[Tensor | None]) -> int:
+    """Return the new axis of a ONE_HOT, counted from 0; :class:`~hilc.errors.ModelError` for an
+    axis that does not exist.
+    """
     rank = len(operand(node, ins, 0).shape) + 1
     return resolve_axis(node, OneHotAttributes.of(node).axis, rank)
 

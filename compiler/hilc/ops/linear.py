@@ -185,6 +185,9 @@ def fold_zero_point(
 def accumulator_bound(
     weight_data: Array, bias: npt.NDArray[np.int64], largest_input: int, channel_axis: int
 ) -> int:
+    """Return the largest magnitude of a sum, in accumulator steps, for inputs whose magnitude is
+    at most ``largest_input``; ``bias`` has one element for each output channel.
+    """
     magnitudes = _per_channel_sum(np.abs(weight_data.astype(np.int64)), channel_axis)
     return int((np.abs(bias) + largest_input * magnitudes).max())
 

@@ -85,6 +85,9 @@ def divisor(node: Node, count: int) -> float:
 
 
 def mean_scale(node: Node, x: Tensor, out: Tensor, count: int) -> FixedPoint:
+    """Return the fixed-point factor from the sum of ``count`` elements to the output of a MEAN or
+    SUM; :class:`~hilc.errors.ModelError` for scales out of range.
+    """
     real = quantization(node, x)[0] / quantization(node, out)[0]
     if node.rounding is Rounding.NEAREST_EVEN:
         return multiplier(node, real if node.op == "SUM" else real / count)

@@ -44,6 +44,9 @@ class PoolingAttributes(WindowAttributes, ActivationAttributes):
 
 
 def pooling_window(node: Node, x: Tensor) -> Window:
+    """Return the window of a pooling over an input [batch, height, width, channels];
+    :class:`~hilc.errors.ModelError` where it does not fit.
+    """
     attributes = PoolingAttributes.of(node)
     return geometry.window(node, x.shape, attributes.filter_h, attributes.filter_w)
 
@@ -98,6 +101,9 @@ def average_scales(node: Node, x: Tensor, out: Tensor) -> list[FixedPoint]:
 
 
 def pooling_clamp(node: Node, out: Tensor) -> tuple[float, float]:
+    """Return the least and the largest output of a pooling with its activation, in the output's
+    numbers.
+    """
     if out.element.quantized:
         return output_clamp(node, out)
     return float_range(node, PoolingAttributes.of(node).activation)

@@ -95,6 +95,9 @@ class ArgAttributes(Attributes):
 
 
 def searched_axis(node: Node, ins: Sequence[Tensor | None]) -> int:
+    """Return the axis that an ARG_MAX or ARG_MIN searches, counted from 0;
+    :class:`~hilc.errors.ModelError` for an axis that does not exist.
+    """
     rank = len(operand(node, ins, 0).shape)
     return resolve_axis(node, constant_int(node, operand(node, ins, 1)), rank)
 

@@ -77,6 +77,7 @@ def resized_shape(node: Node, ins: Sequence[Tensor | None]) -> tuple[int, int, i
 
 
 def nearest(node: Node, ins: Sequence[Tensor | None]) -> IndexMap:
+    """Return the input indices of the output's rows and columns."""
     return nearest_rows(node, ins, resized_shape(node, ins)[1])
 
 

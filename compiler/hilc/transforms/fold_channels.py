@@ -309,6 +309,7 @@ class _Folding:
         self._readers = Counter(name for node in graph.nodes for name in node.inputs)
 
     def folded(self) -> Graph:
+        """Return the graph without the removed channels."""
         nodes = [self._node(node) for node in self._graph.nodes]
         # Constants that several nodes shared may have no reader left.
         return remove_dead(self._graph.with_(tensors=self._tensors, nodes=tuple(nodes)))

@@ -218,6 +218,7 @@ class _Fusion:
         self.producers = {name: n for n in self.graph.nodes for name in n.outputs}
 
     def run(self) -> FusedGraph:
+        """Return the graph with operators on integers; call it once."""
         for node in self.graph.nodes:
             node = replace(node, inputs=tuple(self.renamed.get(n, n) for n in node.inputs))
             if _quantizes(node) and OPS[node.op].conversion == "dequantize":

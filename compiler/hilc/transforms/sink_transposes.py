@@ -60,6 +60,7 @@ class _Sinking:
         self._same: dict[str, str] = {}
 
     def graph(self) -> Graph:
+        """Return the graph after the transposes have been moved; call it once."""
         for node in self._graph.nodes:
             node = replace(node, inputs=tuple(self._same.get(n, n) for n in node.inputs))
             if not (self._is_dropped(node) or self._is_sunk(node)):
