@@ -106,7 +106,20 @@ _ARITHMETIC = {
 _CODE_BYTES = 600
 #: Keys of a kernel's description.
 _KEYS = frozenset(
-    "name requires inputs outputs scratch order reads window cost code band_code fails".split()
+    [
+        "name",
+        "requires",
+        "inputs",
+        "outputs",
+        "scratch",
+        "order",
+        "reads",
+        "window",
+        "cost",
+        "code",
+        "band_code",
+        "fails",
+    ]
 )
 #: Keys that excluded kernels from goals before version 0.2.
 _FORMER_KEYS = frozenset({"flash_heavy", "speed_only", "unfolds"})
