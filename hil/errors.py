@@ -20,13 +20,24 @@ __all__ = [
     "InputError",
     "InternalError",
     "LinkError",
-    "Mend",
     "NotRunError",
     "NumericError",
     "ProbeError",
+    "Remedy",
     "StackError",
     "UsageError",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    """Refuse the former name of :class:`Remedy`, with the new one."""
+    if name == "Mend":
+        # No AttributeError: `from hil.errors import Mend` would drop its message.
+        raise ImportError(
+            "hil.errors.Mend is hil.errors.Remedy since 0.2, and the parameter and attribute "
+            "mend of a DeviceError is remedy"
+        )
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 class UsageError(InputError):
@@ -48,13 +59,13 @@ class BuildError(HilError):
     kind = "build"
 
 
-class Mend(IntEnum):
-    """Remedies for a failed board, the mildest first (:mod:`hil.device.recovery`)."""
+class Remedy(IntEnum):
+    """Remedies for a failed board, the mildest first; :mod:`hil.device.recovery` takes them."""
 
     RESET = 1
-    #: Programming it again, with what else makes a firmware start.
+    #: Programming it again and starting the firmware.
     FLASH = 2
-    #: Switching it off and on; a machine or process that stands for a board is started anew.
+    #: Switching it off and on; the emulator or process in place of a board is started anew.
     POWER = 3
 
 
@@ -88,17 +99,17 @@ class Attempt:
 class DeviceError(HilError):
     """Board, emulator, probe or firmware failed.
 
-    ``mend`` is the mildest thing that may help; None where the same would happen again.
+    ``remedy`` is the mildest step that may help; None if no step can.
     """
 
     exit_code = 4
     kind = "device"
 
     def __init__(
-        self, fact: str, hint: str = "", *, mend: Mend | None = None, is_lost: bool = False
+        self, fact: str, hint: str = "", *, remedy: Remedy | None = None, is_lost: bool = False
     ) -> None:
         super().__init__(fact, hint)
-        self.mend = mend
+        self.remedy = remedy
         #: Steps that recovery took in vain before this error was raised.
         self.recoveries: tuple[Attempt, ...] = ()
         #: Whether the board cannot be reached: no step brought it back, or its probe is missing.

@@ -1,6 +1,6 @@
 """Expected results of a device: from a reference of numerics, or from a file.
 
-What of :mod:`hil.verify.oracle` is for users; the rooms use that.
+Public names of :mod:`hil.verify.oracle`.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Inputs for a model: random ones from a seed, arrays from NPZ and NPY files, labelled data sets.
 
-What of :mod:`hil.verify.samples` and :mod:`hil.verify.datasets` is for users; the rooms use these.
+Public names of :mod:`hil.verify.samples` and :mod:`hil.verify.datasets`.
 """
 
 from __future__ import annotations

@@ -36,7 +36,7 @@ from hil.errors import BuildError
 from hil.verify.bench import layer_counts
 from hilc.ir import ELEMENT_TYPES, Array, Graph, Node, Quant, Rounding, Tensor
 from hilc.lowering import candidates, cost
-from hilc.lowering.choice import Choice
+from hilc.lowering.choice import KernelSelection
 from hilc.lowering.cost_tables import FOLDER as COSTS
 from hilc.lowering.cost_tables import CostError, TableRow, shipped_costs, write_costs
 from hilc.lowering.kernels import Kernel, KernelCall, kernels
@@ -317,7 +317,7 @@ def count_model(
         chosen = {n: found[min(position, len(found) - 1)].variant for n, found in calls.items()}
         library = hilc.compile(
             model, name="m", cpu=cpu.name, pools="external", io_in_pool=True,
-            optimize="speed", choice=Choice(chosen),
+            optimize="speed", choice=KernelSelection(chosen),
         )  # fmt: skip
         (module,) = library.modules
         with hil.open(board, library) as device:

@@ -14,7 +14,7 @@ from hilc.codegen.control_flow import with_control_flow
 from hilc.codegen.dialects import require_installed
 from hilc.codegen.names import name_pools
 from hilc.errors import InputError
-from hilc.lowering.choice import Choice
+from hilc.lowering.choice import KernelSelection
 from hilc.memory.explain import Explanation
 from hilc.memory.explain import explain as explain_program
 from hilc.memory.plan import Planner
@@ -25,9 +25,9 @@ from hilc.schedule.frontier import Frontier, find_frontier
 from hilc.schedule.goals import Goals
 from hilc.schedule.groups import require_fed_group
 from hilc.schedule.pareto import ParetoFrontier
-from hilc.schedule.search import Found, LimitError, search
+from hilc.schedule.search import LimitError, SearchResult, search
 from hilc.schedule.tuning import Tuning, load_tuning
-from hilc.source import Source, prepare
+from hilc.source import PreparedModel, prepare
 from hilc.support.version import __version__
 from hilc.target import Cpu, load_cpu
 from hilc.transforms.feed import with_feed
@@ -64,21 +64,21 @@ def _whole_saves_bytes(model: Model, planned: _Planned, options: CompileOptions)
     """Return the bytes that the program for the whole input takes less than one that is fed."""
     graph = planned.program.graph
     fed = _memory_bytes(planned.program, graph.outputs)
-    borders = (*graph.inputs, *graph.outputs)
+    io_tensors = (*graph.inputs, *graph.outputs)
     # The whole input lies in memory when a run starts, so there may be nothing to plan.
-    at_start = graph.inputs if options.io_in_pool else borders
+    at_start = graph.inputs if options.io_in_pool else io_tensors
     least = sum(graph.tensors[name].nbytes for name in at_start)
     if options.feed != "rows" or fed <= least:
         return 0
     with suppress(InputError):  # such as a limit, or a log that is of the program that is fed
         whole = _planned(model, replace(options, feed="whole")).program
-        return max(0, fed - _memory_bytes(whole, borders))
+        return max(0, fed - _memory_bytes(whole, io_tensors))
     return 0
 
 
-def _memory_bytes(program: Program, borders: Sequence[str]) -> int:
-    """Return the bytes of a program's workspace, and of those of ``borders`` that lie beside it."""
-    beside = (n for n in borders if program.buffers[n].kind != "pool")
+def _memory_bytes(program: Program, io_tensors: Sequence[str]) -> int:
+    """Return the bytes of a program's workspace, and of the ``io_tensors`` that lie beside it."""
+    beside = (n for n in io_tensors if program.buffers[n].kind != "pool")
     return program.workspace_bytes + sum(program.graph.tensors[n].nbytes for n in beside)
 
 
@@ -108,7 +108,7 @@ def frontier(model: Model, options: CompileOptions) -> Frontier:
         )
     search = _Search(model, options)
 
-    def found_for(optimize: str, ram: int | None, flash: int | None) -> Found:
+    def found_for(optimize: str, ram: int | None, flash: int | None) -> SearchResult:
         planned = search.planned(optimize, ram, flash)
         assert planned.found is not None, "there is no choice of kernels"
         return planned.found
@@ -121,12 +121,12 @@ def frontier(model: Model, options: CompileOptions) -> Frontier:
 class _Planned:
     """Program of a model; ``found`` is None if the caller gave the choice."""
 
-    source: Source
+    source: PreparedModel
     program: Program
-    found: Found | None
+    found: SearchResult | None
 
 
-def prepared(model: Model, options: CompileOptions) -> Source:
+def prepared(model: Model, options: CompileOptions) -> PreparedModel:
     """Return ``model`` read and simplified as the options say, before it is planned."""
     return prepare(
         model,
@@ -165,7 +165,7 @@ class _Search:
             tuning.check(self._source, self._cpu, __version__)
         self._tuning = tuning
         #: By the goal of the graphs that the model calls; programs also by the sharing of code.
-        self._planners: dict[str, tuple[Source, Planner]] = {}
+        self._planners: dict[str, tuple[PreparedModel, Planner]] = {}
         self._known: dict[str, dict[str, Goals]] = {}
 
     def planned(self, optimize: str, ram: int | None = None, flash: int | None = None) -> _Planned:
@@ -204,8 +204,8 @@ class _Search:
 
 
 def _planner(
-    source: Source, cpu: Cpu, options: CompileOptions, goal: str
-) -> tuple[Source, Planner]:
+    source: PreparedModel, cpu: Cpu, options: CompileOptions, goal: str
+) -> tuple[PreparedModel, Planner]:
     """Return the planner of a source, and the source as it is planned."""
     called = replace(options, optimize=goal)
     source = replace(source, graph=with_control_flow(source.graph, cpu, called))
@@ -228,17 +228,17 @@ def _planner(
 class Programs:
     """Programs of a model, among which measurements of whole programs decide."""
 
-    def __init__(self, source: Source, options: CompileOptions) -> None:
+    def __init__(self, source: PreparedModel, options: CompileOptions) -> None:
         cpu = load_cpu(options.cpu)
         self._optimize = options.optimize
         _, self._planner = _planner(source, cpu, options, options.optimize)
 
-    def chosen(self, tuning: Tuning) -> tuple[Choice, int]:
+    def chosen(self, tuning: Tuning) -> tuple[KernelSelection, int]:
         """Return the choice of the program for the goal, by a log, and its workspace in bytes."""
         found = search(self._planner, optimize=self._optimize, tuning=tuning)
         return found.choice, found.program.workspace_bytes
 
-    def frontier(self, tuning: Tuning) -> list[tuple[Choice, int]]:
+    def frontier(self, tuning: Tuning) -> list[tuple[KernelSelection, int]]:
         """Return the same of the Pareto frontier, from the fastest to the smallest."""
         frontier = ParetoFrontier(self._planner, tuning=tuning, optimize=self._optimize)
         return [(found.choice, found.workspace_bytes) for found in frontier.programs()]

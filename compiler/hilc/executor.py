@@ -88,7 +88,7 @@ class RunResult:
     ticks: int
     #: Unit of ``count``.
     counter: Counter = "cycles"
-    #: What the run took: instructions or cycles, of all its repetitions together.
+    #: Instructions or cycles of the run, all repetitions together.
     count: int = 0
     #: Time at the board's clock; None where an emulator counts instructions, which take no time.
     seconds: float | None = None
@@ -118,30 +118,52 @@ class Model(Protocol):
     """
 
     @property
-    def name(self) -> str: ...
-    @property
-    def inputs(self) -> tuple[TensorInfo, ...]: ...
-    @property
-    def outputs(self) -> tuple[TensorInfo, ...]: ...
+    def name(self) -> str:
+        """Name of the module."""
 
     @property
-    def states(self) -> tuple[TensorInfo, ...]: ...
+    def inputs(self) -> tuple[TensorInfo, ...]:
+        """Descriptions of the inputs, in order."""
 
-    def set_input(self, name: Which, array: npt.ArrayLike, /) -> None: ...
-    def get_input(self, name: Which, /) -> Array: ...
-    def run(self) -> object: ...
-    def get_output(self, name: Which, /) -> Array: ...
-    def reset_state(self) -> None: ...
-    def state(self, name: Which, /) -> Array: ...
-    def set_state(self, name: Which, array: npt.ArrayLike, /) -> None: ...
+    @property
+    def outputs(self) -> tuple[TensorInfo, ...]:
+        """Descriptions of the outputs, in order."""
+
+    @property
+    def states(self) -> tuple[TensorInfo, ...]:
+        """Descriptions of the states, in order; empty for a stateless model."""
+
+    def set_input(self, name: Which, array: npt.ArrayLike, /) -> None:
+        """Copy ``array``, of the input's shape and type, into the input."""
+
+    def get_input(self, name: Which, /) -> Array:
+        """Return a copy of an input's current value."""
+
+    def run(self) -> object:
+        """Run one inference."""
+
+    def get_output(self, name: Which, /) -> Array:
+        """Return a copy of an output of the last run, in its shape and type."""
+
+    def reset_state(self) -> None:
+        """Give every state its initial value."""
+
+    def state(self, name: Which, /) -> Array:
+        """Return a copy of a state's current value."""
+
+    def set_state(self, name: Which, array: npt.ArrayLike, /) -> None:
+        """Copy ``array``, of the state's shape and type, into the state."""
 
 
 @runtime_checkable
 class BindableModel(Model, Protocol):
     """A model in this process, which can use the caller's arrays directly."""
 
-    def set_input_zero_copy(self, name: Which, array: Array, /) -> None: ...
-    def set_output_zero_copy(self, name: Which, array: Array | None, /) -> None: ...
+    def set_input_zero_copy(self, name: Which, array: Array, /) -> None:
+        """Let the model read the input from ``array``, without a copy."""
+
+    def set_output_zero_copy(self, name: Which, array: Array | None, /) -> None:
+        """Let the model write the output to ``array``; None ends it."""
 
 
 class Executor:
@@ -158,18 +180,22 @@ class Executor:
 
     @property
     def name(self) -> str:
+        """Name of the model."""
         return self._model.name
 
     @property
     def inputs(self) -> tuple[TensorInfo, ...]:
+        """Descriptions of the inputs, in order."""
         return self._model.inputs
 
     @property
     def outputs(self) -> tuple[TensorInfo, ...]:
+        """Descriptions of the outputs, in order."""
         return self._model.outputs
 
     @property
     def states(self) -> tuple[TensorInfo, ...]:
+        """Descriptions of the states, in order; empty for a stateless model."""
         return self._model.states
 
     def __enter__(self: _ExecutorT) -> _ExecutorT:
@@ -546,6 +572,7 @@ def _takes(dtype: str, array: Array) -> bool:
 
 
 def require_writable(info: TensorInfo, array: Array) -> None:
+    """Raise :class:`~hilc.errors.InputError` if ``array`` is read-only."""
     if not array.flags.writeable:
         raise InputError(f"the array for {info.name!r} is read-only", "pass a writable array")
 

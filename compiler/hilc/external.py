@@ -88,6 +88,7 @@ class Device:
 
     @property
     def field(self) -> str:
+        """Field of the devices' struct: the name, and the index if there is one."""
         return self.name if self.index is None else f"{self.name}_{self.index}"
 
     def hook(self, event: str) -> str:
@@ -248,6 +249,7 @@ class ExternalCall:
 
     @property
     def scratch_bytes(self) -> int:
+        """Scratch memory of a call, in bytes."""
         return self.module.scratch_bytes
 
     def access(self, inputs: Sequence[Tensor], outputs: Sequence[Tensor]) -> None:

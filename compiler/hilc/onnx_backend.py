@@ -32,7 +32,7 @@ from hilc.frontends.onnx.storage import packed, unpacked
 from hilc.interpreter import Interpreter
 from hilc.ir import Array, Graph
 
-#: How a model is computed, by the name of the device.
+#: Method of computing a model, by the name of the device.
 DEVICES = {"CPU": "interpreter", "CPU:C": "generated C"}
 
 

@@ -18,7 +18,7 @@ from hilc.support.option import check_keywords, option
 if TYPE_CHECKING:
     from hilc.external import ExternalCodegen
     from hilc.ir import Array, Numerics
-    from hilc.lowering.choice import Choice
+    from hilc.lowering.choice import KernelSelection
     from hilc.memory.program import Pin, PoolSpec
     from hilc.schedule.tuning import Tuning
 
@@ -31,7 +31,7 @@ _Result = TypeVar("_Result", covariant=True)
 
 @dataclass(frozen=True, kw_only=True)
 class CompileOptions(Options):
-    """How a model is compiled: everything beside the model that decides what comes of it.
+    """Options of a compilation: everything except the model that decides the result.
 
     Each field states its help, its choices and its form on a command line once
     (:func:`hilc.support.option.option`); all other lists of options are derived from the fields.
@@ -129,7 +129,7 @@ class CompileOptions(Options):
         metavar="FILE.py[:FACTORY][,KEY=VALUE]...",
         help="hand parts of the model to this code generator; earlier ones have priority",
     )
-    choice: Choice | None = option(
+    choice: KernelSelection | None = option(
         None, help="kernels and fused groups of the program; None: the compiler searches"
     )
     samples: Any = option(
@@ -162,11 +162,11 @@ class CompileOptions(Options):
     def _names(self) -> Mapping[str, Any]:
         from hilc.external import ExternalCodegen
         from hilc.ir import Array
-        from hilc.lowering.choice import Choice
+        from hilc.lowering.choice import KernelSelection
         from hilc.memory.program import Pin, PoolSpec
         from hilc.schedule.tuning import Tuning
 
-        own = (ExternalCodegen, Choice, Pin, PoolSpec, Tuning)
+        own = (ExternalCodegen, KernelSelection, Pin, PoolSpec, Tuning)
         return {"Array": Array, **{kind.__name__: kind for kind in own}}
 
     @property
@@ -227,7 +227,7 @@ class CompileKeywords(CodeKeywords, total=False):
     reference: str | None
     io_in_pool: bool
     system_lib: bool | None
-    choice: Choice | None
+    choice: KernelSelection | None
     progress: Callable[[], None] | None
 
 

@@ -64,6 +64,7 @@ class Registry(Generic[T]):
         self._part = part
 
     def add(self, word: str, value: T) -> None:
+        """Register an implementation for the option's value ``word``."""
         self._found[word] = value
 
     def __getitem__(self, word: str) -> T:
@@ -89,6 +90,7 @@ class Slot(Generic[T]):
         self._value: T | None = None
 
     def fill(self, value: T) -> None:
+        """Register the feature's implementation."""
         self._value = value
 
     def found(self) -> T | None:

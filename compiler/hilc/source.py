@@ -24,7 +24,7 @@ from hilc.transforms.partition import partition
 
 
 @dataclass(frozen=True)
-class Source:
+class PreparedModel:
     """A model before and after the passes."""
 
     original: Graph
@@ -61,7 +61,7 @@ def prepare(
     inputs: Mapping[str, Array] | None = None,
     samples: Any = None,
     allow_float: bool = False,
-) -> Source:
+) -> PreparedModel:
     """Return ``model`` (a file, its bytes, a graph or an object) prepared for planning on ``cpu``.
 
     Without ``numerics`` a file is computed as TFLM does, and a graph as its nodes say. ``shapes``
@@ -103,7 +103,7 @@ def prepare(
     graph = with_float_sums(graph, cpu)
     if externals:
         graph = partition(graph, externals, cpu, api, graph.name)
-    return Source(original, graph, file, folded, annotations)
+    return PreparedModel(original, graph, file, folded, annotations)
 
 
 def graph_digest(graph: Graph) -> str:

@@ -13,8 +13,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from hil.access.board_lock import board_lock
-from hil.access.connection import VIRTUAL, Connection, Image
-from hil.access.hardware import Hardware, pinned_to_probe
+from hil.access.connection import VIRTUAL, Connection, Flashed, Image
+from hil.access.hardware import Hardware, pinned_to_probe, register_flasher
 from hil.access.native import NativeRunner
 from hil.access.probes import lock_names
 from hil.access.protocols import (
@@ -22,7 +22,6 @@ from hil.access.protocols import (
     Capability,
     Core,
     DebugServer,
-    Flashed,
     Flasher,
     FlasherSession,
     Need,
@@ -39,7 +38,6 @@ from hil.access.registry import (
     flashers,
     flashers_for,
     need_of,
-    register_flasher,
     register_runner,
     runner_named,
     runners_for,
@@ -271,7 +269,11 @@ def _without_flasher(board: Board) -> str:
     if board.is_host:
         return f"{starts} its firmware as a process of this machine"
     able = ", ".join(flashers_for(board))
-    other = f"choose --flasher {able}" if able else f"add a table flasher to {board.path}"
+    other = (
+        f"choose --flasher {able}"
+        if able
+        else "write a board file with a table flasher: docs/how-to/add-board.md"
+    )
     return f"{starts} it with {board.default_runner}; to program a real one, {other}"
 
 

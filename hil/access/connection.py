@@ -1,4 +1,4 @@
-"""The user's options to start a firmware."""
+"""Values of access to boards: the user's connection, a probe, the result of programming."""
 
 from __future__ import annotations
 
@@ -6,11 +6,9 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import Any, Final, Protocol
 
-if TYPE_CHECKING:
-    from hil.access.protocols import Flashed
-
+from hil.board.config import remembered
 
 #: Value for a probe's uid: start the board's QEMU machine with a virtual probe.
 VIRTUAL: Final = "virtual"
@@ -20,16 +18,56 @@ class Image(Protocol):
     """Image that a runner starts: a built firmware, or an ELF file only."""
 
     @property
-    def elf(self) -> Path: ...
+    def elf(self) -> Path:
+        """Path of the ELF file."""
 
 
 class AcquiredBoard(Protocol):
     """An acquired board of a lab; the context of ``start`` yields a ``Running``."""
 
     @property
-    def place(self) -> str: ...
+    def place(self) -> str:
+        """Name of the board's place in the lab."""
 
-    def start(self, elf: Path, choice: Connection) -> AbstractContextManager[Any]: ...
+    def start(self, elf: Path, connection: Connection) -> AbstractContextManager[Any]:
+        """Return a context that starts the ELF file and yields a ``Running``.
+
+        Raise :class:`~hil.errors.DeviceError` if the board does not start.
+        """
+
+
+@dataclass(frozen=True)
+class Flashed:
+    """Result of programming a board."""
+
+    #: False if the board already had the image.
+    programmed: bool
+    nbytes: int
+    seconds: float
+
+
+@dataclass(frozen=True)
+class ProbeInfo:
+    """A connected probe."""
+
+    uid: str
+    description: str
+    #: Name of its board, and the flasher's name of the chip, if reported.
+    board: str
+    target: str
+
+    @property
+    def last_board(self) -> str:
+        """Name of the board that it was last used on; empty if unknown."""
+        return remembered(self.uid).get("board", "")
+
+    @property
+    def line(self) -> str:
+        """The probe's line in a list of probes."""
+        on = f", on {self.board}" if self.board else ""
+        if not self.target and (used := self.last_board):
+            on = f", last used on {used}"
+        return f"{self.uid} ({self.description}{on})"
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,7 @@ from collections.abc import Collection
 from pathlib import Path
 from typing import Final
 
-from hil.support.ready import is_readable
+from hil.support.poll import is_readable
 
 _LOG = logging.getLogger("hil.runner")
 #: More than gdb puts into a packet; the servers accept 2 and 4 KiB.

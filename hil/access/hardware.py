@@ -19,9 +19,8 @@ from typing import TYPE_CHECKING, Final
 from hil import virtual_probe
 from hil.access import proof
 from hil.access.board_lock import board_lock
-from hil.access.connection import VIRTUAL, Connection, Image
+from hil.access.connection import VIRTUAL, Connection, Image, ProbeInfo
 from hil.access.probes import (
-    ProbeInfo,
     choose_probe,
     is_obvious,
     lines_of,
@@ -40,9 +39,9 @@ from hil.access.protocols import (
     require,
 )
 from hil.access.qemu import QemuBoard, QemuMemory
-from hil.access.registry import flashers
+from hil.access.registry import add_flasher, flashers
 from hil.board.config import remember
-from hil.errors import DeviceError, InputError, Mend, ProbeError
+from hil.errors import DeviceError, InputError, ProbeError, Remedy
 from hil.firmware.formats import image_in
 from hil.firmware.image import symbol_address
 from hil.link.line import check_port
@@ -152,6 +151,8 @@ def reached(flasher: Flasher, board: Board, connection: Connection) -> Iterator[
 
     ``virtual`` starts the board's QEMU machine, which ends with the context. During the context no
     other process uses the board.
+
+    Raise :class:`InputError` if the probe is on another board.
     """
     if connection.probe == VIRTUAL:
         require(flasher, "virtual", flashers())
@@ -549,7 +550,7 @@ class _Control(socket.socket):
             raise DeviceError(
                 f"the virtual board {virtual.uid} does not accept connections: {error}",
                 "start it again and repeat the command",
-                mend=Mend.POWER,
+                remedy=Remedy.POWER,
             ) from None
         self.memory = QemuMemory(self._qtest, is_alive)
 
@@ -565,7 +566,17 @@ def _aliveness(virtual: VirtualBoard | None) -> Callable[[], None]:
             raise DeviceError(
                 f"the virtual board {virtual.uid} has ended",
                 "start it again and repeat the command",
-                mend=Mend.POWER,
+                remedy=Remedy.POWER,
             )
 
     return check
+
+
+def register_flasher(flasher: Flasher) -> None:
+    """Register ``flasher``: board files, ``--flasher`` and, for boards that it programs,
+    ``--runner`` may name it.
+
+    Raise :class:`~hilc.errors.InputError` if a runner or another flasher has its name, or the name
+    or one of its methods is invalid.
+    """
+    add_flasher(flasher, Hardware(flasher))

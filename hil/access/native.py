@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Final
 
 from hil.access.protocols import Runner
 from hil.errors import DeviceError
+from hil.support.poll import is_readable
 from hil.support.process import ChildProcess
-from hil.support.ready import is_readable
 
 if TYPE_CHECKING:
     from hil.access.connection import Connection, Image

@@ -11,9 +11,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from hil.access.connection import ProbeInfo
 from hil.access.registry import flasher_named, flashers
 from hil.access.usb import usb_paths
 from hil.board.config import configured, remembered
@@ -23,25 +23,6 @@ from hil.link.ports import USB, lasting_name, listed, matching, serial_ports
 
 if TYPE_CHECKING:
     from hil.board import Board
-
-
-@dataclass(frozen=True)
-class ProbeInfo:
-    """A connected probe."""
-
-    uid: str
-    description: str
-    #: Name of its board, and the flasher's name of the chip, if reported.
-    board: str
-    target: str
-
-    @property
-    def line(self) -> str:
-        """The probe's line in a list of probes."""
-        on = f", on {self.board}" if self.board else ""
-        if not self.target and (used := _used_on(self)):
-            on = f", last used on {used}"
-        return f"{self.uid} ({self.description}{on})"
 
 
 def connected_probes(board: Board | None = None) -> list[ProbeInfo]:
@@ -96,7 +77,7 @@ def same_probe(uid: str, probes: Sequence[ProbeInfo]) -> ProbeInfo:
 def known_probes(board: Board, probes: Sequence[ProbeInfo]) -> list[ProbeInfo]:
     """Return the probes of boards of this type: they report it, or were used on one."""
     reporting = _reporting(board, probes)
-    used = [probe for probe in probes if not probe.target and _used_on(probe) == board.name]
+    used = [probe for probe in probes if not probe.target and probe.last_board == board.name]
     return reporting + [probe for probe in used if probe not in reporting]
 
 
@@ -115,11 +96,7 @@ def _possible(board: Board, probes: Sequence[ProbeInfo]) -> list[ProbeInfo]:
         return known_probes(board, probes)
     # A generic probe does not know its board: two may sit on two boards of this type.
     silent = [probe for probe in probes if not probe.target]
-    return [probe for probe in silent if _used_on(probe) in ("", board.name)]
-
-
-def _used_on(probe: ProbeInfo) -> str:
-    return remembered(probe.uid).get("board", "")
+    return [probe for probe in silent if probe.last_board in ("", board.name)]
 
 
 def _only(

@@ -28,7 +28,7 @@ from typing import TYPE_CHECKING, Protocol
 
 import serial
 
-from hil.errors import HilError, InputError, LinkError, Mend, ProbeError
+from hil.errors import HilError, InputError, LinkError, ProbeError, Remedy
 from hil.firmware.image import Segment, function_address, object_address, read_image
 from hil.link import messages, protocol
 from hil.link.codec import HEADER_BYTES, Decoder, Frame, encode
@@ -75,7 +75,8 @@ class Question(Protocol):
     """A request, and the recognition of its answer."""
 
     @property
-    def request(self) -> bytes: ...
+    def request(self) -> bytes:
+        """The bytes that are sent to the firmware."""
 
     def has_arrived(self, argument: int, read: Read) -> bool:
         """Return whether it is this request for which the core has stopped, not somebody else's.
@@ -337,7 +338,7 @@ class _Search:
             fact,
             f"{end}check the wires between board and port, or choose with --port {USB}"
             "SERIAL[:INTERFACE] the port that is connected to this board",
-            mend=Mend.RESET if can_help else None,
+            remedy=Remedy.RESET if can_help else None,
         )
 
     def _shown(self, name: str) -> str:

@@ -24,8 +24,7 @@ from hil.firmware.formats import ImageFormat
 from hilc.support.counters import Counter
 
 if TYPE_CHECKING:
-    from hil.access.connection import Connection, Image
-    from hil.access.probes import ProbeInfo
+    from hil.access.connection import Connection, Flashed, Image, ProbeInfo
     from hil.access.usb import ForbiddenProbe
     from hil.board import Board
     from hil.board.chip import Chip
@@ -98,7 +97,8 @@ class Resettable(Protocol):
     """A running firmware that can be restarted from outside, even if it hangs."""
 
     @property
-    def can_reset(self) -> bool: ...
+    def can_reset(self) -> bool:
+        """Whether :meth:`reset` is available on this board."""
 
     def reset(self) -> None:
         """Restart the firmware; the serial line must be closed before and reopened after."""
@@ -129,16 +129,6 @@ class Need:
     def is_there(self) -> bool:
         """Return whether it is installed."""
         return self.find() if self.find is not None else shutil.which(self.name) is not None
-
-
-@dataclass(frozen=True)
-class Flashed:
-    """Result of programming a board."""
-
-    #: False if the board already had the image.
-    programmed: bool
-    nbytes: int
-    seconds: float
 
 
 # Runners ------------------------------------------------------------------------------------------
@@ -218,18 +208,33 @@ class Debuggable(Protocol):
 class Core(Protocol):
     """The control of a board's core through its debug port."""
 
-    def halt(self) -> None: ...
-    def resume(self) -> None: ...
-    def step(self) -> None: ...
-    def is_halted(self) -> bool: ...
+    def halt(self) -> None:
+        """Stop the core."""
+
+    def resume(self) -> None:
+        """Let the core run on."""
+
+    def step(self) -> None:
+        """Execute one instruction of the stopped core."""
+
+    def is_halted(self) -> bool:
+        """Return whether the core is stopped."""
+
     def set_breakpoint(self, address: int) -> bool:
         """Return whether the core had a free breakpoint; it is active from :meth:`resume` on."""
         ...
 
-    def remove_breakpoint(self, address: int) -> None: ...
-    def read_register(self, name: str) -> int: ...
-    def write_register(self, name: str, value: int) -> None: ...
-    def read_memory(self, address: int, nbytes: int) -> bytes: ...
+    def remove_breakpoint(self, address: int) -> None:
+        """Remove the breakpoint at ``address``."""
+
+    def read_register(self, name: str) -> int:
+        """Return the value of a core register, such as ``pc`` or ``r0``."""
+
+    def write_register(self, name: str, value: int) -> None:
+        """Set a core register to ``value``."""
+
+    def read_memory(self, address: int, nbytes: int) -> bytes:
+        """Return ``nbytes`` bytes of memory from ``address`` on."""
 
 
 class FlasherSession(Protocol):

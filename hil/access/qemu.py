@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING, Final
 from hil.access.protocols import DebugServer, Need, Runner
 from hil.board.board import QEMU_SETTINGS
 from hil.board.machine import counted_words, uart_words
-from hil.errors import DeviceError, InputError, LinkError, Mend
+from hil.errors import DeviceError, InputError, LinkError, Remedy
 from hil.link.line import raise_if_ending
 from hil.support import unix_socket
+from hil.support.poll import is_readable
 from hil.support.process import ChildProcess
 from hil.support.qemu import Memory, install_hint, program
-from hil.support.ready import is_readable
 
 if TYPE_CHECKING:
     from hil.access.connection import Connection, Image
@@ -96,10 +96,12 @@ class QemuMemory:
         self._is_alive = is_alive
 
     def read(self, address: int, nbytes: int) -> bytes:
+        """Return ``nbytes`` bytes from ``address`` on; raise :class:`DeviceError` if QEMU fails."""
         with self._explained():
             return self._qtest.read_block(address, nbytes)
 
     def write(self, address: int, data: bytes) -> None:
+        """Write ``data`` to ``address``; raise :class:`DeviceError` if QEMU fails."""
         with self._explained():
             self._qtest.write_block(address, data)
 
@@ -112,7 +114,7 @@ class QemuMemory:
             raise LinkError(
                 f"a tensor was not transferred: {error.fact}",
                 "run it again, or use the serial line: --no-bulk",
-                mend=Mend.POWER,
+                remedy=Remedy.POWER,
             ) from None
 
 
@@ -196,7 +198,7 @@ class QemuBoard:
             except OSError as error:
                 raise_if_ending(self._is_alive)
                 raise LinkError(
-                    f"QEMU did not reset the machine: {error}", "run it again", mend=Mend.POWER
+                    f"QEMU did not reset the machine: {error}", "run it again", remedy=Remedy.POWER
                 ) from None
 
     def count(self, ticks: int, ticks_hz: int) -> int:
@@ -222,7 +224,10 @@ class QemuBoard:
 
 @contextlib.contextmanager
 def start(board: Board, firmware: Image) -> Iterator[QemuBoard]:
-    """Start the firmware in QEMU, which waits for a connection to its serial line."""
+    """Start the firmware in QEMU, which waits for a connection to its serial line.
+
+    Raise :class:`InputError` if the board has no QEMU machine.
+    """
     if board.qemu is None:
         raise InputError(
             f"board {board.name!r} has no runner 'qemu'",

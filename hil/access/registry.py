@@ -33,21 +33,18 @@ def register_runner(runner: Runner) -> None:
     allow("runner", runner.name, runner.settings)
 
 
-def register_flasher(flasher: Flasher) -> None:
-    """Register ``flasher``: board files, ``--flasher`` and, for boards that it programs,
-    ``--runner`` may name it.
+def add_flasher(flasher: Flasher, runner: Runner) -> None:
+    """Add ``flasher``, and ``runner``, which starts the boards that it programs.
 
     Raise :class:`~hilc.errors.InputError` if a runner or another flasher has its name, or the name
     or one of its methods is invalid.
     """
-    from hil.access.hardware import Hardware
-
     methods = {name: getattr(flasher, name, None) for name in _FLASHER_METHODS}
     known: dict[str, object] = {name: other.start for name, other in _RUNNERS.items()}
     known |= {name: other.open for name, other in _FLASHERS.items()}
     check_registered("flasher", getattr(flasher, "name", None), methods, known)
     _FLASHERS[flasher.name] = flasher
-    _RUNNERS[flasher.name] = Hardware(flasher)
+    _RUNNERS[flasher.name] = runner
     allow("flasher", flasher.name, flasher.settings)
 
 

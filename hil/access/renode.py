@@ -84,7 +84,10 @@ class RenodeBoard:
         self._process.alive()
 
     def reset(self) -> None:
-        """Reset the machine and load the image again; the serial line must be closed."""
+        """Reset the machine and load the image again; the serial line must be closed.
+
+        Raise :class:`DeviceError` if the machine does not start again.
+        """
         answer = self._monitor.ask("machine Reset")
         if answer:
             raise DeviceError(
@@ -197,7 +200,10 @@ start
 
 @contextlib.contextmanager
 def start(board: Board, firmware: Image) -> Iterator[RenodeBoard]:
-    """Start the firmware in Renode."""
+    """Start the firmware in Renode.
+
+    Raise :class:`InputError` if the board has no Renode platform.
+    """
     if board.renode is None:
         raise InputError(
             f"board {board.name!r} has no runner 'renode'",

@@ -15,7 +15,7 @@ from collections.abc import Callable
 from typing import Final
 
 from hil.errors import DeviceError
-from hil.support.ready import is_readable
+from hil.support.poll import is_readable
 
 #: Interval at which a wait checks whether Renode still runs.
 _LOOK_S = 0.02
@@ -74,7 +74,10 @@ class Monitor:
 
     @classmethod
     def connect(cls, port: int, alive: Callable[[], None], timeout_s: float) -> Monitor:
-        """Connect when ``port`` accepts connections, and wait for the first prompt."""
+        """Connect when ``port`` accepts connections, and wait for the first prompt.
+
+        Raise :class:`DeviceError` if the port or the prompt is silent for too long.
+        """
         deadline = time.monotonic() + timeout_s
         while True:
             alive()
@@ -122,6 +125,7 @@ class Monitor:
             self._send("quit")
 
     def close(self) -> None:
+        """Close the connection to Renode's monitor."""
         self._socket.close()
 
     def _send(self, command: str) -> None:

@@ -73,6 +73,7 @@ class MemoryRegion:
 
     @property
     def end(self) -> int:
+        """Address of the first byte after the region."""
         return self.origin + self.size
 
 
@@ -218,6 +219,7 @@ class Board:
         return self.cpu.is_host
 
     def regions(self, kind: Literal["flash", "ram"]) -> tuple[MemoryRegion, ...]:
+        """Return the memory regions of a kind, in the order of the description."""
         return tuple(region for region in self.memory if region.kind == kind)
 
     @property
@@ -259,6 +261,7 @@ class Board:
 
     @property
     def base(self) -> BaseFigures:
+        """Sizes of the smallest firmware for the board's core: a lower bound for every other."""
         return base_figures(self.cpu)
 
 

@@ -94,7 +94,10 @@ def configured_history() -> str | None:
 
 
 def remember(probe: str, **choices: str | None) -> None:
-    """Store the ``board`` and ``port`` of a probe; what others store meanwhile stays."""
+    """Store the ``board`` and ``port`` of a probe; what others store meanwhile stays.
+
+    Raise :class:`InputError` if the settings cannot be written.
+    """
     # What no text of the file can hold, a path of other bytes than UTF-8, is not remembered.
     chosen = {key: value for key, value in choices.items() if value and _is_text(value)}
     if not chosen or not _is_text(probe) or _has(_read(), probe, chosen):

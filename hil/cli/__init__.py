@@ -197,10 +197,11 @@ def _end(code: int) -> NoReturn:
 
 def _guarded(words: Sequence[str], signals: _Signals) -> int:
     from hil.cli.console import EXIT_BROKEN_PIPE, Console, open_closed_streams, printing
+    from hil.cli.words import wants_json
 
     open_closed_streams()
     # Usage errors are reported in the requested format, too, so it is needed before parsing.
-    console = signals.console = Console("--json" in words)
+    console = signals.console = Console(wants_json(words))
     try:
         if "_ARGCOMPLETE" in os.environ:
             from hil.cli.command_line import build_parser
@@ -240,20 +241,19 @@ def _run(words: Sequence[str], console: Console) -> int:
     args.parser.check_empty()
     if args.handler is None:
         return _lacking_command(args.parser, console)
-    console.as_json, console.quiet = args.json, args.quiet
+    console.quiet = args.quiet
     args.words = tuple(words)
     import importlib
 
     if args.uses_plugins:
         from hil.plugins import load_plugins
 
-        if "format" in args:
+        if args.parser.has_reports:
             # The built-in formats take their names before plugins do.
             importlib.import_module("hil.cli.formats")
         # Plugins may provide readers, kernels and runners, so they are loaded before any work.
         load_plugins()
-    if "format" in args:
-        _choose_format(args, console)
+    _choose_format(args, console)
 
     # `hil tvmc compile -v` counts its own -v.
     from hil.support.scope import one_command
@@ -264,9 +264,9 @@ def _run(words: Sequence[str], console: Console) -> int:
             from hil.cli.on_boards import run_on_boards
 
             return run_on_boards(args, console)
-        from hil.cli.each_board import handled
+        from hil.cli.each_board import run_command
 
-        return handled(args, console)
+        return run_command(args, console)
 
 
 def _choose_format(args: Any, console: Console) -> None:
@@ -275,6 +275,15 @@ def _choose_format(args: Any, console: Console) -> None:
         from hil.cli.parser import usage_error
 
         raise usage_error(f"--json and --format {args.format} are both given", "give one of them")
+    if not args.parser.has_reports:
+        if args.format not in (None, "text", "json"):
+            from hil.cli.parser import usage_error
+
+            raise usage_error(
+                f"{args.parser.prog} has no format {args.format!r}", "choose text or json"
+            )
+        console.as_json = args.json = args.json or args.format == "json"
+        return
     from hil.cli.reports import format_named
 
     chosen = format_named("json" if args.json else args.format or "text")
@@ -362,11 +371,12 @@ def _stopped(signals: _Signals, words: Sequence[str]) -> int:
     from contextlib import suppress
 
     from hil.cli.console import ENDED, Console
+    from hil.cli.words import wants_json
 
     signals.end()
     number = signals.received or signal.SIGINT
     text, code = ENDED[signal.Signals(number)], 128 + number
-    console = signals.console or Console("--json" in words)
+    console = signals.console or Console(wants_json(words))
     if console.as_json and not console.has_result:
         # If stdout cannot be written, or the signal left nothing whole of what writing needs, the
         # exit code has to do.

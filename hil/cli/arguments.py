@@ -85,16 +85,17 @@ def _given(args: argparse.Namespace, board: Board | None) -> dict[str, Any]:
 
 
 def _tell_counter(path: str, board: Board) -> None:
-    """Warn of a log that counts something else than the board does: it is of the same core, but
-    what takes the fewest instructions need not take the fewest cycles.
+    """Warn if a log counts instructions and the board cycles, or the reverse.
+
+    The program with the fewest instructions may not take the fewest cycles.
     """
     log = load_tuning(path)
     counts = "cycles" if runner_named(board.default_runner).uses_probe else "instructions"
     if not board.is_host and log.counter != counts:
         warnings.warn(
             f"the tuning log counts {log.counter}, measured on {log.board}, and {board.name} "
-            f"counts {counts}: what is fastest by the one need not be by the other; hil tune "
-            f"--board {board.name} measures it",
+            f"counts {counts}: the fastest kernels by {log.counter} may not be the fastest by "
+            f"{counts}; measure them with hil tune --board {board.name}",
             HilWarning,
             stacklevel=2,
         )
@@ -150,14 +151,14 @@ def checked_board(args: argparse.Namespace) -> Board:
     from hil.device.session import check_connection
 
     board = board_of(args)
-    choice = Connection(
+    connection = Connection(
         args.probe,
         args.port,
         board.is_over_rtt,
         lab=getattr(args, "lab", None),
         bulk=getattr(args, "bulk", None),
     )
-    check_connection(board, args.runner, choice)
+    check_connection(board, args.runner, connection)
     return board
 
 
@@ -232,13 +233,13 @@ def compiled(
     args: argparse.Namespace, options: ModelOptions, console: Console
 ) -> list[ModelLibrary]:
     """Return the models that the arguments name, compiled with a progress bar."""
-    with in_words_of_the_command_line(), compiling(options, console) as told:
-        return load_libraries(args.models, told, args.name)
+    with cli_option_names(), compiling(options, console) as reporting:
+        return load_libraries(args.models, reporting, args.name)
 
 
 @contextmanager
-def in_words_of_the_command_line() -> Iterator[None]:
-    """Name options in the hints of the compiler as the command line does, and not as Python."""
+def cli_option_names() -> Iterator[None]:
+    """Rewrite the keywords in the compiler's hints as options: ``cpu=`` as ``--cpu``."""
     try:
         yield
     except HilError as error:
@@ -251,7 +252,7 @@ def in_words_of_the_command_line() -> Iterator[None]:
 @contextmanager
 def compiling(options: ModelOptions, console: Console) -> Iterator[ModelOptions]:
     """Open a progress bar; yield the options of a compiler that reports to it."""
-    with console.counting("compiling", "programs tried") as progress:
+    with console.progress_total("compiling", "programs tried") as progress:
         yield replace(options, progress=progress)
 
 
@@ -261,7 +262,7 @@ def opened(
 ) -> Iterator[Device]:
     """Open the device that the arguments name; print its log on stderr."""
     with (
-        console.part_done(f"programming {board.name}") as progress,
+        console.progress_fraction(f"programming {board.name}") as progress,
         hil.open(
             board,
             *libraries,

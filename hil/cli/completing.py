@@ -42,7 +42,7 @@ def cores() -> tuple[str, ...]:
 
 
 def exports() -> tuple[str, ...]:
-    """Return the names that ``hil export --format`` accepts."""
+    """Return the names that ``hil export --build-system`` accepts."""
     from hil.export.registry import export_formats
 
     return export_formats()

@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from typing import TYPE_CHECKING, Any, Literal, TextIO, TypeVar
 
-from hil.support.visible import visible
+from hil.support.escape import escaped
 
 if TYPE_CHECKING:
     from hil.cli.reports import Outcome, ReportFormat
@@ -34,9 +34,9 @@ ENDED = {
     signal.SIGHUP: "hung up",
 }
 EXIT_BROKEN_PIPE = 128 + signal.SIGPIPE
-#: The meaning of a colour.
-Mood = Literal["good", "bad", "odd"]
-_SGR: Mapping[Mood, str] = {"good": "32", "bad": "1;31", "odd": "33"}
+#: The severity of a text, which sets its colour.
+Severity = Literal["ok", "error", "warning"]
+_SGR: Mapping[Severity, str] = {"ok": "32", "error": "1;31", "warning": "33"}
 #: Longer names are shortened to their end.
 _NAME_WIDTH = 60
 #: Texts in tables are shortened in their middle.
@@ -149,13 +149,13 @@ class Console:
 
     def warn(self, text: str) -> None:
         """Print a warning on stderr."""
-        self._say(f"{coloured('warning:', 'odd', sys.stderr)} {visible(text, colours=False)}")
+        self._say(f"{coloured('warning:', 'warning', sys.stderr)} {escaped(text, colours=False)}")
 
     def error(self, error: HilError, label: str = "") -> None:
         """Print an error on stderr; ``label`` names its source if there are several."""
         at = f"{label}: " if label else ""
-        text = visible(f"{at}{error}", colours=False)
-        self._say(f"{coloured('error:', 'bad', sys.stderr)} {text}")
+        text = escaped(f"{at}{error}", colours=False)
+        self._say(f"{coloured('error:', 'error', sys.stderr)} {text}")
 
     def _say(self, text: str) -> None:
         # Not at the top: `hil --help` needs nothing of the compiler.
@@ -163,7 +163,7 @@ class Console:
 
         # A failure to print a message must not end the command.
         with suppress(OSError):
-            print(shortened(visible(text)), file=sys.stderr, flush=True)
+            print(shortened(escaped(text)), file=sys.stderr, flush=True)
 
     def progress(self, items: Iterable[T], what: str) -> Iterable[T]:
         """Return the items, with a progress bar when stderr is a terminal."""
@@ -175,7 +175,7 @@ class Console:
         return bar
 
     @contextmanager
-    def part_done(self, what: str) -> Iterator[Callable[[float], None] | None]:
+    def progress_fraction(self, what: str) -> Iterator[Callable[[float], None] | None]:
         """Yield a function that shows the fraction done, 0 to 1; None if stderr is no terminal."""
         layout = "{desc}: {percentage:3.0f}% |{bar}| {elapsed}"
         with self._bar(total=1.0, desc=what, bar_format=layout) as bar:
@@ -188,7 +188,7 @@ class Console:
             yield show if self._shows_progress() else None
 
     @contextmanager
-    def done_of(self, what: str, unit: str) -> Iterator[Callable[[int, int], None]]:
+    def progress_count(self, what: str, unit: str) -> Iterator[Callable[[int, int], None]]:
         """Yield a function that shows how many of how many items are done, and how fast."""
         with self._bar(desc=what, unit=unit) as bar:
 
@@ -200,7 +200,7 @@ class Console:
             yield show
 
     @contextmanager
-    def counting(self, what: str, unit: str) -> Iterator[Callable[[], None] | None]:
+    def progress_total(self, what: str, unit: str) -> Iterator[Callable[[], None] | None]:
         """Yield a function that counts one more item; None if stderr is no terminal."""
         layout = "{desc}: {n_fmt} {unit}, {elapsed}"
         with self._bar(desc=what, unit=unit, bar_format=layout) as bar:
@@ -251,15 +251,15 @@ class PartConsole(Console):
 def _printable(text: str) -> str:
     """Return a text in characters that stdout's encoding has."""
     encoding = sys.stdout.encoding or "utf-8"
-    return visible(text).encode(encoding, "backslashreplace").decode(encoding)
+    return escaped(text).encode(encoding, "backslashreplace").decode(encoding)
 
 
-def coloured(text: str, mood: Mood, stream: TextIO) -> str:
-    """Return ``text`` in the colour of ``mood`` if ``stream`` shows colours."""
+def coloured(text: str, severity: Severity, stream: TextIO) -> str:
+    """Return ``text`` in the colour of ``severity`` if ``stream`` shows colours."""
     is_plain = os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb"
     if is_plain or not stream.isatty():
         return text
-    return f"\x1b[{_SGR[mood]}m{text}\x1b[0m"
+    return f"\x1b[{_SGR[severity]}m{text}\x1b[0m"
 
 
 @contextmanager
@@ -357,7 +357,7 @@ def _in_line(text: str) -> str:
     """Return a text in one line: with a line break it must not look like another row, and with
     colours not like a verdict.
     """
-    return visible(text, colours=False).translate(_BREAKS)
+    return escaped(text, colours=False).translate(_BREAKS)
 
 
 def tensor_values(arrays: Mapping[str, Array]) -> tuple[TensorValues, ...]:

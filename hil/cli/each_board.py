@@ -15,7 +15,7 @@ from hil.lab.selector import parse_selector
 Handler = Callable[[argparse.Namespace, Console], int]
 
 
-def handled(args: argparse.Namespace, console: Console) -> int:
+def run_command(args: argparse.Namespace, console: Console) -> int:
     """Run the command's function on the board of the arguments, if there is one."""
     module_name, function_name = args.handler
     handler: Handler = getattr(importlib.import_module(module_name), function_name)
@@ -25,7 +25,10 @@ def handled(args: argparse.Namespace, console: Console) -> int:
 
 @contextlib.contextmanager
 def board_of_lab(args: argparse.Namespace, console: Console) -> Iterator[None]:
-    """Acquire the board that a lab selector names, and replace the selector by it in ``args``."""
+    """Acquire the board that a lab selector names, and replace the selector by it in ``args``.
+
+    Raise :class:`InputError` if the command, or another option, does not work with a lab.
+    """
     board = getattr(args, "board", None)
     wanted = parse_selector(board) if board else None
     if wanted is None:

@@ -38,7 +38,7 @@ def _report_text(report: Report | BenchReport | Firmware, outcome: Outcome) -> s
 
 
 def _verdict(text: str, good: bool) -> str:
-    return coloured(text, "good" if good else "bad", sys.stdout)
+    return coloured(text, "ok" if good else "error", sys.stdout)
 
 
 def _answer(outcomes: Sequence[Outcome]) -> Answer:

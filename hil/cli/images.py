@@ -30,7 +30,7 @@ def flash_image(
     flasher: str | None = None,
 ) -> FlashEntry:
     """Program ``elf`` and check that it runs; return the entry of ``hil flash``."""
-    with console.part_done(f"programming {board.name}") as progress:
+    with console.progress_fraction(f"programming {board.name}") as progress:
         done = deploy(board, elf, replace(connection, progress=progress), flasher)
     return FlashEntry(
         board=board.name,
@@ -76,6 +76,7 @@ def image_of(
 
 
 def is_elf(path: Path) -> bool:
+    """Return whether ``path`` is a file that begins with the ELF magic number."""
     if not path.is_file():
         return False
     with path.open("rb") as file:

@@ -34,7 +34,7 @@ from hilc.support.process import start
 EMULATED = "emulated"
 _MODEL_SUFFIXES = (".tflite", ".onnx", ".pt2")
 #: Arguments that say what the whole matrix is, how it runs and where all of it is written.
-_OF_MATRIX = (
+_MATRIX_OPTIONS = (
     *("on_boards", "report_boards", "goals", "separate", "jobs", "retries", "skip_too_large"),
     *("junit", "summary", "stored"),
 )
@@ -82,7 +82,7 @@ class Combination:
                 kept += [word] if is_own else []
                 continue
             value = [] if equals or action.nargs == 0 else [next(words, "")]
-            kept += [] if action.dest in _OF_MATRIX else [word, *value]
+            kept += [] if action.dest in _MATRIX_OPTIONS else [word, *value]
         own = [] if self.model is None else [self.model]
         own += ["--board", self.board] + (["--optimize", self.goal] if self.goal else [])
         return (*kept, *own) if kept else ()
@@ -181,7 +181,7 @@ def _models(words: Sequence[str]) -> Iterator[str]:
 
 
 #: Called when a combination starts, and when it has ended.
-Told = Callable[[int, Outcome | None], None]
+Report = Callable[[int, Outcome | None], None]
 #: Status with which a process of a combination ends after SIGTERM.
 _TERMINATED = 128 + signal.SIGTERM
 #: Time for a process to end its emulator.
@@ -193,9 +193,9 @@ _LAST_S = 2.0
 class Processes:
     """Runs combinations in processes, as many at a time as is allowed."""
 
-    def __init__(self, args: argparse.Namespace, told: Told) -> None:
+    def __init__(self, args: argparse.Namespace, report: Report) -> None:
         self._args = args
-        self._told = told
+        self._report = report
         self._ended: queue.Queue[int] = queue.Queue()
         self._running: dict[int, subprocess.Popen[bytes]] = {}
         self._threads: list[threading.Thread] = []
@@ -216,7 +216,7 @@ class Processes:
                 if (known := aside.outcome_of(plan[index])) is not None:
                     waiting.remove(index)
                     self.finished[index] = replace(known, reruns=reruns.get(index, ()))
-                    self._told(index, self.finished[index])
+                    self._report(index, self.finished[index])
                     yield index
                     continue
                 used = sum(plan[i].board == plan[index].board for i in self._running)
@@ -233,17 +233,17 @@ class Processes:
             outcome = self.finished[index]
             aside.look_at(plan[index], outcome)
             places = failed.setdefault(index, [])
-            if is_to_be_repeated(outcome, self._args, len(places) + 1):
+            if should_retry(outcome, self._args, len(places) + 1):
                 places.append(outcome.place)
                 reruns.setdefault(index, []).extend(failed_run(outcome))
                 waiting.append(index)
                 continue
             outcome = self.finished[index] = replace(outcome, reruns=reruns.get(index, ()))
-            self._told(index, outcome)
+            self._report(index, outcome)
             yield index
 
     def _start(self, index: int, combination: Combination, failed: Sequence[str]) -> None:
-        self._told(index, None)
+        self._report(index, None)
         one = combination.arguments(self._args)
         one.failed_places = tuple(failed)
         prog, one.parser = one.parser.prog, None
@@ -322,7 +322,7 @@ def _death(status: int) -> HilError:
     )
 
 
-def is_to_be_repeated(outcome: Outcome, args: argparse.Namespace, attempts: int) -> bool:
+def should_retry(outcome: Outcome, args: argparse.Namespace, attempts: int) -> bool:
     """Return whether a combination runs again since its board, probe or link failed; not where it
     found a difference before.
     """
@@ -368,7 +368,7 @@ class SetAside:
 def failed_run(outcome: Outcome) -> list[Attempt]:
     """Return what is kept of a run that failed and is repeated: the steps of recovery, and it."""
     error = outcome.error
-    assert isinstance(error, DeviceError), "see is_to_be_repeated"
+    assert isinstance(error, DeviceError), "see should_retry"
     where = outcome.place or outcome.board
     again = Attempt(where, "another run", error.fact.partition("\n")[0], outcome.seconds)
     return [*outcome.recoveries, again]
@@ -389,6 +389,6 @@ def _at_once(board: str, args: argparse.Namespace) -> int | None:
             pool.close()
     if args.port is not None:
         return 1
-    described, choice = load_board(board), Connection(args.probe, None)
-    runner = runner_named(runner_name(described, args.runner, choice))
-    return 1 if runner.exists_once or not is_machine(described, args.runner, choice) else None
+    described, connection = load_board(board), Connection(args.probe, None)
+    runner = runner_named(runner_name(described, args.runner, connection))
+    return 1 if runner.exists_once or not is_machine(described, args.runner, connection) else None

@@ -57,6 +57,7 @@ def measurements_of(
 
 
 def is_result_file(word: str) -> bool:
+    """Return whether ``word`` is the path of an existing ``.json`` file."""
     path = Path(word)
     return path.is_file() and path.suffix == ".json"
 
@@ -159,6 +160,7 @@ def _source(entry: Entry) -> str:
 
 
 def count_title(comparison: Comparison) -> str:
+    """Return the title of the column of counts: the counter, per inference."""
     counter = comparison.after.counter
     return f"{COUNTER_NOTES.get(counter) or shown_text(counter)}, per inference"
 

@@ -16,7 +16,7 @@ def mlperf_of(args: argparse.Namespace, libraries: Sequence[ModelLibrary]) -> Ml
     """Return what the firmware is for; None for our own protocol."""
     if args.mlperf is None:
         given = [f"--{name}" for name in ("device-name", "baud") if _value(args, name) is not None]
-        given += ["--energy"] if args.energy else []
+        given += ["--energy-mode"] if args.energy else []
         if given:
             raise InputError(
                 f"{given[0]} is of a firmware for MLPerf Tiny", "add --mlperf auto, or drop it"

@@ -103,10 +103,10 @@ class Splitter:
             case Event.STACK:
                 self._stack.add(frame.payload)
             case Event.FAULT:
-                told = fault_error(frame.payload, self._stack.take(), self._elf).fact
+                fact = fault_error(frame.payload, self._stack.take(), self._elf).fact
                 fields = ((name, value) for name, value in event.items() if name[0] != "_")
                 registers = " ".join(f"{name}={value:#x}" for name, value in fields)
-                texts = [*(line.strip() for line in told.splitlines()), registers]
+                texts = [*(line.strip() for line in fact.splitlines()), registers]
                 return [Line("fault", text) for text in texts]
         return []
 

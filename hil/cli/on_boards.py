@@ -15,7 +15,7 @@ from dataclasses import replace
 from typing import Any, Protocol
 
 from hil.cli.console import ENDED, EXIT_BROKEN_PIPE, Console, PartConsole
-from hil.cli.each_board import handled
+from hil.cli.each_board import run_command
 from hil.cli.failures import known_error
 from hil.cli.matrix import (
     Combination,
@@ -23,7 +23,7 @@ from hil.cli.matrix import (
     SetAside,
     combinations,
     failed_run,
-    is_to_be_repeated,
+    should_retry,
 )
 from hil.cli.outcome_files import OutcomeFiles, check_files, outcome_table
 from hil.cli.reports import Outcome
@@ -60,14 +60,14 @@ def _on_only(args: argparse.Namespace, console: Console, only: Combination) -> i
         one.failed_places, one.reruns = tuple(failed), tuple(reruns)
         began = time.monotonic()
         try:
-            code = handled(one, console)
+            code = run_command(one, console)
         except BaseException as raised:
             error = _ending(raised, console)
             failed.append(_place(one))
             found, console.found = console.found, None
             outcome = (found or Outcome(_command(args), only.name)).failed(error)
             outcome = replace(outcome, place=failed[-1], seconds=time.monotonic() - began)
-            if is_to_be_repeated(outcome, args, len(failed)):
+            if should_retry(outcome, args, len(failed)):
                 console.warn(f"{only.label} failed and runs again: {error.fact}")
                 reruns += failed_run(outcome)
                 continue
@@ -136,7 +136,7 @@ def outcome_of(args: argparse.Namespace, combination: Combination, console: Cons
     outcome = Outcome(_command(args), combination.name)
     start = time.monotonic()
     try:
-        code = handled(args, console)
+        code = run_command(args, console)
         outcome = replace(console.found or outcome, exit_code=code)
     except Exception as raised:
         error = known_error(raised)
@@ -280,7 +280,10 @@ class InTurn:
         self.finished: dict[int, Outcome] = {}
 
     def run(self, plan: Sequence[Combination]) -> Iterator[int]:
-        """Yield the position of each combination that has ended."""
+        """Yield the position of each combination that has ended.
+
+        Raise :class:`KeyboardInterrupt` if the command is interrupted.
+        """
         aside = SetAside(self._args)
         for index, combination in enumerate(plan):
             if (known := aside.outcome_of(combination)) is not None:
@@ -299,7 +302,7 @@ class InTurn:
                     raise KeyboardInterrupt
                 self.finished[index] = outcome
                 failed.append(outcome.place)
-                if not is_to_be_repeated(outcome, self._args, len(failed)):
+                if not should_retry(outcome, self._args, len(failed)):
                     break
                 reruns += failed_run(outcome)
             aside.look_at(combination, outcome)

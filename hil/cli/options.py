@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 BOARD = "a board of `hil boards`, or a description file"
 #: Models among what ``--source`` names.
-LIBRARY_MODEL = "or the model file of the library, if its archive does not contain it"
+LIBRARY_MODEL = "or the source model, if the archive lacks it"
 #: How many samples ``verify`` takes without ``--samples``.
 SAMPLES = "all of --inputs; else extremes, then random ones, 10 to 100, as many as fit in about 5 s"
 #: What a measurement of ``compare`` and ``gate`` may be.
@@ -48,16 +48,6 @@ def add_models(
         metavar="MODEL",
         help="a .tflite, .onnx or .pt2 file, or a Model Library Format tar or folder; NAME=path "
         f"names it; {several}{more and f'; {more}'}",
-    )
-
-
-def add_format(parser: Parser) -> None:
-    """Add ``--format``."""
-    parser.add_argument(
-        "--format",
-        metavar="NAME",
-        help="write the result as text, json (same as --json) or in a plugin's format "
-        "(default: text)",
     )
 
 
@@ -167,13 +157,14 @@ def add_data_options(parser: Parser) -> None:
         "--labels",
         metavar="WHERE",
         help="the labels: an array of the NPZ file or an NPY file (default: labels, y and such); "
-        "columns of a CSV file, by name or number from 0 (default: the one called so, or the last)",
+        "columns of a CSV file, by name or number from 0 (default: the one of such a name, or the "
+        "last)",
     )
     group.add_argument(
         "--classes",
         metavar="A,B,...",
         help="names of the classes in the order of the model's outputs, or a file with one a line "
-        "(default: sorted, or the numbers that they are)",
+        "(default: sorted, or the numbers themselves)",
     )
     group.add_argument(
         "--samples", type=positive_int, metavar="N", help="draw N samples at random (default: all)"
@@ -183,14 +174,12 @@ def add_data_options(parser: Parser) -> None:
         "--mean",
         type=number_list,
         metavar="M",
-        help="take M from every number, or one M,M,M for each channel, and quantize the result",
+        help="subtract M from every value, or one M,M,M per channel, and quantize the result",
     )
     group.add_argument(
-        "--std", type=number_list, metavar="S", help="then divide it by S, such as 255 for pictures"
+        "--std", type=number_list, metavar="S", help="then divide by S, such as 255 for images"
     )
-    group.add_argument(
-        "--integers", action="store_true", help="the numbers are the model's own integers"
-    )
+    group.add_argument("--integers", action="store_true", help="the values are quantized already")
 
 
 def add_board(
@@ -263,8 +252,8 @@ def add_flasher(parser: argparse._ActionsContainer) -> None:
     parser.add_argument(
         "--flasher",
         metavar="NAME[:KEY=VALUE]",
-        help="what programs the board, with settings in place of the board file's (default: the "
-        "board's first; `hil boards B` lists them)",
+        help="the flasher that programs the board, with settings in place of the board file's "
+        "(default: the board's first; `hil boards B` lists them)",
     )
 
 
@@ -308,8 +297,9 @@ def add_device_options(
     board.add_argument(
         "--runner",
         metavar="NAME[:KEY=VALUE]",
-        help="what starts the board: an emulator, or the flasher of a real one, with settings in "
-        "place of the board file's (default: the board's first; `hil boards B` lists them)",
+        help="the runner that starts the board: an emulator, or the flasher of a real one, with "
+        "settings in place of the board file's (default: the board's first; `hil boards B` lists "
+        "them)",
     )
     add_probe(board)
     add_port(
@@ -339,7 +329,7 @@ def add_matrix_options(parser: Parser, *, is_report: bool) -> None:
     group = parser.add_argument_group(
         "matrix",
         "Several boards and goals make a matrix, whose combinations run one by one. The board "
-        "`emulated` stands for all that QEMU emulates here.",
+        "`emulated` selects all that QEMU emulates here.",
     )
     if not is_report:
         group.add_argument(
@@ -391,6 +381,9 @@ def add_compile_options(
         "Options for model files; a compiled library is used unchanged.",
     )
     parser.set_defaults(compares=compares)
+    # In release 0.1 another name of --constant, but not where a command takes input values.
+    if "--input" not in parser._option_string_actions:
+        parser.renamed["--input"] = "--constant"
     defaults = {each.name: each.default for each in fields(CompileOptions)}
     for name, stated in options_of(CompileOptions).items():
         if stated.form is None or (compares and name == "reference"):
@@ -454,7 +447,9 @@ def add_mlperf_options(parser: Parser, option: str, default: str | None) -> None
     parser.set_defaults(energy=False)
     if default is None:
         group.add_argument(
-            "--energy",
+            "--energy-mode",
+            dest="energy",
             action="store_true",
             help="for an energy monitor: 9600 baud; a pin marks times (--source pin.c)",
         )
+        parser.renamed["--energy"] = "--energy-mode"

@@ -23,6 +23,7 @@ def outcome_with(
     board: Board,
     reports: Sequence[Report | BenchReport],
 ) -> Outcome:
+    """Return the outcome of ``command`` on ``board``: its reports, with the options of output."""
     return Outcome(
         command,
         board.name,
@@ -52,11 +53,14 @@ def keeping(
         raise
 
 
-def take_model(args: argparse.Namespace) -> str | None:
-    """Return the model file in ``--source``, and leave the code files in the argument."""
+def split_sources(args: argparse.Namespace) -> str | None:
+    """Return the model file of ``--source``, or None; leave its code files in ``args.source``.
+
+    Raise :class:`InputError` if it names more than one model.
+    """
     if "model_source" in args:
-        taken: str | None = args.model_source  # a command before took it from these arguments
-        return taken
+        before: str | None = args.model_source  # an earlier command split these arguments
+        return before
     words: list[str] = args.source
     code = [w for w in words if Path(w).suffix in CODE_SUFFIXES or Path(w).is_dir()]
     models = [word for word in words if word not in code]

@@ -38,6 +38,10 @@ class Parser(argparse.ArgumentParser):
         self.sections: Mapping[str, Sequence[str]] = {}
         self._commands: argparse._SubParsersAction[Parser] | None = None
         self._words: Sequence[str] = ()
+        #: Options of release 0.1, or options with a value, and what to write now.
+        self.renamed: dict[str, str] = {}
+        #: Whether the command's results have report formats, also of plug-ins.
+        self.has_reports = False
 
     def _print_message(self, message: str, file: Any = None) -> None:
         """Print help and versions; unlike argparse, raise if the stream cannot be written."""
@@ -63,7 +67,17 @@ class Parser(argparse.ArgumentParser):
         # A default of the subcommand would overwrite a value given before the subcommand.
         absent = argparse.SUPPRESS
         group.add_argument(
-            "--json", action="store_true", default=absent, help="one JSON object on stdout"
+            "--json",
+            action="store_true",
+            default=absent,
+            help="one JSON object on stdout: short for --format json",
+        )
+        formats = "text, json or in a plug-in's format" if self.has_reports else "text or json"
+        group.add_argument(
+            "--format",
+            default=absent,
+            metavar="NAME",
+            help=f"write the result as {formats} (default: text)",
         )
         group.add_argument(
             "-q",
@@ -88,8 +102,10 @@ class Parser(argparse.ArgumentParser):
         """Return the command that a command line names, such as ``lab list``; empty for none."""
         for position, word in enumerate(words):
             if self._commands and word in self._commands.choices:
-                inner = self._commands.choices[word].command_in(words[position + 1 :])
-                return f"{word} {inner}".rstrip()
+                sub: Parser = self._commands.choices[word]
+                inner = sub.command_in(words[position + 1 :])
+                # A group such as `hil lab` is no command.
+                return f"{word} {inner}" * bool(inner) if sub._commands else word
             # Options before a command have no values.
             if not word.startswith("-"):
                 break
@@ -104,11 +120,13 @@ class Parser(argparse.ArgumentParser):
         )
 
     def error(self, message: str) -> NoReturn:
+        """Raise :class:`UsageError`: an unknown option if there is one, else ``message``."""
         # Without this check "--bord x" would be reported as "--board is required".
         self._check_options(self._words)
         raise usage_error(message, f"see `{self.prog} --help`")
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
+        """Parse like argparse; keep the words, for :meth:`error`."""
         self._words = () if args is None else args
         return super().parse_known_args(args, namespace)
 
@@ -138,8 +156,19 @@ class Parser(argparse.ArgumentParser):
                     "give it a value, or leave the option out",
                 )
 
+    def _check_renamed(self, words: Sequence[str]) -> None:
+        """Raise for the first option that has another name now."""
+        for word, following in zip(words, [*words, ""][1:], strict=True):
+            flag, joined, value = word.partition("=")
+            if flag == "--":
+                return
+            for old in (flag, f"{flag} {value if joined else following}"):
+                if old in self.renamed:
+                    raise usage_error(f"{old} has another name here", f"write {self.renamed[old]}")
+
     def _check_options(self, words: Sequence[str]) -> None:
         """Raise for the first unknown option."""
+        self._check_renamed(words)
         # The parser of the subcommand checks its own options.
         own = [] if self._commands else [word.partition("=")[0] for word in words]
         for flag in own:
@@ -274,7 +303,10 @@ class Version(argparse.Action):
 
 
 def natural_int(text: str) -> int:
-    """Parse a whole number of at least 0."""
+    """Parse a whole number of at least 0.
+
+    Raise :class:`argparse.ArgumentTypeError` for any other text.
+    """
     if not (text.isascii() and text.isdecimal()):
         raise argparse.ArgumentTypeError(f"{text!r} is not a whole number of at least 0")
     if len(text) > len(str(_LARGEST)) or int(text) > _LARGEST:
@@ -283,7 +315,10 @@ def natural_int(text: str) -> int:
 
 
 def positive_int(text: str) -> int:
-    """Parse a whole number of at least 1."""
+    """Parse a whole number of at least 1.
+
+    Raise :class:`argparse.ArgumentTypeError` for any other text.
+    """
     value = natural_int(text)
     if value == 0:
         raise argparse.ArgumentTypeError(f"{text!r} is not a whole number above 0")
@@ -291,7 +326,10 @@ def positive_int(text: str) -> int:
 
 
 def positive_float(text: str) -> float:
-    """Parse a number above 0."""
+    """Parse a number above 0.
+
+    Raise :class:`argparse.ArgumentTypeError` for any other text.
+    """
     try:
         value = float(text)
     except ValueError:
@@ -302,7 +340,10 @@ def positive_float(text: str) -> float:
 
 
 def number_list(text: str) -> tuple[float, ...]:
-    """Parse numbers separated by commas."""
+    """Parse numbers separated by commas.
+
+    Raise :class:`argparse.ArgumentTypeError` for any other text.
+    """
     try:
         values = tuple(float(word) for word in text.split(","))
     except ValueError:
@@ -313,7 +354,10 @@ def number_list(text: str) -> tuple[float, ...]:
 
 
 def byte_count(text: str) -> int:
-    """Parse ``8192``, ``32K`` or ``1M``."""
+    """Parse ``8192``, ``32K`` or ``1M``.
+
+    Raise :class:`argparse.ArgumentTypeError` for any other text.
+    """
     count = parse_bytes(text)
     if count is None:
         raise argparse.ArgumentTypeError(
@@ -323,7 +367,10 @@ def byte_count(text: str) -> int:
 
 
 def limit(text: str) -> Any:
-    """Parse ``2%``, ``512`` or ``4K`` as a :class:`hil.history.gate.Limit`."""
+    """Parse ``2%``, ``512`` or ``4K`` as a :class:`hil.history.gate.Limit`.
+
+    Raise :class:`argparse.ArgumentTypeError` for any other text.
+    """
     # Not at the top: it loads the compiler.
     from hil.history.gate import parse_limit
 

@@ -36,6 +36,12 @@ def plan_text(plan: Explanation) -> str:
         for i, step in enumerate(plan.steps)
     ]
     lines += ["", table(steps, ["layer", "operators", "bytes in use", ""])]
+    kernels = [
+        [str(i), node.op, node.variant or "external"]
+        for i, step in enumerate(plan.steps)
+        for node in step.nodes
+    ]
+    lines += ["", table(kernels, ["layer", "operator", "kernel variant"])]
     lives = [
         [*_slot_row(plan, slot), _life(plan, slot)] for slot in plan.slots if slot.what != "scratch"
     ]

@@ -18,7 +18,7 @@ from hilc.schedule.tuning import Tuning
 from hilc.support.suggest import counted
 
 if TYPE_CHECKING:
-    from hil.access.protocols import Flashed
+    from hil.access.connection import Flashed
     from hil.energy import Energy
     from hil.errors import Attempt
     from hil.firmware.build import Firmware, Sizes
@@ -264,7 +264,7 @@ def _latency_line(report: BenchReport) -> str:
     """Return the time of an inference, or why it is not known."""
     clock = f"{report.clock_hz / 1e6:g} MHz"
     if report.latency_us is None:
-        return f"no latency: {report.counter} are no time, whatever the clock ({clock})"
+        return f"latency not available: {report.counter} were counted, not time (clock {clock})"
     return f"latency {report.latency_us / 1000:,.3f} ms at {clock}"
 
 
@@ -351,10 +351,10 @@ def chosen_lines(report: ChoiceReport) -> list[str]:
         lines.append(f"fused, {rows}{way}: {what}")
     if chosen != fastest:
         ratio = chosen.instructions / max(1, fastest.instructions)
-        told = f"{ratio - 1:.1%} more" if ratio < 2 else f"{ratio:.1f} times as many"
+        difference = f"{ratio - 1:.1%} more" if ratio < 2 else f"{ratio:.1f} times as many"
         lines.append(
             f"the fastest program: {fastest.workspace_bytes:,} B of workspace, "
-            f"{fastest.instructions:,} {report.counter}; the chosen one takes {told}"
+            f"{fastest.instructions:,} {report.counter}; the chosen one takes {difference}"
         )
     if cost := fed_text(report):
         lines.append(cost)
@@ -420,6 +420,7 @@ def memory_bytes(board: Board, kind: Literal["flash", "ram"]) -> int | None:
 
 
 def size_text(size: int | None) -> str:
+    """Return a size in MB if it is a multiple of 1 MB, else in KB; ``-`` for None."""
     if size is None:
         return "-"
     return f"{size >> 20} MB" if size % (1 << 20) == 0 else f"{size >> 10} KB"

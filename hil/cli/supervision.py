@@ -99,7 +99,9 @@ def _report(status: int, words: Sequence[str]) -> int:
         f"a library or the system ended the command with {how}, under {', '.join(limits)}",
         f"raise that limit, or remove it: {limits[0].rpartition(' ')[0]} unlimited",
     )
-    console = Console("--json" in words)
+    from hil.cli.words import wants_json
+
+    console = Console(wants_json(words))
     if console.as_json:
         console.command = _command(words)
         console.error_result(ErrorInfo.of(error))

@@ -18,7 +18,10 @@ from hil.plugins import load_plugins
 
 
 def main() -> None:
-    """Run the combination that stands on standard input."""
+    """Run the combination that stands on standard input.
+
+    Raise :class:`SystemExit` with 128 + N after signal N.
+    """
 
     def end(number: int, frame: FrameType | None) -> None:
         raise SystemExit(128 + number)

@@ -11,7 +11,7 @@ from hil.access.hardware import converted, reached
 from hil.device.power import power_of
 from hil.device.recovery import Recovery, Step
 from hil.device.session import open_link
-from hil.errors import Attempt, InputError, LinkError, Mend
+from hil.errors import Attempt, InputError, LinkError, Remedy
 from hil.firmware.image import check_image, has_symbol, read_image
 from hil.link.client import Client
 from hil.link.replies import Hello
@@ -42,7 +42,7 @@ class Deployed:
     recoveries: tuple[Attempt, ...] = ()
 
 
-def deploy(board: Board, elf: Path, choice: Connection, flasher: str | None = None) -> Deployed:
+def deploy(board: Board, elf: Path, connection: Connection, flasher: str | None = None) -> Deployed:
     """Program ``elf`` if the board does not have it yet, reset the board, and shake hands.
 
     A board that fails is programmed again, and switched off and on where the user configured how
@@ -53,10 +53,10 @@ def deploy(board: Board, elf: Path, choice: Connection, flasher: str | None = No
     check_image(board, elf)
     board, chosen = chosen_flasher(board, flasher)
     if not has_symbol(elf, _OWN_SYMBOL):
-        return Deployed(_start_foreign(board, elf, choice, chosen), None)
+        return Deployed(_start_foreign(board, elf, connection, chosen), None)
     if has_symbol(elf, _RTT_SYMBOL):
         board = board.over_rtt()
-        if choice.port is not None:
+        if connection.port is not None:
             raise InputError(
                 f"{elf} has RTT as its line, which goes through the probe, not through a port",
                 "drop --port",
@@ -67,32 +67,32 @@ def deploy(board: Board, elf: Path, choice: Connection, flasher: str | None = No
         )
     power = power_of(board.name)
     # Every attempt is for the board that was chosen first, also while another one is connected.
-    choice = pinned(board, chosen.name, choice)
+    connection = pinned(board, chosen.name, connection)
 
     def again() -> None:
-        nonlocal choice
+        nonlocal connection
         # The user consented to erase the chip once.
-        choice = replace(choice, erase_to_unlock=False)
+        connection = replace(connection, erase_to_unlock=False)
 
     def cycle() -> None:
-        nonlocal choice
+        nonlocal connection
         assert power is not None
         again()
         power.cycle()
-        choice = replace(choice, appear_s=power.return_s)
+        connection = replace(connection, appear_s=power.return_s)
 
     # The first attempt does not verify; a repeated one reads back, programs and resets.
-    steps = [Step(Mend.FLASH, "programming it again", again)]
+    steps = [Step(Remedy.FLASH, "programming it again", again)]
     if power is not None:
-        steps.append(Step(Mend.POWER, "a power cycle", cycle))
-    recovery = Recovery(board.name, lambda _: steps, unit=choice.uid)
-    deployed = recovery.repeated(lambda: _deployed(board, elf, choice, chosen.name))
+        steps.append(Step(Remedy.POWER, "a power cycle", cycle))
+    recovery = Recovery(board.name, lambda _: steps, unit=connection.uid)
+    deployed = recovery.repeated(lambda: _deployed(board, elf, connection, chosen.name))
     return replace(deployed, recoveries=recovery.unreported())
 
 
-def _deployed(board: Board, elf: Path, choice: Connection, flasher: str) -> Deployed:
+def _deployed(board: Board, elf: Path, connection: Connection, flasher: str) -> Deployed:
     done: list[Flashed] = []
-    with start(board, ElfImage(elf), flasher, replace(choice, flashed=done.append)) as running:
+    with start(board, ElfImage(elf), flasher, replace(connection, flashed=done.append)) as running:
         link = open_link(board, running)
         try:
             hello = Client(link).hello
@@ -107,14 +107,14 @@ def _deployed(board: Board, elf: Path, choice: Connection, flasher: str) -> Depl
     return Deployed(done[0], hello)
 
 
-def _start_foreign(board: Board, elf: Path, choice: Connection, flasher: Flasher) -> Flashed:
+def _start_foreign(board: Board, elf: Path, connection: Connection, flasher: Flasher) -> Flashed:
     """Start a firmware without opening its serial line."""
     with (
         converted(flasher, board, elf) as image,
-        reached(flasher, board, choice) as chosen,
-        flasher.open(board, chosen.uid, choice) as session,
+        reached(flasher, board, connection) as chosen,
+        flasher.open(board, chosen.uid, connection) as session,
     ):
-        done = session.program(image, choice.progress)
+        done = session.program(image, connection.progress)
         session.start(image)
     return done
 

@@ -11,9 +11,9 @@ import numpy as np
 import numpy.typing as npt
 
 from hil.access import Counter, Running, Wired
-from hil.device.held import Held
 from hil.device.recovery import Recovery
-from hil.errors import DeviceError, InputError, LinkError, Mend, StackError
+from hil.device.tensor_validity import TensorValidity
+from hil.errors import DeviceError, InputError, LinkError, Remedy, StackError
 from hil.link.calls import board_calls
 from hil.link.client import Client
 from hil.link.protocol import Tensors
@@ -65,7 +65,7 @@ class Model:
         self._index = index
         #: Description of the model from the compiler; for an unknown firmware, from the board.
         self.module = module
-        self._held = Held(module)
+        self._validity = TensorValidity(module)
         self._rows = Rows(module)
         self._runs = 0
         #: Result of the last run; None before the first.
@@ -73,22 +73,27 @@ class Model:
 
     @property
     def name(self) -> str:
+        """Name of the model."""
         return self.module.name
 
     @property
     def inputs(self) -> tuple[TensorInfo, ...]:
+        """The input tensors: name, shape, dtype, quantization."""
         return self.module.inputs
 
     @property
     def outputs(self) -> tuple[TensorInfo, ...]:
+        """The output tensors: name, shape, dtype, quantization."""
         return self.module.outputs
 
     @property
     def states(self) -> tuple[TensorInfo, ...]:
+        """The state tensors, which keep their values between runs."""
         return self.module.states
 
     @property
     def layers(self) -> tuple[Layer, ...]:
+        """The layers in the order of execution."""
         return self.module.layers
 
     def set_input(self, name: str | int, array: npt.ArrayLike, *, quantize: bool = False) -> None:
@@ -100,14 +105,14 @@ class Model:
         index = _find(name, self.inputs, f"input of model {self.name!r}")
         if quantize:
             array = quantized(self.inputs[index], array)
-        self._held.set(index, self._values("input", self.inputs[index], array))
+        self._validity.set(index, self._values("input", self.inputs[index], array))
         self._rows.missing = None
-        self._send(index, self._held.value(index))
+        self._send(index, self._validity.value(index))
 
     def get_input(self, name: str | int) -> Array:
         """Return a copy of the value that an input was set to; zeros before."""
         index = _find(name, self.inputs, f"input of model {self.name!r}")
-        return self._held.value(index).copy()
+        return self._validity.value(index).copy()
 
     def _values(self, kind: str, tensor: TensorInfo, array: npt.ArrayLike) -> Array:
         """Return a copy of ``array``, as what is written to ``tensor``."""
@@ -130,12 +135,12 @@ class Model:
         """
         self._rows.start()
         with self._client.as_one("WRITE"):
-            self._held.open_session(self._client.sessions)
-            self._held.begin_write(0)
+            self._validity.open_session(self._client.sessions)
+            self._validity.begin_write(0)
             self._client.start_feed(self._input)
-            self._held.open_session(self._client.sessions)
+            self._validity.open_session(self._client.sessions)
             # Until a row is missing: a board that restarts has none.
-            self._held.end_write(0)
+            self._validity.end_write(0)
 
     def push_rows(self, rows: npt.ArrayLike) -> int:
         """Let the model take in the next rows, one or several; return how many are missing.
@@ -156,8 +161,8 @@ class Model:
 
     def _require_rows(self) -> None:
         """Refuse to go on with rows that the board may have lost."""
-        self._held.open_session(self._client.sessions)
-        if not self._held.has_input(0):
+        self._validity.open_session(self._client.sessions)
+        if not self._validity.has_input(0):
             self._rows.start()
             raise InputError(
                 f"the rows of model {self.name!r} are lost: the board may have restarted since",
@@ -173,17 +178,17 @@ class Model:
         if not self.states:
             return
         with self._client.as_one("RESET_STATE"):
-            self._held.open_session(self._client.sessions)
+            self._validity.open_session(self._client.sessions)
             self._client.reset_state(self._index)
-            self._held.open_session(self._client.sessions)
-        self._held.has_state()
+            self._validity.open_session(self._client.sessions)
+        self._validity.has_state()
 
     def state(self, name: str | int) -> Array:
         """Return what a state holds: what the last run left, or what was set since."""
         index = _find(name, self.states, f"state of model {self.name!r}")
         with self._client.as_one("READ"):
             self._begin_states()
-            self._held.require_state(index)
+            self._validity.require_state(index)
             return self._read(self.states[index], TensorRef(self._index, Tensors.STATE, index))
 
     def set_state(self, name: str | int, array: npt.ArrayLike) -> None:
@@ -193,13 +198,13 @@ class Model:
         with self._client.as_one("WRITE"):
             self._begin_states()
             self._write(TensorRef(self._index, Tensors.STATE, index), values)
-            self._held.open_session(self._client.sessions)
-        self._held.has_state(index)
+            self._validity.open_session(self._client.sessions)
+        self._validity.has_state(index)
 
     def _begin_states(self) -> None:
         """Reset the states where nobody has asked for them since the model was opened."""
-        self._held.open_session(self._client.sessions)
-        if self._held.awaits_reset:
+        self._validity.open_session(self._client.sessions)
+        if self._validity.awaits_reset:
             self.reset_state()
 
     def forget(self) -> None:
@@ -207,7 +212,7 @@ class Model:
 
         States are reset before they are used again.
         """
-        self._held.forget()
+        self._validity.forget()
         self._rows.missing = None
         self.last_run = None
 
@@ -228,7 +233,7 @@ class Model:
             with self._client.as_one("RUN"):
                 self._begin_run()
                 ticks += self._client.run(self._index, each)
-            self._held.end_run()
+            self._validity.end_run()
         self.last_run = self.device.result(ticks, self._outputs_of_run())
         return self.last_run
 
@@ -242,8 +247,8 @@ class Model:
         same memory was set.
         """
         index = _find(name, self.outputs, f"output of model {self.name!r}")
-        self._held.open_session(self._client.sessions)
-        self._held.require_output(index)
+        self._validity.open_session(self._client.sessions)
+        self._validity.require_output(index)
         return self._read(self.outputs[index], TensorRef(self._index, Tensors.OUTPUT, index))
 
     def layer_outputs(self, first: int = 0) -> Iterator[tuple[Layer, list[Array]]]:
@@ -252,14 +257,16 @@ class Model:
 
         Afterwards the next layer may overwrite them. The layers before ``first`` run as well; their
         outputs are not read.
+
+        Raise :class:`InputError` if the model is used in between.
         """
         with self._client.as_one("RUN_LAYERS"):
             self._begin_run()
             self._client.run_layers(self._index, 0, first)
-        steps = self._held.steps
+        steps = self._validity.steps
         for number, layer in enumerate(self.layers[first:], first):
-            self._held.open_session(self._client.sessions)
-            if self._held.steps != steps:
+            self._validity.open_session(self._client.sessions)
+            if self._validity.steps != steps:
                 raise InputError(
                     f"model {self.name!r} was used before its layer {number}, {layer.name!r}, ran",
                     "use it again when all layers have run",
@@ -269,8 +276,8 @@ class Model:
                 layer,
                 [self.layer_output(number, index) for index in range(len(layer.outputs))],
             )
-        if self._held.steps == steps:
-            self._held.end_run()
+        if self._validity.steps == steps:
+            self._validity.end_run()
 
     def layer_output(self, layer: int, index: int) -> Array:
         """Return what lies where a layer writes an output: its result only right after it ran."""
@@ -285,7 +292,7 @@ class Model:
         :class:`~hil.errors.DeviceError` if the firmware is older than such writes.
         """
         values = self._values("layer output", self.layers[layer].outputs[index], array)
-        self._held.overwritten()
+        self._validity.overwritten()
         self._write(TensorRef(self._index, Tensors.LAYER_OUTPUT, index, layer), values)
 
     def profile(self) -> list[int]:
@@ -293,7 +300,7 @@ class Model:
         with self._client.as_one("RUN_LAYERS"):
             self._begin_run()
             ticks = self._client.run_layers(self._index, 0, len(self.layers))
-        self._held.end_run()
+        self._validity.end_run()
         return ticks
 
     def _begin_run(self) -> None:
@@ -301,37 +308,37 @@ class Model:
         self._runs += 1
         self._begin_states()
         if self._rows.missing is None:
-            for index, value in self._held.to_send():
+            for index, value in self._validity.to_send():
                 self._send(index, value)
         else:
             self._rows.require_all(1)
             self._require_rows()
             self._rows.start()
-        self._held.require_states()
-        self._held.begin_run()
+        self._validity.require_states()
+        self._validity.begin_run()
 
     def _send(self, index: int, value: Array) -> None:
-        self._held.open_session(self._client.sessions)
-        self._held.begin_write(index)
+        self._validity.open_session(self._client.sessions)
+        self._validity.begin_write(index)
         if self.module.fed_rows:
             self._client.start_feed(self._input)
             self._client.feed(self._input, 0, _little_endian(value))
         else:
             self._write(TensorRef(self._index, Tensors.INPUT, index), value)
         # The session may have been opened anew for it.
-        self._held.open_session(self._client.sessions)
-        self._held.end_write(index)
+        self._validity.open_session(self._client.sessions)
+        self._validity.end_write(index)
 
     def begin_call(self, arguments: Sequence[object]) -> None:
         """Send those of the inputs passed to a function that the board may have lost."""
         self._begin_states()
         for index in self._given_inputs(arguments):
-            if (value := self._held.lost_value(index)) is not None:
+            if (value := self._validity.lost_value(index)) is not None:
                 self._send(index, value)
 
     def end_call(self, function: str, arguments: Sequence[object]) -> None:
         """Record that the function may have written to any memory, in particular these inputs."""
-        self._held.called(function, self._given_inputs(arguments))
+        self._validity.called(function, self._given_inputs(arguments))
 
     def _given_inputs(self, arguments: Sequence[object]) -> list[int]:
         return [
@@ -443,7 +450,7 @@ class Device:
                 f"the firmware describes its model {info.name!r} as {info}, the library as "
                 f"{_info_of(module)}",
                 "flash the firmware that was built from this model",
-                mend=Mend.FLASH,
+                remedy=Remedy.FLASH,
             )
         return Model(self, self._client, index, module)
 

@@ -37,7 +37,7 @@ class Power:
 
     def _run(self, command: tuple[str, ...]) -> None:
         text = shlex.join(command)
-        hint = f"run it by hand; it stands in {config_path()}"
+        hint = f"run it by hand; it is set in {config_path()}"
         try:
             # What it has started ends with it past the deadline, or when this program ends.
             done = run(command, Path(), limit_s=self.timeout_s, errors_apart=False)

@@ -1,6 +1,6 @@
 """Recovery of a board after a failure: by reset, by programming, by its power switch.
 
-An error states the mildest remedy that may help (:class:`hil.errors.Mend`); from there recovery
+An error states the mildest remedy that may help (:class:`hil.errors.Remedy`); from there recovery
 escalates, one step per failure, until the job succeeds. It gives up if no step can help, if the
 same fault returns, after the last step, and when its time is used up. It logs each step with its
 reason to ``hil.recovery``. Wrong results are not failures of the board: they are never computed
@@ -15,7 +15,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import NoReturn, TypeVar
 
-from hil.errors import Attempt, DeviceError, Mend
+from hil.errors import Attempt, DeviceError, Remedy
 
 T = TypeVar("T")
 
@@ -30,7 +30,7 @@ ATTEMPTS: list[Attempt] = []
 class Step:
     """A step of recovery."""
 
-    mend: Mend
+    remedy: Remedy
     #: Text after "trying ...".
     name: str
     #: Raise :class:`DeviceError` if the board is not back.
@@ -55,7 +55,7 @@ class Recovery:
         #: All steps that were taken.
         self.attempts: list[Attempt] = []
         self._reported = 0
-        self.over()
+        self.mark_recovered()
 
     def unreported(self) -> tuple[Attempt, ...]:
         """Return the steps since the last call, for the result that they belong to."""
@@ -63,9 +63,9 @@ class Recovery:
         self._reported += len(found)
         return found
 
-    def over(self) -> None:
+    def mark_recovered(self) -> None:
         """Record that the board works: the next failure begins a new incident."""
-        self._least = Mend.RESET.value
+        self._least = Remedy.RESET.value
         self._last: DeviceError | None = None
         self._spent_s = 0.0
         self._tried: list[Attempt] = []
@@ -78,25 +78,25 @@ class Recovery:
             except DeviceError as error:
                 self.recover(error)
             else:
-                self.over()
+                self.mark_recovered()
                 return result
 
     def recover(self, error: DeviceError) -> None:
         """Return when the board is back after ``error``; otherwise raise it, with the steps that
         were taken.
         """
-        if error.mend is None:
+        if error.remedy is None:
             self._give_up(error)
         if self._last is not None and error.is_like(self._last):
             self._give_up(error, "it comes back after a restart")
         self._last = error
-        least = max(self._least, error.mend)
+        least = max(self._least, error.remedy)
         for step in self._steps(error):
-            if step.mend < least:
+            if step.remedy < least:
                 continue
             if self._spent_s >= self._limit_s:
                 self._give_up(error, f"{self._limit_s:g} s are used up")
-            self._least = step.mend + 1
+            self._least = step.remedy + 1
             if self._take(step, error):
                 return
         self._give_up(error)
@@ -124,7 +124,7 @@ class Recovery:
         if failure is None:
             _LOG.warning("%s: back after %s, which took %.1f s", self._board, step.name, seconds)
             return True
-        if failure.mend is None:
+        if failure.remedy is None:
             # Stronger steps cannot remove the cause (no cable, a board in use).
             failure.recoveries = tuple(self._tried)
             raise failure from error
@@ -136,8 +136,8 @@ class Recovery:
             f"{attempt.step} ({attempt.failure or 'the board was back, the failure as well'})"
             for attempt in self._tried
         ]
-        told = [error.hint, *([f"tried: {', '.join(tried)}"] if tried else []), why]
-        error.hint = "; ".join(text for text in told if text)
+        parts = [error.hint, *([f"tried: {', '.join(tried)}"] if tried else []), why]
+        error.hint = "; ".join(text for text in parts if text)
         error.recoveries = tuple(self._tried)
         if self._tried and self._tried[-1].failure:
             error.is_lost = True

@@ -28,7 +28,7 @@ from hil.board import Board, load_board
 from hil.device.device import Device
 from hil.device.power import Power, power_of
 from hil.device.recovery import Recovery, Step
-from hil.errors import DeviceError, HangError, InputError, LinkError, Mend
+from hil.errors import DeviceError, HangError, InputError, LinkError, Remedy
 from hil.firmware.build import Firmware, build
 from hil.firmware.sources import (
     FirmwareKeywords,
@@ -46,7 +46,7 @@ from hilc.artifact.library import ModelLibrary
 from hilc.support.arguments import typed
 
 if TYPE_CHECKING:
-    from hil.access.protocols import Flashed
+    from hil.access.connection import Flashed
     from hil.lab import LabBoard
 
 _DEFAULT_BAUDRATE = 115200
@@ -135,12 +135,12 @@ def open(
         board = load_board(board)
     if transport == "rtt":
         board = board.over_rtt()
-    choice = Connection(probe, port, board.is_over_rtt, progress, flashed, lab, bulk)
-    choice = check_connection(board, runner, choice)
+    connection = Connection(probe, port, board.is_over_rtt, progress, flashed, lab, bulk)
+    connection = check_connection(board, runner, connection)
     libraries = _libraries(models, board, workspace)
-    has_firmware = bool(libraries) or not _attaches(runner, choice)
+    has_firmware = bool(libraries) or not _attaches(runner, connection)
     firmware = build(libraries, board, workspace=workspace) if has_firmware else None
-    way = (firmware, runner, choice, run_timeout_s, recover)
+    way = (firmware, runner, connection, run_timeout_s, recover)
     with _device(board, libraries, *way) as device:
         yield device
 
@@ -168,22 +168,22 @@ def open_firmware(
     recover: bool = True,
 ) -> Iterator[Device]:
     """Open a device for a firmware that is already built; otherwise like :func:`open`."""
-    choice = Connection(probe, port)
-    way = (firmware, runner, choice, run_timeout_s, recover)
+    connection = Connection(probe, port)
+    way = (firmware, runner, connection, run_timeout_s, recover)
     with _device(firmware.board, firmware.libraries, *way) as device:
         yield device
 
 
-def _check_bulk(board: Board, runner: str | None, choice: Connection) -> None:
+def _check_bulk(board: Board, runner: str | None, connection: Connection) -> None:
     """Raise if the board's memory is known to be inaccessible."""
-    name = runner_name(board, runner, choice)
-    if choice.lab is not None:
+    name = runner_name(board, runner, connection)
+    if connection.lab is not None:
         why = "a lab forwards a board's serial line, not its memory"
-    elif _attaches(runner, choice):
+    elif _attaches(runner, connection):
         why = "a port gives access to the serial line only"
     elif not runner_named(name).reaches_memory:
         why = f"the runner {name} has no access to memory besides the serial line"
-    elif is_machine(board, runner, choice):
+    elif is_machine(board, runner, connection):
         return
     elif not board.is_over_rtt:
         raise InputError(
@@ -197,33 +197,33 @@ def _check_bulk(board: Board, runner: str | None, choice: Connection) -> None:
     raise InputError(f"--bulk: {why}", "drop --bulk")
 
 
-def check_connection(board: Board, runner: str | None, choice: Connection) -> Connection:
+def check_connection(board: Board, runner: str | None, connection: Connection) -> Connection:
     """Return the connection to the board that is found now; raise before a build if a prerequisite
     for reaching it is missing.
     """
-    check_line(choice)
-    if choice.bulk:
-        _check_bulk(board, runner, choice)
+    check_line(connection)
+    if connection.bulk:
+        _check_bulk(board, runner, connection)
     power_of(board.name)  # report an error in it now, not when recovery needs it
-    if _attaches(runner, choice):
-        assert choice.port is not None
-        check_port(choice.port)
-        return choice
-    return check_ready(board, runner, choice)
+    if _attaches(runner, connection):
+        assert connection.port is not None
+        check_port(connection.port)
+        return connection
+    return check_ready(board, runner, connection)
 
 
-def runner_label(board: Board, runner: str | None, choice: Connection, lab: Any = None) -> str:
+def runner_label(board: Board, runner: str | None, connection: Connection, lab: Any = None) -> str:
     """Return what starts a board, for the provenance of results."""
     if lab is not None:
         return f"lab:{lab.place}"
-    if _attaches(runner, choice):
+    if _attaches(runner, connection):
         return "port"
-    return runner_name(board, runner, choice)
+    return runner_name(board, runner, connection)
 
 
-def _attaches(runner: str | None, choice: Connection) -> bool:
+def _attaches(runner: str | None, connection: Connection) -> bool:
     """Return whether to connect to a firmware that already runs at the chosen port."""
-    return choice.port is not None and runner is None and choice.probe is None
+    return connection.port is not None and runner is None and connection.probe is None
 
 
 @contextlib.contextmanager
@@ -232,21 +232,21 @@ def _device(
     libraries: Sequence[ModelLibrary],
     firmware: Firmware | None,
     runner: str | None,
-    choice: Connection,
+    connection: Connection,
     run_timeout_s: float,
     recover: bool,
 ) -> Iterator[Device]:
-    if not _attaches(runner, choice):
+    if not _attaches(runner, connection):
         # Recovery is for this board, also while another one is connected.
-        choice = pinned(board, runner, choice)
-    with contextlib.closing(_Way(board, firmware, runner, choice, run_timeout_s)) as way:
+        connection = pinned(board, runner, connection)
+    with contextlib.closing(_Way(board, firmware, runner, connection, run_timeout_s)) as way:
         recovery = Recovery(board.name, way.steps, unit=way.unit) if recover else None
         # The native board's time base is this machine's clock.
         ticks_are: Counter = "nanoseconds" if board.is_host else "cycles"
 
         def opened() -> Device:
             assert way.client is not None, "start and each recovery step create a client"
-            label = runner_label(board, runner, choice, choice.lab)
+            label = runner_label(board, runner, connection, connection.lab)
             known = (way.running, firmware, ticks_are, recovery, label)
             return Device(way.client, libraries, *known)
 
@@ -260,7 +260,7 @@ def _device(
             # Not over yet: a board that fails again gets a stronger step.
             way.device = recovery.repeated(opened)
         if recovery is not None:
-            recovery.over()
+            recovery.mark_recovered()
         yield way.device
         # What a model did to the stack is known only now.
         way.device.check_stack()
@@ -274,15 +274,15 @@ class _Way:
         board: Board,
         firmware: Firmware | None,
         runner: str | None,
-        choice: Connection,
+        connection: Connection,
         run_timeout_s: float,
     ) -> None:
         self._board = board
         self._firmware = firmware
         self._runner = runner
-        self._choice = choice
+        self._connection = connection
         # The system may give the name of a port that was unplugged to another board's.
-        self._port = lasting_name(choice.port) if choice.port is not None else None
+        self._port = lasting_name(connection.port) if connection.port is not None else None
         self._run_timeout_s = run_timeout_s
         self._started = contextlib.ExitStack()
         self.running: Running | None = None
@@ -292,14 +292,14 @@ class _Way:
 
     @property
     def _attaches(self) -> bool:
-        return _attaches(self._runner, self._choice)
+        return _attaches(self._runner, self._connection)
 
     @property
     def unit(self) -> str:
         """Say which of the boards of that name it is; nothing for one that is started here."""
-        if self._choice.lab is not None:
-            return self._choice.lab.place
-        return self._choice.uid or self._choice.probe or self._port or ""
+        if self._connection.lab is not None:
+            return self._connection.lab.place
+        return self._connection.uid or self._connection.probe or self._port or ""
 
     def start(self, appear_s: float = 0.0) -> None:
         """Start the firmware unless it already runs, and perform the handshake; await a probe and
@@ -310,9 +310,9 @@ class _Way:
             self._connect(appear_s)
             return
         assert self._firmware is not None
-        choice = replace(self._choice, appear_s=appear_s)
+        connection = replace(self._connection, appear_s=appear_s)
         self.running = self._started.enter_context(
-            start(self._board, self._firmware, self._runner, choice)
+            start(self._board, self._firmware, self._runner, connection)
         )
         if self.device is not None:
             self.device.renew(self.running)
@@ -337,18 +337,18 @@ class _Way:
         """Return the recovery steps for ``error``, the mildest first."""
         steps = []
         if self._can_reset():
-            steps.append(Step(Mend.RESET, "a reset", self._reset))
+            steps.append(Step(Remedy.RESET, "a reset", self._reset))
         elif self._is_there and not isinstance(error, HangError):
             # Hanging firmware does not receive it.
-            steps.append(Step(Mend.RESET, "a reset over the line", self._reset_over_line))
-        is_started_here = is_machine(self._board, self._runner, self._choice)
-        if self._choice.lab is not None or (not self._attaches and not is_started_here):
-            steps.append(Step(Mend.FLASH, "programming it again", self._restart))
-        power = power_of(self._board.name) if self._choice.lab is None else None
+            steps.append(Step(Remedy.RESET, "a reset over the line", self._reset_over_line))
+        is_started_here = is_machine(self._board, self._runner, self._connection)
+        if self._connection.lab is not None or (not self._attaches and not is_started_here):
+            steps.append(Step(Remedy.FLASH, "programming it again", self._restart))
+        power = power_of(self._board.name) if self._connection.lab is None else None
         if power is not None:
-            steps.append(Step(Mend.POWER, "a power cycle", lambda: self._power_cycle(power)))
-        elif self._choice.lab is None and not self._attaches and is_started_here:
-            steps.append(Step(Mend.POWER, "a new start of its machine", self._restart))
+            steps.append(Step(Remedy.POWER, "a power cycle", lambda: self._power_cycle(power)))
+        elif self._connection.lab is None and not self._attaches and is_started_here:
+            steps.append(Step(Remedy.POWER, "a new start of its machine", self._restart))
         return steps
 
     @property
@@ -413,7 +413,7 @@ class _Way:
 
     def _bulk(self) -> Bulk | None:
         """Return access to tensors besides the line, if chosen or if the board is emulated."""
-        running, wanted = self.running, self._choice.bulk
+        running, wanted = self.running, self._connection.bulk
         if running is None or running.memory is None or self._firmware is None:
             return None
         if not (running.is_emulated if wanted is None else wanted):

@@ -102,7 +102,10 @@ def _package() -> Any:
 
 @contextmanager
 def opened(argument: str) -> Iterator[Joulescope]:
-    """Open the Joulescope; the current flows through it also when the context has ended."""
+    """Open the Joulescope; the current flows through it also when the context has ended.
+
+    Raise :class:`DeviceError` if it cannot be opened.
+    """
     serial, trigger, rate, seconds = _chosen(argument)
     device = _chosen_device(_package().scan(config="auto"), serial)
     try:

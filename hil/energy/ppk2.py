@@ -137,7 +137,10 @@ def _package() -> Any:
 
 @contextmanager
 def opened(argument: str) -> Iterator[Ppk2]:
-    """Connect to the kit; the board's supply stays on when the context ends."""
+    """Connect to the kit; the board's supply stays on when the context ends.
+
+    Raise :class:`DeviceError` if the port cannot be opened or is not that of a kit.
+    """
     settings, supplies, voltage_mv, trigger = _chosen(argument)
     package = _package()
     port = settings.get("port") or _only_port(package)
@@ -152,7 +155,7 @@ def opened(argument: str) -> Iterator[Ppk2]:
     try:
         if not kit.get_modifiers():
             raise DeviceError(
-                f"what is at {port} does not answer as a PPK2 does",
+                f"the device at {port} does not answer like a PPK2",
                 "check the port, and disconnect the kit and connect it again",
             )
         (kit.use_source_meter if supplies else kit.use_ampere_meter)()

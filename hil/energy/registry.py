@@ -75,7 +75,10 @@ def check_spec(spec: str, *, is_emulated: bool) -> None:
 
 @contextmanager
 def opened_meter(spec: str) -> Iterator[Recorder]:
-    """Open the meter of ``NAME[:ARGUMENT]``."""
+    """Open the meter of ``NAME[:ARGUMENT]``.
+
+    Raise an error that names the plugin if it returns something else than a meter's context.
+    """
     meter, argument = _meter_of(spec)
     if is_own(meter.open):
         with meter.open(argument) as recorder:

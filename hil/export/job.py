@@ -113,7 +113,10 @@ def write(
     *,
     force: bool,
 ) -> Exported:
-    """Write compiled models as one library; ``core`` is None where none was asked for."""
+    """Write compiled models as one library; ``core`` is None where none was asked for.
+
+    Raise :class:`InputError` if a model was compiled for another core.
+    """
     library = merge(libraries)
     check_library(library)
     core = core or _common_core(library)

@@ -116,6 +116,7 @@ class Package:
 
     @property
     def version(self) -> str:
+        """Version of the exported library."""
         return self.about.version
 
     @property
@@ -147,6 +148,7 @@ class Package:
 
     @property
     def core_title(self) -> str:
+        """Name of the core that the library is compiled for."""
         return "any 32-bit core" if self.cpu.is_host else self.cpu.title
 
     @property

@@ -60,7 +60,7 @@ _FORMATS: dict[str, ExportFormat] = {}
 
 
 def register_export(export: ExportFormat) -> None:
-    """Add an export format (``hil export --format NAME``).
+    """Add an export format (``hil export --build-system NAME``).
 
     Raise :class:`~hilc.errors.InputError` if another format has its name, or the name or a function
     is invalid.

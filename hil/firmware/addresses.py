@@ -80,6 +80,7 @@ class Addresses:
         self._starts = [function.start for function in self._functions]
 
     def close(self) -> None:
+        """Close the ELF file."""
         self._file.close()
 
     def place(self, address: int) -> Place:

@@ -54,12 +54,12 @@ from hil.support.cache import (
     RESULT,
     cache_folder,
     digest,
-    forget_unused,
+    evict_unused,
     locked,
+    read_checked,
     remove,
-    sealed,
-    unsealed,
-    used,
+    touch,
+    with_checksum,
 )
 from hilc.artifact.library import ModelLibrary, Module
 from hilc.support.arguments import typed
@@ -169,6 +169,7 @@ class SectionUse:
 
     @property
     def size(self) -> int:
+        """Bytes of all owners."""
         return sum(self.parts.values())
 
 
@@ -363,7 +364,7 @@ def _build(
     text = "built firmware %s for %s in %.1f s: %s"
     _TOLD.info(text, build_id, board.name, seconds, folder)
     if is_cached:
-        forget_unused()
+        evict_unused()
     return sizes
 
 
@@ -487,8 +488,8 @@ def _writing(folder: Path, *, is_cached: bool) -> Iterator[None]:
             raise
         raise BuildError(error.fact, f"free some space there, or {REMEDY}") from None
     except OSError as error:
-        told = cannot_write(error.filename or folder, error, _other_place(is_cached))
-        raise BuildError(told.fact, told.hint) from None
+        problem = cannot_write(error.filename or folder, error, _other_place(is_cached))
+        raise BuildError(problem.fact, problem.hint) from None
 
 
 def _other_place(is_cached: bool) -> str:
@@ -500,19 +501,21 @@ def _look_up(folder: Path, build_id: str) -> Sizes | None:
     built = _read_result(folder)
     if built is None or built[0] != build_id:
         return None
-    used(folder / RESULT)
+    touch(folder / RESULT)
     _TOLD.info("firmware %s was built before: %s", build_id, folder)
     return built[1]
 
 
 def _write_result(folder: Path, build_id: str, sizes: Sizes) -> None:
     elf = digest(folder / _ELF)
-    write_file(folder / RESULT, sealed({"build_id": build_id, "elf": elf, "sizes": asdict(sizes)}))
+    write_file(
+        folder / RESULT, with_checksum({"build_id": build_id, "elf": elf, "sizes": asdict(sizes)})
+    )
 
 
 def _read_result(folder: Path) -> tuple[str, Sizes] | None:
     """Return the id and sizes of a complete and unmodified build, if the folder holds one."""
-    found = unsealed(folder / RESULT)
+    found = read_checked(folder / RESULT)
     if found is None or found.get("elf") is None or found["elf"] != digest(folder / _ELF):
         return None
     try:

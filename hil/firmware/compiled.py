@@ -26,9 +26,9 @@ from hil.support.cache import (
     CacheError,
     archive_of,
     cache_folder,
+    complete_archive,
     digest,
-    seal_archive,
-    unsealed_archive,
+    read_archive_entry,
     writable_folder,
 )
 from hil.support.identity import compiler_identity
@@ -116,8 +116,8 @@ def _entry(path: Path, options: CompileOptions) -> Path | None:
     try:
         return cache_folder() / _KIND / hashlib.sha256(text.encode()).hexdigest()[:32]
     except CacheError as error:
-        told = f"nothing is cached: {error.fact} ({error.hint})"
-        warnings.warn(HilWarning(told), stacklevel=2)
+        warning = f"nothing is cached: {error.fact} ({error.hint})"
+        warnings.warn(HilWarning(warning), stacklevel=2)
         return None
     except HilError:
         return None
@@ -147,7 +147,7 @@ def _clang(cpu: Cpu) -> list[str | None]:
 
 def _read(entry: Path) -> ModelLibrary | None:
     """Return the library of a complete entry."""
-    found = unsealed_archive(entry)
+    found = read_archive_entry(entry)
     if found is None:
         return None
     try:
@@ -167,6 +167,6 @@ def _keep(entry: Path, library: ModelLibrary) -> None:
     try:
         writable_folder(_KIND)
         library.save(archive_of(entry), force=True)
-        seal_archive(entry, {"reports": reports})
+        complete_archive(entry, {"reports": reports})
     except (InputError, OSError) as error:
         _LOG.info("not kept: %s", error)

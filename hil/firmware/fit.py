@@ -41,6 +41,7 @@ class Demand:
 
     @property
     def fits(self) -> bool:
+        """Whether the available bytes suffice."""
         return self.needed <= self.had
 
 

@@ -78,6 +78,7 @@ class Glue:
         self._pools = list(self._pool_places())
 
     def text(self) -> str:
+        """Return the C source: tables of tensors and layers, and functions that run the model."""
         module = self._module
         # Collected first: they name the shapes.
         tables = [
@@ -393,11 +394,13 @@ def _fields(values: dict[str, str]) -> str:
 
 
 def array(element: str, name: str, entries: Sequence[str]) -> str:
+    """Return a static C array ``name`` of ``element``, one entry a line."""
     body = "".join(f"    {entry},\n" for entry in entries)
     return f"static const {element} {name}[] = {{\n{body}}};\n"
 
 
 def shape_arrays(element: str, shapes: dict[tuple[int, ...], str]) -> list[str]:
+    """Return a static C array for each shape of at least one dimension, by its name."""
     return [
         f"static const {element} {name}[] = {{{', '.join(map(str, shape))}}};\n"
         for shape, name in shapes.items()

@@ -34,6 +34,7 @@ class LinkMap:
     asked_by: dict[str, str]
 
     def size(self, names: Iterable[str]) -> int:
+        """Return the bytes of the output sections ``names``; an absent one has none."""
         return sum(self.sections.get(name, 0) for name in names)
 
     def origin(self, file: str) -> str:

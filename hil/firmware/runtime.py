@@ -12,6 +12,8 @@ from hilc.plugins import Slot
 
 
 class FirmwareRuntime(ABC):
+    """The run time in firmware that models of another compiler's interface call."""
+
     #: Headers that connect such a model to the runtime and to the firmware.
     glue: type[Glue]
     #: Folders of the project with its headers.

@@ -132,7 +132,7 @@ class ModelObject:
 
 
 #: What names a model: a file, an object, or a library, which is compiled already.
-Given = ModelSource | ModelObject | ModelLibrary
+ModelInput = ModelSource | ModelObject | ModelLibrary
 
 
 def parse_sources(words: Sequence[str], name: str | None = None) -> list[ModelSource]:
@@ -193,7 +193,7 @@ def _model_files(words: Sequence[str], name: str | None) -> list[ModelSource]:
     return sources
 
 
-def load_sources(sources: Sequence[Given], options: ModelOptions) -> list[ModelLibrary]:
+def load_sources(sources: Sequence[ModelInput], options: ModelOptions) -> list[ModelLibrary]:
     """Return the libraries of several sources, for one firmware where the options say so.
 
     Where no RAM region of the board has room for all their pools, but several together do, each
@@ -219,7 +219,7 @@ def load_sources(sources: Sequence[Given], options: ModelOptions) -> list[ModelL
 
 
 def _held_in_flash(
-    sources: Sequence[Given],
+    sources: Sequence[ModelInput],
     options: ModelOptions,
     libraries: list[ModelLibrary],
 ) -> list[ModelLibrary]:
@@ -257,7 +257,7 @@ def _held_in_flash(
 
 
 def _load_all(
-    sources: Sequence[Given],
+    sources: Sequence[ModelInput],
     options: ModelOptions,
     flash: Mapping[int, int] = MappingProxyType({}),
 ) -> list[ModelLibrary]:

@@ -54,6 +54,7 @@ def is_older(version: str, oldest: Version) -> bool:
 
 
 def in_words(version: Version) -> str:
+    """Return a version as text, such as ``12.2.1``."""
     return ".".join(map(str, version))
 
 

@@ -60,6 +60,7 @@ class LayerChange:
 
     @property
     def change(self) -> Change:
+        """The change of the layer's count, under the layer's name."""
         return Change(
             self.layer.name,
             self.before.count if self.before else None,

@@ -81,6 +81,7 @@ class Verdict:
 
     @property
     def passed(self) -> bool:
+        """Whether the results are correct and no limit is exceeded."""
         return self.is_correct and not self.excesses
 
     def entry(self) -> GateEntry:
@@ -138,8 +139,8 @@ def gate(
             lacking = baseline if change.before is None else current
             how = "with --energy" if name == "energy" else "with this version"
             raise InputError(
-                f"{lacking.source} does not tell the {change.title} of {lacking.title}",
-                f"measure it anew {how}, or drop --max-{name}",
+                f"{lacking.source} has no {change.title} for {lacking.title}",
+                f"measure it again {how}, or drop --max-{name}",
             )
         if not limit.allows(change.before, change.after):
             layer = comparison.most_slowed if name == "slower" else None
@@ -176,8 +177,8 @@ def gates(
     for baseline, measurement in pairs:
         if baseline.run is not None and baseline.run == measurement.run:
             raise InputError(
-                f"{measurement.source} would be held to itself: it is the baseline and what is "
-                f"measured of {measurement.title}",
+                f"{measurement.source} would be compared with itself: it is both "
+                f"the baseline and the measurement of {measurement.title}",
                 "give an older baseline, or the model to measure it now: "
                 "hil gate MODEL --board B --baseline F",
             )
@@ -207,7 +208,7 @@ def _require_checked(current: Measurement, allow_fallback: bool) -> None:
         raise InputError(
             f"{current.source} does not say whether the outputs of {current.title} are right: it "
             "was measured without a comparison",
-            "measure it anew, or add --no-check to hold only its costs to limits",
+            "measure it again, or add --no-check to hold only its costs to limits",
         )
     if checked.is_fallback and not allow_fallback:
         raise InputError(

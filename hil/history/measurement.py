@@ -63,6 +63,7 @@ class Measurement:
 
     @property
     def title(self) -> str:
+        """Model and board as text, with the goal unless it is the default."""
         goal = f", goal {self.goal}" if self.goal not in (None, DEFAULT_GOAL) else ""
         return f"{self.model} on {self.board}{goal}"
 

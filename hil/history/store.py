@@ -286,7 +286,7 @@ class History:
         try:
             yield
         except sqlite3.Error as error:
-            raise self._told(error) from None
+            raise self._sqlite_error(error) from None
         except UnicodeDecodeError:
             # SQLite's own message about a damaged schema quotes it.
             raise self._damaged("its schema is not UTF-8") from None
@@ -296,7 +296,7 @@ class History:
                 "choose another file with --history or HIL_HISTORY",
             ) from None
 
-    def _told(self, error: sqlite3.Error) -> InputError:
+    def _sqlite_error(self, error: sqlite3.Error) -> InputError:
         # By the texts: Python gives error codes from 3.11 on only.
         text = str(error)
         if "locked" in text:

@@ -38,7 +38,7 @@ from types import FrameType
 from typing import Any, NoReturn
 
 from hil.access import Connection, Running, is_machine, pinned, runner_name, start
-from hil.access.protocols import Flashed
+from hil.access.connection import Flashed
 from hil.board import Board, load_board
 from hil.errors import DeviceError, HilError, InputError
 from hil.lab.errors import BusyError
@@ -106,7 +106,7 @@ class BoardServer:
     ) -> None:
         self.board = board
         self._runner = runner
-        self._choice = Connection(probe, serial)
+        self._connection = Connection(probe, serial)
         if self._runner_name == "native" and not host.startswith("127."):
             raise InputError(
                 f"{board.name} is this machine and cannot run firmware of other machines",
@@ -147,6 +147,7 @@ class BoardServer:
             threading.Thread(target=work, daemon=True).start()
 
     def close(self) -> None:
+        """Stop serving: close the listeners and the client's connection."""
         self._closing = True
         self._http.shutdown()
         self._http.server_close()
@@ -194,7 +195,10 @@ class BoardServer:
         return done or Flashed(is_new, len(elf), time.monotonic() - begin)
 
     def reset(self) -> None:
-        """Restart the firmware; a client keeps the line."""
+        """Restart the firmware; a client keeps the line.
+
+        Raise :class:`InputError` if the board has no firmware yet.
+        """
         with self._change:
             self._check_power()
             if not self._digest:
@@ -204,10 +208,14 @@ class BoardServer:
 
     @property
     def powered(self) -> bool:
+        """Whether the board is switched on."""
         return self._powered
 
     def power(self, on: bool) -> None:
-        """Switch the emulated board on or off; its RAM is lost when it is off."""
+        """Switch the emulated board on or off; its RAM is lost when it is off.
+
+        Raise :class:`InputError` for a real board.
+        """
         if not self.is_emulated:
             raise InputError(
                 f"{self.board.name} is a real board: this server cannot switch its power",
@@ -225,11 +233,12 @@ class BoardServer:
 
     @property
     def _runner_name(self) -> str:
-        return runner_name(self.board, self._runner, self._choice)
+        return runner_name(self.board, self._runner, self._connection)
 
     @property
     def is_emulated(self) -> bool:
-        return is_machine(self.board, self._runner_name, self._choice)
+        """Whether an emulator or a process runs in place of a board."""
+        return is_machine(self.board, self._runner_name, self._connection)
 
     def _check_free(self) -> None:
         self._drop_idle()
@@ -248,11 +257,11 @@ class BoardServer:
     def _start(self) -> Flashed | None:
         flashed: list[Flashed] = []
         # The first start chooses the board that this server offers; later ones use no other.
-        self._choice = pinned(self.board, self._runner, self._choice)
-        choice = replace(self._choice, flashed=flashed.append)
+        self._connection = pinned(self.board, self._runner, self._connection)
+        connection = replace(self._connection, flashed=flashed.append)
         with contextlib.ExitStack() as stack:
             image = _Image(self._folder / "firmware.elf")
-            running = stack.enter_context(start(self.board, image, self._runner, choice))
+            running = stack.enter_context(start(self.board, image, self._runner, connection))
             baudrate = self.board.macros.get("HIL_UART_BAUD", _BAUDRATE)
             line = running.line or open_line(running.url, baudrate)
             stack.callback(line.close)

@@ -74,6 +74,7 @@ class Coordinator:
         return [self._place(message) for _, message in sorted(self._places.items())]
 
     def place(self, name: str) -> Place | None:
+        """Return the place of this name; None if the coordinator has none."""
         message = self._places.get(name)
         return self._place(message) if message is not None else None
 
@@ -221,6 +222,7 @@ class Coordinator:
             await self._call(self._stub.AddPlaceMatch(request))
 
     async def touch(self, name: str) -> None:
+        """Renew the time of a place's last change, which shows that its user is alive."""
         await self._call(self._stub.SetPlaceTags(pb.SetPlaceTagsRequest(placename=name)))
 
     async def is_contended(self, name: str) -> bool:
@@ -268,6 +270,7 @@ class Coordinator:
             raise _Refused(f"labgrid's coordinator refuses: {error.details()}") from None
 
     def gone(self) -> DeviceError:
+        """Return the error for a coordinator that does not answer."""
         return DeviceError(
             f"labgrid's coordinator at {self.address} does not answer",
             "start it, or set LG_COORDINATOR to HOST:PORT",

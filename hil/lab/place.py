@@ -13,17 +13,16 @@ from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import Any
 
-from hil.access.connection import Connection
+from hil.access.connection import Connection, Flashed
 from hil.access.hardware import ProbedBoard
-from hil.access.protocols import Flashed
 from hil.access.qemu import QemuBoard
 from hil.board import Board
 from hil.board.board import load_named_board
 from hil.errors import DeviceError, FlashError, HilError, InputError, LinkError, ProbeError
 from hil.lab.errors import BusyError, LostError, NoPlaceError
 from hil.lab.selector import Selector, parse_selector
+from hil.support.poll import is_readable
 from hil.support.process import python_module
-from hil.support.ready import is_readable
 from hilc.support import optional
 
 DEFAULT_ADDRESS = "127.0.0.1:20408"
@@ -232,7 +231,10 @@ class LabBoard:
         return self._ask("GET", "/status", None, _STATUS_LIMIT_S)
 
     def power_cycle(self) -> None:
-        """Switch the board off and on by labgrid's power resource."""
+        """Switch the board off and on by labgrid's power resource.
+
+        Raise :class:`DeviceError` if the power is not switched in time.
+        """
         command = python_module("labgrid.remote.client", "-p", self.place, "power", "cycle")
         environment = {
             **os.environ,
@@ -262,11 +264,11 @@ class LabBoard:
             ) from None
 
     @contextlib.contextmanager
-    def start(self, elf: Path, choice: Connection) -> Iterator[ProbedBoard | QemuBoard]:
+    def start(self, elf: Path, connection: Connection) -> Iterator[ProbedBoard | QemuBoard]:
         """Program and start ``elf``; the board keeps running after the context."""
         done = self.flash(elf)
-        if choice.flashed is not None:
-            choice.flashed(done)
+        if connection.flashed is not None:
+            connection.flashed(done)
         if self.board.qemu is not None and self.status().get("runner") == "qemu":
             shift = self.board.qemu.icount_shift
             yield QemuBoard(self.check, self._line_url, None, shift)
@@ -278,6 +280,7 @@ class LabBoard:
         self._keeper.check(self.place)
 
     def release(self) -> None:
+        """Release the place, for other clients."""
         self._keeper.ask("release", place=self.place)
 
     def is_contended(self) -> bool:
@@ -374,6 +377,8 @@ def leased(
 ) -> Iterator[LabBoard]:
     """Acquire a board of the lab until the context or this process ends; rather none of the places
     ``avoid``.
+
+    Raise :class:`InputError` if ``spec`` is not a lab selector.
     """
     selector = parse_selector(spec) if isinstance(spec, str) else spec
     if selector is None:

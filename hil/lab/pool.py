@@ -61,9 +61,13 @@ class Unit(Protocol):
     """A board that is held until it is released."""
 
     @property
-    def name(self) -> str: ...
+    def name(self) -> str:
+        """Name that tells the board from others of its kind."""
+
     @property
-    def board(self) -> Board: ...
+    def board(self) -> Board:
+        """The board's description."""
+
     @property
     def options(self) -> dict[str, Any]:
         """Return the arguments of ``hil.open`` for this board."""
@@ -71,7 +75,8 @@ class Unit(Protocol):
     def is_contended(self) -> bool:
         """Return whether another worker waits for such a board."""
 
-    def release(self) -> None: ...
+    def release(self) -> None:
+        """Release the board, for other workers."""
 
 
 class Pool(Protocol):
@@ -90,7 +95,8 @@ class Pool(Protocol):
     def is_aside(self, unit: Unit) -> bool:
         """Return whether a board was set aside."""
 
-    def close(self) -> None: ...
+    def close(self) -> None:
+        """Release what the pool itself uses."""
 
 
 def another(pool: Pool, failed: Unit) -> Unit:
@@ -129,8 +135,8 @@ def open_pool(
         return None
     if pairs:
         return LocalPool(board, [_local(board, runner, *pair) for pair in pairs], aside)
-    choice = Connection(rtt=board.is_over_rtt)
-    board, chosen = chosen_runner(board, runner, choice)
+    connection = Connection(rtt=board.is_over_rtt)
+    board, chosen = chosen_runner(board, runner, connection)
     if not is_real(chosen):
         return None
     if isinstance(chosen, Hardware) and chosen.flasher.uses_probe:
@@ -245,9 +251,14 @@ class LabPool:
 
     @property
     def size(self) -> int:
+        """Return the number of places that were not set aside."""
         return len(self._places()) - len(self._avoided())
 
     def acquire(self, limit_s: float = ACQUIRE_LIMIT_S) -> Unit:
+        """Return a board of a place that was not set aside.
+
+        Raise :class:`DeviceError` if none becomes free within ``limit_s`` seconds.
+        """
         from hil.lab.place import acquire_other
 
         avoided = self._avoided()
@@ -256,10 +267,12 @@ class LabPool:
         return LabUnit(acquire_other(self._keeper, self._wanted, avoided, limit_s))
 
     def set_aside(self, unit: Unit, reason: str) -> None:
+        """Exclude a place for the rest of the test run."""
         if self._aside is not None:
             self._aside.add(unit.name, reason)
 
     def is_aside(self, unit: Unit) -> bool:
+        """Return whether a place was set aside."""
         return self._aside is not None and self._aside.reason(unit.name) is not None
 
     def _places(self) -> list[str]:
@@ -273,6 +286,7 @@ class LabPool:
         return [p for p in self._places() if self._aside.reason(f"lab:{p}") is not None]
 
     def close(self) -> None:
+        """End the connection to the coordinator, which releases all places."""
         self._keeper.close()
 
 
@@ -294,6 +308,7 @@ class LabUnit:
             return True
 
     def release(self) -> None:
+        """Release the place; nothing if the coordinator is gone."""
         # If the coordinator is gone, there is nothing to release.
         with contextlib.suppress(DeviceError):
             self._lab.release()
@@ -330,18 +345,25 @@ class LocalPool:
 
     @property
     def size(self) -> int:
+        """Return the number of boards that were not set aside."""
         return sum(self._aside.reason(self._name(local)) is None for local in self._boards)
 
     def set_aside(self, unit: Unit, reason: str) -> None:
+        """Exclude a board for the rest of the test run, in all workers."""
         self._aside.add(unit.name, reason)
 
     def is_aside(self, unit: Unit) -> bool:
+        """Return whether a board was set aside, by any worker."""
         return self._aside.reason(unit.name) is not None
 
     def _name(self, local: _Local) -> str:
         return f"{self._board.name}:{local.name}"
 
     def acquire(self, limit_s: float = ACQUIRE_LIMIT_S) -> Unit:
+        """Return a board whose lock is free.
+
+        Raise :class:`DeviceError` if none becomes free within ``limit_s`` seconds.
+        """
         deadline = time.monotonic() + limit_s
         with self._waiting() as others_wait:
             if others_wait:
@@ -366,6 +388,7 @@ class LocalPool:
                 time.sleep(_LOOK_S)
 
     def close(self) -> None:
+        """Do nothing: each board has a lock of its own."""
         pass
 
     def released(self, local: _Local) -> None:
@@ -418,6 +441,7 @@ class LocalUnit:
         return self._pool.is_wanted()
 
     def release(self) -> None:
+        """Release the board's lock."""
         self._lock.close()
         self._pool.released(self._local)
 

@@ -24,6 +24,7 @@ class Selector:
         )
 
     def fits(self, place: str, tags: Mapping[str, str]) -> bool:
+        """Return whether a place of this name and these tags has every tag of the selector."""
         has = {**tags, "name": place}
         return all(has.get(key) == value for key, value in self.tags)
 

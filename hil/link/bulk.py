@@ -52,14 +52,19 @@ class BoardMemory(Protocol):
     Failures are :class:`~hil.errors.DeviceError`.
     """
 
-    def read(self, address: int, nbytes: int) -> bytes: ...
-    def write(self, address: int, data: bytes) -> None: ...
+    def read(self, address: int, nbytes: int) -> bytes:
+        """Return ``nbytes`` bytes of memory from ``address`` on."""
+
+    def write(self, address: int, data: bytes) -> None:
+        """Write ``data`` to memory from ``address`` on."""
 
 
 class TensorRequests(Protocol):
     """Requests over the line, by which the firmware itself reads and writes tensors."""
 
-    def read_by_line(self, tensor: TensorRef, nbytes: int) -> bytes: ...
+    def read_by_line(self, tensor: TensorRef, nbytes: int) -> bytes:
+        """Return the first ``nbytes`` bytes of a tensor, by READ requests."""
+
     def check(self) -> None:
         """Raise unless the firmware still answers in this session."""
 

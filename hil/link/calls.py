@@ -12,6 +12,8 @@ from hilc.plugins import Slot
 
 
 class BoardCalls(ABC):
+    """Calls of functions in firmware by their name."""
+
     @abstractmethod
     def functions(self, client: Client) -> tuple[str, ...]:
         """Return the names of the functions in the order of the image's table."""

@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from hil.errors import DeviceError, HangError, InputError, LinkError, Mend
+from hil.errors import DeviceError, HangError, InputError, LinkError, Remedy
 from hil.link import messages, protocol, replies
 from hil.link.bulk import Bulk
 from hil.link.codec import Frame
@@ -47,7 +47,7 @@ _LOG = logging.getLogger("hil.link")
 #: Longest frame that the host accepts; the board's limit is not above it.
 _FRAME_MAX = protocol.FRAME_LIMIT
 #: First wait before a request that opens a session or resets is repeated; later waits are longer.
-_INSIST_S, _INSIST_FACTOR, _INSIST_MOST_S = 0.1, 1.5, 1.0
+_RESEND_S, _RESEND_FACTOR, _RESEND_MOST_S = 0.1, 1.5, 1.0
 #: Default for the longest silence during a run.
 RUN_TIMEOUT_S = 60.0
 #: Waits before a run is repeated: until the board reports that it has begun, then until it ends.
@@ -93,7 +93,7 @@ class _Operation:
             raise LinkError(
                 f"{self.name} of the board at {url} did not end within {limit_s:.0f} s",
                 "check the cable; a line that loses most frames needs a lower baud rate",
-                mend=Mend.RESET,
+                remedy=Remedy.RESET,
             )
 
 
@@ -233,7 +233,7 @@ class Client:
                 f"the board at {self.link.url} runs firmware {hello.build_id} "
                 f"(board {hello.board!r}), not {self._build_id}",
                 "flash the firmware that was built from these models",
-                mend=Mend.FLASH,
+                remedy=Remedy.FLASH,
             )
         self.sessions += 1
         self._left_run = False
@@ -244,18 +244,20 @@ class Client:
         self._session = 1 + secrets.randbelow(0xFFFF)
         self._commands = None
         fields = {"version": protocol.VERSION, "frame_max": _FRAME_MAX}
-        heard = _Heard(self.link.received_bytes)
-        answer = self._insist(Command.HELLO, fields, heard)
+        heard = _HelloState(self.link.received_bytes)
+        answer = self._resend_until(Command.HELLO, fields, heard)
         if answer is not None and (older := replies.older_version(answer.payload)) is not None:
             fields["version"] = older
-            answer = self._insist(Command.HELLO, fields, heard)
+            answer = self._resend_until(Command.HELLO, fields, heard)
         if answer is None:
             raise self._no_hello(heard)
         hello = replies.hello_of(fields, answer.payload, self.link.url)
         self._commands = hello.commands
         return hello, heard.faulted
 
-    def _insist(self, command: Command, fields: dict[str, Any], heard: _Heard) -> Frame | None:
+    def _resend_until(
+        self, command: Command, fields: dict[str, Any], heard: _HelloState
+    ) -> Frame | None:
         """Return the answer to a request that a board executes at any time; None if none arrived.
 
         A board that executes a run answers between two repetitions or, for a single one, at its
@@ -264,12 +266,12 @@ class Client:
         frame = self._frame(command, messages.build(protocol.REQUESTS[command], fields))
         start = time.monotonic()
         deadline = start + self.timeout_s
-        retry_s = _INSIST_S
+        retry_s = _RESEND_S
         with self._exchanging():
             while (now := time.monotonic()) < deadline:
                 self._send(frame)
                 retry_at = now + retry_s
-                retry_s = min(_INSIST_FACTOR * retry_s, _INSIST_MOST_S)
+                retry_s = min(_RESEND_FACTOR * retry_s, _RESEND_MOST_S)
                 while (left := min(retry_at, deadline) - time.monotonic()) > 0:
                     for answer in self.link.receive(left):
                         heard.frames += 1
@@ -299,7 +301,7 @@ class Client:
             limit_s,
         )
 
-    def _no_hello(self, heard: _Heard) -> LinkError:
+    def _no_hello(self, heard: _HelloState) -> LinkError:
         if heard.busy is not None:
             waited_s = max(self.timeout_s, self.run_timeout_s)
             return LinkError(
@@ -308,7 +310,7 @@ class Client:
                 f"{waited_s:g} s",
                 "wait until the run has ended, or reset the board: by its button, its power "
                 "switch, or a probe (--probe)",
-                mend=Mend.RESET,
+                remedy=Remedy.RESET,
             )
         fact = f"no answer from {self.link.url} within {self.timeout_s:g} s"
         received = self.link.received_bytes - heard.received_before
@@ -317,18 +319,18 @@ class Client:
                 f"{fact}: {heard.frames} frames of this protocol arrived, but no answer",
                 "the line damages data sent to the board, or another program uses the board: "
                 "check the cable and the baud rate, close the other program, reset the board",
-                mend=Mend.RESET,
+                remedy=Remedy.RESET,
             )
         if received:
             return LinkError(
                 f"{fact}: {received} bytes arrived, but no frame of this protocol",
                 "the board runs another program or uses another baud rate: flash the firmware",
-                mend=Mend.RESET,
+                remedy=Remedy.RESET,
             )
         return LinkError(
             fact,
             "check the port's name and the board's power, and flash the firmware",
-            mend=Mend.RESET,
+            remedy=Remedy.RESET,
         )
 
     def renew(self, link: Link) -> None:
@@ -349,14 +351,14 @@ class Client:
 
     def _reset_board(self) -> None:
         """Return after the firmware has acknowledged the reset or has restarted."""
-        heard = _Heard(self.link.received_bytes)
+        heard = _HelloState(self.link.received_bytes)
         # An answer of STALE means that the board restarted and forgot the session.
-        if self._insist(Command.RESET, {}, heard) is None:
+        if self._resend_until(Command.RESET, {}, heard) is None:
             busy = " and is busy with a run" if heard.busy is not None else ""
             raise LinkError(
                 f"the board at {self.link.url} did not restart within {self.timeout_s:g} s{busy}",
                 "press its reset button",
-                mend=Mend.FLASH,
+                remedy=Remedy.FLASH,
             )
 
     # -- requests ----------------------------------------------------------------------------
@@ -385,6 +387,7 @@ class Client:
         return bytes(back)
 
     def memory(self) -> Memory:
+        """Return the board's use of its stack and of its receive buffer."""
         reply = self.request(Command.MEMORY)
         return Memory(
             stack_bytes=reply.stack_bytes,
@@ -394,6 +397,10 @@ class Client:
         )
 
     def model_info(self, model: int) -> ModelInfo:
+        """Return name, counts and workspace of the model with this number.
+
+        Raise :class:`LinkError` if the reply is not valid.
+        """
         return replies.model_info_of(*self.named(Command.MODEL_INFO, {"model": model}))
 
     def layer_info(self, model: int, layer: int) -> tuple[str, int]:
@@ -402,6 +409,10 @@ class Client:
         return name, reply.outputs
 
     def tensor_info(self, tensor: TensorRef) -> WireTensor:
+        """Return name, shape, dtype and bytes of a tensor.
+
+        Raise :class:`LinkError` if the reply is not valid.
+        """
         return replies.wire_tensor_of(*self.named(Command.TENSOR_INFO, tensor.fields))
 
     def write(self, tensor: TensorRef, data: bytes) -> None:
@@ -550,7 +561,7 @@ class Client:
                     if frame.kind == Kind.EVENT:
                         self._on_event(frame)
                         has_booted |= frame.code == Event.BOOT
-                    elif flight := self._land(frame, transfer, flights, late):
+                    elif flight := self._match_reply(frame, transfer, flights, late):
                         part = flight.part
                         take(part, self._reply(transfer.command, part.fields, frame))
                         if transfer.arrived(part):
@@ -588,7 +599,7 @@ class Client:
             flights[frame.seq] = _Flight(part, time.monotonic(), under_way.both)
             self._send(frame)
 
-    def _land(
+    def _match_reply(
         self,
         frame: Frame,
         transfer: Transfer,
@@ -664,11 +675,11 @@ class Client:
                     self._left_run &= answer.code != Event.FAULT
                     self._on_event(answer)
                     if answer.code == Event.BOOT:
-                        waits.hurry()
+                        waits.retry_soon()
                     elif answer.code == Event.BUSY and self._is_of(answer, frame):
                         waits.progress(replies.busy_of(answer.payload, steps))
                 if self.link.bad_frames != damaged:
-                    waits.doubt(self._pace.exchange_s)
+                    waits.suspect_loss(self._pace.exchange_s)
                 if waits.is_over:
                     raise self._silent(command, waits)
                 if waits.must_repeat():
@@ -729,7 +740,7 @@ class Client:
         return LinkError(
             f"no answer to {command.name} from {self.link.url} within {waited_s:.1f} s",
             "check the cable and the power supply, or reset the board",
-            mend=Mend.RESET,
+            remedy=Remedy.RESET,
         )
 
     def _silent(self, command: Command, waits: _Waits) -> DeviceError:
@@ -742,19 +753,19 @@ class Client:
                 f"the answer to {command.name} from {self.link.url} did not arrive within "
                 f"{waits.waited_s:.1f} s, but {damaged} damaged frames did",
                 "the line damages data: check the cable and its ground, or lower the baud rate",
-                mend=Mend.RESET,
+                remedy=Remedy.RESET,
             )
         return HangError(
             f"the board at {self.link.url} began {command.name} and gave no answer for "
             f"{waits.waited_s:.1f} s: it hangs, or the model takes longer",
             "look for an endless loop; a model that takes longer needs a longer run_timeout_s",
-            mend=Mend.RESET,
+            remedy=Remedy.RESET,
         )
 
 
 @dataclass
-class _Heard:
-    """Input received while an answer was awaited."""
+class _HelloState:
+    """The input that was received while an answer was awaited."""
 
     received_before: int
     frames: int = 0
@@ -816,11 +827,11 @@ class _Waits:
         self._retry_at = self._since + self._retry_s
         self._deadline = self._since + self._client.run_timeout_s
 
-    def hurry(self) -> None:
+    def retry_soon(self) -> None:
         """Repeat the request at once: the board has restarted and lost it."""
         self._retry_at = min(self._retry_at, time.monotonic() + _BOOT_RETRY_S)
 
-    def doubt(self, exchange_s: float) -> None:
+    def suspect_loss(self, exchange_s: float) -> None:
         """Repeat the request soon: a damaged frame arrived, which may have been the answer.
 
         It may as well have been a progress report, so not before the run can have ended.

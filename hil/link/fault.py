@@ -12,7 +12,7 @@ from pathlib import Path
 
 from construct import ConstructError
 
-from hil.errors import DeviceError, Mend
+from hil.errors import DeviceError, Remedy
 from hil.firmware.addresses import Addresses, Place
 from hil.link import protocol
 from hil.link.protocol import Event, Fault
@@ -159,6 +159,7 @@ class StackRecord:
 
     @property
     def size_bytes(self) -> int:
+        """Size of the stack in bytes."""
         return self.top - self.bottom
 
     def text(self, has_overflowed: bool) -> str:
@@ -198,7 +199,7 @@ class FaultError(DeviceError):
             else "correct the code at that location; the next session restarts the firmware"
             if self.place or self.callers
             else "the next session restarts it; look the addresses up in the ELF file",
-            mend=Mend.RESET,
+            remedy=Remedy.RESET,
         )
 
     def _locate(self, elf: Path | None) -> None:

@@ -93,6 +93,10 @@ def header_text() -> str:
 
 
 def main(arguments: list[str] | None = None) -> int:
+    """Write the C header of the protocol, or compare it; return the exit code.
+
+    1 with ``--check`` if the file differs.
+    """
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--check", action="store_true", help="compare, do not write")
     options = parser.parse_args(arguments)

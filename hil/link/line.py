@@ -14,10 +14,10 @@ from urllib.parse import urlsplit
 
 import serial
 
-from hil.errors import HilError, InputError, LinkError, Mend
+from hil.errors import HilError, InputError, LinkError, Remedy
 from hil.link.codec import BadFrame, Decoder, Frame, encode
 from hil.link.ports import USB, resolve
-from hil.support.ready import is_readable, is_writable
+from hil.support.poll import is_readable, is_writable
 
 #: Interval at which a wait checks the board's process. QEMU needs the check as well: after its
 #: character device was full, it may poll the device again only when its main loop wakes up.
@@ -34,8 +34,11 @@ class Line(Protocol):
     def read(self) -> bytes:
         """Return the available bytes, or the first to arrive within a few milliseconds."""
 
-    def write(self, data: bytes) -> None: ...
-    def close(self) -> None: ...
+    def write(self, data: bytes) -> None:
+        """Send ``data``; raise OSError if it cannot be sent in time."""
+
+    def close(self) -> None:
+        """Close the line."""
 
 
 class _Port:
@@ -209,7 +212,7 @@ class Link:
         return LinkError(
             f"the link to {self.url} failed: {error}",
             "check the cable, and close other programs that use the port",
-            mend=Mend.RESET,
+            remedy=Remedy.RESET,
         )
 
     def stop(self) -> None:
@@ -217,6 +220,7 @@ class Link:
         self._stopped = True
 
     def close(self) -> None:
+        """End every wait for the line and close it."""
         self.stop()
         self._line.close()
 

@@ -42,12 +42,16 @@ BUILD_ID_BYTES = 32
 
 
 class Kind(IntEnum):
+    """Kind of a frame: the host sends requests, the board replies and events."""
+
     REQUEST = 1
     REPLY = 2
     EVENT = 3
 
 
 class Command(IntEnum):
+    """Command of a request, and of its reply."""
+
     HELLO = 1
     RESET = 2
     ECHO = 3
@@ -90,6 +94,8 @@ TAPS = frozenset((Command.TAP_SELECT,))
 
 
 class Event(IntEnum):
+    """Event that a board reports without a request."""
+
     BOOT = 1
     LOG = 2
     BUSY = 3
@@ -103,6 +109,8 @@ class Event(IntEnum):
 
 
 class Status(IntEnum):
+    """Status of a reply: OK, or why the board did not execute the request."""
+
     OK = 0
     VERSION = 1
     STALE = 2
@@ -141,7 +149,7 @@ STATUS_TEXT: Mapping[Status, str] = {
     Status.TOO_BIG: "the answer does not fit in a frame, which takes {detail} bytes of it",
     Status.MODEL_FAILED: "the model returned {detail}",
     Status.FAULTED: "the firmware stopped at a fault (kind {detail}) and waits for a reset",
-    Status.NOT_IN_FIRMWARE: "the firmware was built without what command {detail} is for",
+    Status.NOT_IN_FIRMWARE: "the firmware was built without support of command {detail}",
     Status.BAD_FUNCTION: "no such function: the firmware has {detail} packed functions",
     Status.BAD_ARGUMENT: "argument {detail} of the call is malformed or names no tensor",
     Status.TOO_MANY_ARGUMENTS: "the firmware takes at most {detail} arguments of a call",

@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from hil.errors import DeviceError, LinkError, Mend
+from hil.errors import DeviceError, LinkError, Remedy
 from hil.link import messages, protocol
 from hil.link.protocol import Command, Event, Status, Value
 from hilc.artifact.manifest import MODEL_NAME
@@ -57,6 +57,8 @@ class Hello:
 
 @dataclass(frozen=True)
 class ModelInfo:
+    """A model as the firmware reports it."""
+
     name: str
     inputs: int
     outputs: int
@@ -76,6 +78,8 @@ class WireTensor:
 
 @dataclass(frozen=True)
 class Memory:
+    """The firmware's use of its stack and of its receive buffer."""
+
     stack_bytes: int
     stack_peak_bytes: int
     #: Size of the buffer for received bytes.
@@ -160,7 +164,7 @@ def not_answered(command: Command, url: str) -> DeviceError:
     return DeviceError(
         f"{fact}: its handshake does not list the command",
         "build the firmware again with this version of the program, and flash it",
-        mend=Mend.FLASH,
+        remedy=Remedy.FLASH,
     )
 
 
@@ -255,6 +259,7 @@ class LogReader:
 
 
 def protocol_error(what: str) -> LinkError:
+    """Return the error for a reply or event that violates the protocol."""
     return LinkError(
         f"the firmware violates the protocol: {what}",
         "build the firmware with this version of the program and flash it",
@@ -401,7 +406,7 @@ def _other_version(url: str, version: int) -> LinkError:
         f"the firmware at {url} speaks protocol version {version}, "
         f"this program speaks {protocol.OLDEST} to {protocol.VERSION}",
         "build the firmware with this version of the program and flash it",
-        mend=Mend.FLASH,
+        remedy=Remedy.FLASH,
     )
 
 
@@ -413,7 +418,7 @@ def _status_error(command: Command, status: int, detail: int, url: str) -> Devic
             f"the board restarted by itself before it answered {command.name}",
             "check its power supply (a brown-out), its watchdog, and programs that reset it; the "
             "firmware's log may show the cause",
-            mend=Mend.RESET,
+            remedy=Remedy.RESET,
         )
     if status == Status.STALE:
         return LinkError(

@@ -52,6 +52,7 @@ class TappedRun:
     tensors: tuple[TappedTensor, ...]
 
     def of(self, which: Tensors) -> list[TappedTensor]:
+        """Return the tensors of one list: inputs, outputs or those of layers."""
         return [tensor for tensor in self.tensors if tensor.list == which]
 
 

@@ -18,6 +18,7 @@ class TensorRef:
 
     @property
     def fields(self) -> dict[str, int]:
+        """The fields of a request that name the tensor."""
         return {
             "model": self.model,
             "list": self.list,

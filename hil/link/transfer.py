@@ -132,6 +132,7 @@ class Window:
         return self._both
 
     def add(self, part: Part) -> None:
+        """Count a part as under way."""
         self._requests += part.request_cost
         self._answers += part.answer_cost
         self._both += part.cost
@@ -199,17 +200,21 @@ class InOrder(Transfer):
     _is_waiting = False
 
     def next_part(self, chunk: int) -> Part | None:
+        """Return the next part; None while one is under way."""
         return None if self._is_waiting else super().next_part(chunk)
 
     def sent(self, part: Part) -> None:
+        """Record that ``part`` is under way."""
         super().sent(part)
         self._is_waiting = True
 
     def lost(self, part: Part) -> None:
+        """Record that ``part`` has to be sent again."""
         super().lost(part)
         self._is_waiting = False
 
     def arrived(self, part: Part) -> bool:
+        """Record the answer to ``part``; return whether it was the first for any of its bytes."""
         self._is_waiting = False
         return super().arrived(part)
 

@@ -11,10 +11,10 @@ from dataclasses import dataclass
 import serial
 
 from hil.access import Connection, Wired, start
-from hil.errors import DeviceError, LinkError, Mend
+from hil.errors import DeviceError, LinkError, Remedy
 from hil.firmware.build import Firmware
 from hil.link.line import Line, open_error, open_line, raise_if_ending
-from hil.support.visible import visible
+from hil.support.escape import escaped
 
 _READY = "m-ready"
 _BAUD = 115200
@@ -45,6 +45,7 @@ class Inference:
 
     @property
     def seconds(self) -> float:
+        """Duration of the inference in seconds, by the board's clock."""
         return (self.end_us - self.start_us) / 1e6
 
     @property
@@ -130,7 +131,10 @@ class Dut:
             )
 
     def infer(self, iterations: int, warmups: int) -> Inference:
-        """Run inferences on what was loaded."""
+        """Run inferences on what was loaded.
+
+        Raise :class:`DutError` if the device does not answer.
+        """
         lines = self.command(f"infer {iterations} {warmups}", self._run_timeout_s)
         laps = [int(m[1]) for line in lines if (m := re.fullmatch(_LAP, line))]
         results = [m[1] for line in lines if (m := re.fullmatch(r"m-results-\[([^\]]*)\]", line))]
@@ -183,7 +187,7 @@ class Dut:
             data, self._text = self._text.split(b"\n", 1)
             # A damaged byte must not end the session.
             # Nor may what it says be obeyed by a terminal, or in a file of the submission.
-            line = visible(data.decode("ascii", "replace").strip("\r\0 "), colours=False)
+            line = escaped(data.decode("ascii", "replace").strip("\r\0 "), colours=False)
             if line == _READY:
                 return lines
             if line:
@@ -204,7 +208,7 @@ class Dut:
                 f"the device at {self.url} did not answer {what!r} in time; it said "
                 f"{self._text[-80:].decode('ascii', 'replace')!r}",
                 "check the port and its baud rate; is it a device under test of MLPerf Tiny?",
-                mend=Mend.RESET,
+                remedy=Remedy.RESET,
             )
         if len(self._text) > _MOST_BYTES:
             raise DutError(
@@ -229,7 +233,7 @@ class Dut:
         return LinkError(
             f"the link to {self.url} failed: {error}",
             "check the cable, and close other programs that use the port",
-            mend=Mend.RESET,
+            remedy=Remedy.RESET,
         )
 
 
@@ -242,7 +246,7 @@ def open_dut(
     firmware: Firmware | None = None,
     *,
     runner: str | None = None,
-    choice: Connection | None = None,
+    connection: Connection | None = None,
     port: str | None = None,
     baud: int = _BAUD,
     run_timeout_s: float = 600.0,
@@ -251,13 +255,15 @@ def open_dut(
     """Start a firmware and open its line; or open the device that runs already at ``port``.
 
     Leaving the context ends everything that was started.
+
+    Raise :class:`InputError` for a port that is not valid, :class:`LinkError` if opening fails.
     """
     with contextlib.ExitStack() as stack:
         alive: Callable[[], None] = lambda: None  # noqa: E731
         line: Line | None = None
         has_started = False
         if firmware is not None:
-            running = stack.enter_context(start(firmware.board, firmware, runner, choice))
+            running = stack.enter_context(start(firmware.board, firmware, runner, connection))
             port, line, alive = running.url, running.line, running.alive
             baud = firmware.board.macros.get("HIL_UART_BAUD", baud)
             # The proof that the line is the board's reads what it says.

@@ -77,6 +77,7 @@ class Accuracy:
 
     @property
     def files(self) -> int:
+        """Number of input files."""
         return len({item.file for item, _ in self.inferences})
 
     @property
@@ -111,6 +112,8 @@ def performance(
     """Measure ``windows`` windows of at least ``window_s`` seconds of the device's clock.
 
     Without ``iterations`` one inference is measured first. Each window has the next of the items.
+
+    Raise :class:`InputError` without an input, or if the device's clock does not advance.
     """
     if not items:
         raise InputError("there is no input to measure", "give at least one")
@@ -137,6 +140,8 @@ def accuracy(dut: Dut, items: Iterable[Item]) -> Accuracy:
     A file's result is the mean of those of its inputs, each divided by its sum if there is more
     than one class. Of a single score, as anomaly detection has it, the accuracy is upstream's: the
     largest mean of precision and recall over a hundred thresholds.
+
+    Raise :class:`InputError` without an input.
     """
     inferences = []
     for item in items:

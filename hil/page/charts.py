@@ -62,20 +62,20 @@ def plan_chart(plan: Explanation, key: str) -> Markup:
     if plan.steps:
         step = plan.steps[plan.peak]
         peak = f" Layer {plan.peak} ({step.ops}) needs the most: {step.used_bytes:,} bytes."
-    told = (
+    description = (
         f"{len(plan.slots)} buffers in {plan.workspace_bytes:,} bytes of workspace over "
         f"{len(plan.steps)} layers.{peak} The table below has the same data."
     )
-    return _inline(plan_figure(plan), key, title, told)
+    return _inline(plan_figure(plan), key, title, description)
 
 
 def treemap(parts: Mapping[str, Mapping[str, int]], key: str, what: str) -> Markup:
     """Return a treemap of bytes by owner, the largest first, and by kind within an owner."""
     total = sum(sum(kinds.values()) for kinds in parts.values())
     owners = ", ".join(f"{owner} {sum(kinds.values()):,}" for owner, kinds in parts.items())
-    told = f"{total:,} bytes: {owners}. The table below has the same data."
+    description = f"{total:,} bytes: {owners}. The table below has the same data."
     return _in_two_widths(
-        lambda width: _treemap_figure(parts, width), key, f"{what} by owner", told
+        lambda width: _treemap_figure(parts, width), key, f"{what} by owner", description
     )
 
 
@@ -87,20 +87,24 @@ def colour_of(index: int) -> str:
 def histogram(bins: Sequence[ErrorBin], key: str, what: str, unit: str) -> Markup:
     """Return a histogram of errors, whose bins may be of different widths."""
     total = sum(b.count for b in bins)
-    told = (
+    description = (
         f"{total:,} elements in {len(bins)} ranges of errors, from {bins[0].low:g} to "
         f"{bins[-1].high:g} {unit}. The table below has the same data."
     )
     return _in_two_widths(
-        lambda width: _histogram_figure(bins, width, unit), key, f"Errors of {what}", told
+        lambda width: _histogram_figure(bins, width, unit), key, f"Errors of {what}", description
     )
 
 
 def lines(labels: Sequence[str], series: Sequence[Line], key: str, what: str, unit: str) -> Markup:
     """Return values over runs as lines, from the oldest run to the newest."""
     labels = [label[:_LABEL_LENGTH] for label in labels]
-    told = f"{len(labels)} runs, from {labels[0]} to {labels[-1]}. The table below has their data."
-    return _in_two_widths(lambda width: _lines_figure(labels, series, width, unit), key, what, told)
+    description = (
+        f"{len(labels)} runs, from {labels[0]} to {labels[-1]}. The table below has their data."
+    )
+    return _in_two_widths(
+        lambda width: _lines_figure(labels, series, width, unit), key, what, description
+    )
 
 
 # -- figures -----------------------------------------------------------------------------------
@@ -231,16 +235,20 @@ def bin_text(error: ErrorBin) -> str:
 # -- SVG ---------------------------------------------------------------------------------------
 
 
-def _in_two_widths(draw: Callable[[float], Figure], key: str, title: str, told: str) -> Markup:
+def _in_two_widths(
+    draw: Callable[[float], Figure], key: str, title: str, description: str
+) -> Markup:
     pictures = []
     for name, width in (("wide", _WIDE), ("narrow", _NARROW)):
         with rc_context(STYLE):
             figure = draw(width)
-        pictures.append(_inline(figure, f"{key}-{name}", title, told, name))
+        pictures.append(_inline(figure, f"{key}-{name}", title, description, name))
     return Markup("").join(pictures)
 
 
-def _inline(figure: Figure, key: str, title: str, told: str, kind: str = "scrolled") -> Markup:
+def _inline(
+    figure: Figure, key: str, title: str, description: str, kind: str = "scrolled"
+) -> Markup:
     """Return a figure as an SVG element whose ids begin with ``key``."""
     buffer = io.BytesIO()
     with rc_context({**STYLE, "svg.fonttype": "none"}):
@@ -267,10 +275,10 @@ def _inline(figure: Figure, key: str, title: str, told: str, kind: str = "scroll
     root.set("class", f"chart {kind}")
     root.set("style", f"--natural: {units * _PIXELS_PER_UNIT:.0f}px")
     root.set("role", "img")
-    root.set("aria-labelledby", f"{key}-title {key}-told")
-    for position, (tag, text) in enumerate((("title", title), ("desc", told))):
+    root.set("aria-labelledby", f"{key}-title {key}-description")
+    for position, (tag, text) in enumerate((("title", title), ("desc", description))):
         child = ElementTree.Element(f"{{{_SVG}}}{tag}")
-        child.set("id", f"{key}-{'told' if tag == 'desc' else 'title'}")
+        child.set("id", f"{key}-{'description' if tag == 'desc' else 'title'}")
         child.text = text
         root.insert(position, child)
     ElementTree.register_namespace("", _SVG)

@@ -22,7 +22,7 @@ from hil.page.results import (
 )
 from hil.page.suite import SuiteResult
 from hil.page.views import PageView, bin_text, minute, number
-from hil.support.visible import visible
+from hil.support.escape import escaped
 from hilc.support import optional
 from hilc.support.outputs import write_file
 
@@ -127,7 +127,7 @@ def _shown(value: Any) -> Any:
     """Return a value of the template without control characters; markup is the page's own."""
     if hasattr(value, "__html__") or not isinstance(value, str):
         return value
-    return visible(value, colours=False)
+    return escaped(value, colours=False)
 
 
 def _css() -> Any:

@@ -27,6 +27,7 @@ def plan_entry(plan: Explanation) -> PlanEntry:
                 used_bytes=step.used_bytes,
                 kept=tuple(KeptRows(*kept) for kept in step.kept),
                 overlaps=tuple(Overlap(*overlap) for overlap in step.overlaps),
+                variants=tuple(node.variant for node in step.nodes),
             )
             for step in plan.steps
         ),
@@ -57,10 +58,15 @@ def plan_of(read: PlanEntry) -> Explanation:
     )
 
 
+def _variants(layer: PlanLayer) -> tuple[str, ...]:
+    # Plans of version 0.1 name none.
+    return layer.variants or ("",) * len(layer.names)
+
+
 def _step(layer: PlanLayer, index: int, plan: PlanEntry) -> StepMemory:
     living = [slot for slot in plan.slots if slot.lives_at(index)]
     return StepMemory(
-        nodes=tuple(map(PlannedLayer, layer.names, layer.ops)),
+        nodes=tuple(map(PlannedLayer, layer.names, layer.ops, _variants(layer))),
         macs=layer.macs,
         used_bytes=layer.used_bytes,
         ends=tuple(

@@ -61,6 +61,7 @@ class SuiteResult:
 
     @property
     def status(self) -> Status:
+        """Status of the run: ``failed`` if it failed or stopped, ``skipped`` if no test passed."""
         if self.exit_code != 0 or self.stopped:
             return "failed"
         return "match" if self.counts.get("passed") else "skipped"

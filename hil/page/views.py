@@ -55,6 +55,7 @@ def number(value: float | int | None) -> str:
 
 
 def bin_text(error: Any) -> str:
+    """Return the range of a bin of the histogram of errors as text."""
     return _charts().bin_text(error)  # type: ignore[no-any-return]
 
 
@@ -79,12 +80,6 @@ class _Cell:
 
 
 @dataclass(frozen=True)
-class _Named:
-    name: str
-    value: str
-
-
-@dataclass(frozen=True)
 class _Recovery:
     step: str
     reason: str
@@ -93,7 +88,7 @@ class _Recovery:
 
 
 @dataclass(frozen=True)
-class _Fact:
+class _Row:
     name: str
     value: str
     is_code: bool = False
@@ -102,7 +97,7 @@ class _Fact:
 @dataclass(frozen=True)
 class _Group:
     title: str
-    facts: Sequence[_Fact]
+    facts: Sequence[_Row]
 
 
 @dataclass(frozen=True)
@@ -134,7 +129,7 @@ class _FidelityRow:
 @dataclass(frozen=True)
 class _FidelityView:
     #: Title of the table, and the rows of outputs and of layers.
-    told: str
+    title: str
     key: str
     outputs: Sequence[_FidelityRow]
     layers: Sequence[_FidelityRow]
@@ -237,8 +232,8 @@ class PageView:
         self.recovered = _recovered(results, suite)
         units = dict.fromkeys(v.counter for v in views if v.counter)
         self.counters = " ".join(_COUNTERS.get(unit, "") for unit in units)
-        self.told = f"{_plural(len(names), 'model')}, {_plural(len(boards), 'board')}."
-        self.told = self.told if results else ""
+        self.summary = f"{_plural(len(names), 'model')}, {_plural(len(boards), 'board')}."
+        self.summary = self.summary if results else ""
         #: Columns of the summary: those that some result has.
         labels = dict.fromkeys(cell.label for view in views for cell in view.figures)
         self.columns = [label for label in _COLUMNS if label in labels]
@@ -272,7 +267,7 @@ def _verdict(counts: Mapping[Status, int], total: int) -> str:
             return "The result equals its reference"
         return f"All {total} results equal their references"
     parts = []
-    for status, told in (
+    for status, text in (
         ("failed", "failed"),
         ("differ", "different from the reference"),
         ("missed", "missed a limit"),
@@ -281,7 +276,7 @@ def _verdict(counts: Mapping[Status, int], total: int) -> str:
         ("match", "equal to the reference"),
     ):
         if counts[status]:  # type: ignore[index]
-            parts.append(f"{counts[status]} {told}")  # type: ignore[index]
+            parts.append(f"{counts[status]} {text}")  # type: ignore[index]
     return f"Of {_plural(total, 'result')}, {', '.join(parts)}"
 
 
@@ -352,11 +347,11 @@ def _model_facts(results: Sequence[Result]) -> list[_Group]:
     )
 
 
-def _distinct(name: str, values: Iterable[str | None], is_code: bool = False) -> list[_Fact]:
-    return [_Fact(name, value, is_code) for value in dict.fromkeys(filter(None, values))]
+def _distinct(name: str, values: Iterable[str | None], is_code: bool = False) -> list[_Row]:
+    return [_Row(name, value, is_code) for value in dict.fromkeys(filter(None, values))]
 
 
-def _groups(*groups: tuple[str, Sequence[_Fact]]) -> list[_Group]:
+def _groups(*groups: tuple[str, Sequence[_Row]]) -> list[_Group]:
     """Return the groups with facts that have a value; no group without any."""
     known = [_Group(title, [fact for fact in facts if fact.value]) for title, facts in groups]
     return [group for group in known if group.facts]
@@ -381,7 +376,7 @@ class _ResultView:
         return self.result.about.cpu if self.result.about else ""
 
     @property
-    def told(self) -> str:
+    def board_text(self) -> str:
         about = self.result.about
         if about is None:
             return ""
@@ -394,20 +389,20 @@ class _ResultView:
         made, built = self.result.provenance, self.result.built
         about = self.result.about
         if made is None:
-            facts = [_Fact("build id", built.build_id, True)] if built and built.build_id else []
+            facts = [_Row("build id", built.build_id, True)] if built and built.build_id else []
             return [_Group("Image", facts)] if facts else []
         image = [
-            _Fact("SHA-256", made.image.sha256 or "", True),
-            _Fact("build id", made.image.build_id or "", True),
-            _Fact("run by", made.runner),
+            _Row("SHA-256", made.image.sha256 or "", True),
+            _Row("build id", made.image.build_id or "", True),
+            _Row("run by", made.runner),
         ]
-        tools = [_Fact(name, version) for name, version in made.versions.items()]
-        tools.append(_Fact("compiler flags", " ".join(made.c_flags), True))
+        tools = [_Row(name, version) for name, version in made.versions.items()]
+        tools.append(_Row("compiler flags", " ".join(made.c_flags), True))
         if about:
-            tools.append(_Fact("options", about.options, True))
+            tools.append(_Row("options", about.options, True))
         if made.commit:
             tools.append(
-                _Fact("commit", made.commit + (", with changes" if made.dirty else ""), True)
+                _Row("commit", made.commit + (", with changes" if made.dirty else ""), True)
             )
         return _groups(("Image", image), ("Compiler, toolchain, emulator", tools))
 
@@ -554,7 +549,7 @@ class _ResultView:
         return bool(self.result.verified and self.result.verified.layers)
 
     @property
-    def layers_told(self) -> str:
+    def layers_caption(self) -> str:
         benched = self.result.benched
         if benched is None:
             return "Each layer against the reference"
@@ -615,13 +610,13 @@ class _ResultView:
         energy = self.result.benched.energy if self.result.benched else None
         if energy is None:
             return ""
-        told = f"Energy: {energy.per_inference_uj:,.4g} \N{MICRO SIGN}J for each inference"
+        text = f"Energy: {energy.per_inference_uj:,.4g} \N{MICRO SIGN}J for each inference"
         if energy.min_uj is not None and energy.max_uj is not None and (energy.inferences or 0) > 1:
-            told += f", median of {energy.inferences:,} ({energy.min_uj:,.4g} to "
-            told += f"{energy.max_uj:,.4g})"
+            text += f", median of {energy.inferences:,} ({energy.min_uj:,.4g} to "
+            text += f"{energy.max_uj:,.4g})"
         if energy.mean_power_mw is not None:
-            told += f", at {energy.mean_power_mw:,.3g} mW"
-        return f"{told}; recorded by {energy.source}." if energy.source else f"{told}."
+            text += f", at {energy.mean_power_mw:,.3g} mW"
+        return f"{text}; recorded by {energy.source}." if energy.source else f"{text}."
 
     @cached_property
     def estimate(self) -> str:
@@ -630,11 +625,11 @@ class _ResultView:
         estimate = benched.estimate if benched else None
         if estimate is None or not estimate.cycles.keys() >= {"from", "to"}:
             return ""
-        told = f"Estimate for a {estimate.core or 'core'}: {estimate.cycles['from']:,} to "
-        told += f"{estimate.cycles['to']:,} cycles"
+        text = f"Estimate for a {estimate.core or 'core'}: {estimate.cycles['from']:,} to "
+        text += f"{estimate.cycles['to']:,} cycles"
         if estimate.source:
-            told += f", by {estimate.source}"
-        return f"{told}, with {estimate.assumes}." if estimate.assumes else f"{told}."
+            text += f", by {estimate.source}"
+        return f"{text}, with {estimate.assumes}." if estimate.assumes else f"{text}."
 
     # Evaluation
 
@@ -733,15 +728,16 @@ class _ResultView:
     def changes(self) -> list[str]:
         """The change of each run since the one before, in percent."""
         counts = [run.per_inference for run in self.runs]
-        told = [number(None)]
+        changes = [number(None)]
         for before, after in zip(counts, counts[1:], strict=False):
-            told.append("unchanged" if before == after else f"{after / max(1, before) - 1:+.2%}")
-        return told
+            change = f"{after / max(1, before) - 1:+.2%}"
+            changes.append("unchanged" if before == after else change)
+        return changes
 
     # Memory
 
     @cached_property
-    def memory(self) -> list[_Named]:
+    def memory(self) -> list[_Row]:
         benched, built = self.result.benched, self.result.built
         facts: list[tuple[str, int | None]] = []
         if benched:
@@ -763,7 +759,7 @@ class _ResultView:
         if built:
             facts.append(("Stack, reserved", built.stack_bytes))
             facts.append(("Stack, upper bound of all calls", built.stack_bound_bytes))
-        return [_Named(name, number(value)) for name, value in facts if value is not None]
+        return [_Row(name, number(value)) for name, value in facts if value is not None]
 
     @cached_property
     def regions(self) -> list[_RegionRow]:
@@ -829,14 +825,14 @@ class _ResultView:
         return chart
 
     @property
-    def plan_told(self) -> str:
+    def plan_caption(self) -> str:
         plan = self.result.plan
         assert plan is not None
-        told = "Each box is a buffer: from its first layer to its last, at its place in the memory."
+        text = "Each box is a buffer: from its first layer to its last, at its place in the memory."
         if not plan.steps:
-            return told
+            return text
         step = plan.steps[plan.peak]
-        return f"{told} Layer {plan.peak}, {step.ops}, needs the most: {step.used_bytes:,} bytes."
+        return f"{text} Layer {plan.peak}, {step.ops}, needs the most: {step.used_bytes:,} bytes."
 
     @property
     def several_pools(self) -> bool:
@@ -905,12 +901,12 @@ def _interval(score: ScoreEntry, start: float) -> tuple[str, str, dict[str, str]
     """Return value and interval as text, and, of shares, their places from ``start`` to 1."""
     if score.value is None or score.low is None or score.high is None:
         return _score(score.value), "", None
-    told = f"{score.low:.4f} to {score.high:.4f}"
+    text = f"{score.low:.4f} to {score.high:.4f}"
     if not 0 <= score.low <= score.value <= score.high <= 1:
-        return _score(score.value), told, None
+        return _score(score.value), text, None
     places = {"low": score.low, "high": score.high, "at": score.value}
     shares = {name: 100 * (value - start) / (1 - start) for name, value in places.items()}
-    return _score(score.value), told, {name: f"{share:.2f}%" for name, share in shares.items()}
+    return _score(score.value), text, {name: f"{share:.2f}%" for name, share in shares.items()}
 
 
 def _limit(metric: MetricEntry) -> str:

@@ -72,6 +72,7 @@ _BOARD = "hil_board"
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
+    """Add the ``--hil-*`` options and settings."""
     group = parser.getgroup("hil", "models on boards")
     group.addoption(
         "--hil-board",
@@ -143,6 +144,10 @@ def _seconds(text: str) -> float:
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    """Check the options and create the session's boards.
+
+    Raise :class:`pytest.UsageError` for options that contradict each other.
+    """
     config.addinivalue_line("markers", _MARKER)
     config.addinivalue_line("markers", _LIMITS_MARKER)
     boards = config.getoption("--hil-board")
@@ -776,10 +781,10 @@ def _shorten(item: pytest.Item, call: pytest.CallInfo[None], report: pytest.Test
     if any(map(_is_board_failure, _ends(call.excinfo.value))) and (wrong := _wrong_results(item)):
         report.sections.append(("wrong results before the board failed", "\n".join(wrong)))
     if call.excinfo.errisinstance(errors.HilError) and not item.config.getoption("fulltrace"):
-        report.longrepr = _told(item, call.excinfo)
+        report.longrepr = _short_report(item, call.excinfo)
 
 
-def _told(item: pytest.Item, failure: pytest.ExceptionInfo[BaseException]) -> Any:
+def _short_report(item: pytest.Item, failure: pytest.ExceptionInfo[BaseException]) -> Any:
     """Return the report of a harness error: its message below the lines of the user's code."""
     own = []
     for entry in failure.traceback:
@@ -834,6 +839,7 @@ def _line(text: str) -> str:
 
 @pytest.hookimpl(trylast=True)
 def pytest_sessionfinish(session: pytest.Session) -> None:
+    """Close the devices and release the boards."""
     session.config.stash[_SESSION].close()
 
 

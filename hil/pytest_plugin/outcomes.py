@@ -161,21 +161,30 @@ class Collector:
         self._outcomes = config.stash[OUTCOMES] = Outcomes()
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        """Record the report of a phase of a test."""
         self._outcomes.add(self._config, report)
 
     def pytest_runtest_logfinish(self) -> None:
+        """Count a finished test."""
         self._outcomes.finished += 1
 
     def pytest_collectreport(self, report: pytest.CollectReport) -> None:
+        """Record an error of the collection."""
         self._outcomes.add_collection(report)
 
     def pytest_keyboard_interrupt(self, excinfo: pytest.ExceptionInfo[BaseException]) -> None:
+        """Record that the run was interrupted."""
         self._outcomes.stopped = excinfo.exconly()
 
     def pytest_internalerror(self, excrepr: object) -> None:
+        """Record an internal error of pytest."""
         self._outcomes.stopped = str(excrepr).strip().rpartition("\n")[2]
 
     def pytest_sessionstart(self) -> None:
+        """Write the page once before the tests, so that an unwritable path fails at once.
+
+        Raise :class:`pytest.UsageError` for such a path.
+        """
         # To a pipe or a device it is written once.
         if (path := self._page) is None or (path.exists() and not path.is_file()):
             return
@@ -184,6 +193,7 @@ class Collector:
 
     @pytest.hookimpl(trylast=True)
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
+        """Write the page; exit with INTERNAL_ERROR if that fails after tests that passed."""
         if self._page is None:
             return
         suite = self._outcomes.suite(session, int(session.exitstatus))

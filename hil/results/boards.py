@@ -107,7 +107,7 @@ class ConnectedProbe:
 
     uid: str
     description: str
-    #: Name and pyOCD target of its board; empty if not reported.
+    #: Name of its board, and the flasher's name of the chip; empty if not reported.
     board: str
     target: str
 

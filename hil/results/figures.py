@@ -12,10 +12,11 @@ from typing import Any
 from hilc.errors import InputError
 from hilc.support.jsondata import key_of
 
-#: Fields that may be negative: values of tensors and their differences, metrics.
+#: Fields that may be negative: values of tensors and their differences, metrics; and entries of an
+#: answer, which are checked again by their own types.
 _SIGNED = frozenset({"low", "high", "expected", "got", "value", "min", "max"}) | frozenset(
     {"nse", "cos", "snr_db", "expected_real", "got_real", "zero_point", "options"}
-    | {"first", "last", "difference", "percent"}
+    | {"first", "last", "difference", "percent", "results"}
 )
 #: Fields that are not 0 either: what is divided by them, or what there is nothing without.
 _POSITIVE = frozenset({"samples", "clock_hz"})

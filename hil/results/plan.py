@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from hil.results.answer import entry_of
+from hil.results.codec import omitted
 from hilc.memory.explain import ArenaSlot, Saving
 from hilc.memory.liveness import BEFORE
 
@@ -51,6 +52,8 @@ class PlanLayer:
     used_bytes: int
     kept: tuple[KeptRows, ...]
     overlaps: tuple[Overlap, ...]
+    #: The kernel variant of each layer; empty for a layer of an external module.
+    variants: tuple[str, ...] = omitted(())
 
 
 @entry_of("explain")
@@ -81,6 +84,7 @@ class PlanEntry:
             or len(self.slots) > _MAX_SLOTS
             or not 0 <= self.peak_layer < max(steps, 1)
             or any(len(layer.ops) != len(layer.names) or not layer.ops for layer in self.layers)
+            or any(len(layer.variants) not in (0, len(layer.names)) for layer in self.layers)
             or any({kept.name for kept in layer.kept} - {*layer.names} for layer in self.layers)
             or any(
                 not BEFORE <= slot.first <= slot.last <= steps

@@ -14,9 +14,9 @@ from dataclasses import fields, is_dataclass
 from enum import Enum
 from typing import Any, Literal
 
-from hil.plugins import optional_module
 from hil.results.answer import COMBINED, ENTRIES, SCHEMA, ErrorInfo, FailedEntry, SkippedEntry
 from hil.results.codec import is_omittable
+from hil.support.parts import TVM
 from hilc.support.jsondata import key_of
 
 _MODULES = (
@@ -41,7 +41,7 @@ def commands() -> dict[str, type]:
     """Return the class of the entries of every installed command."""
     for name in _MODULES:
         importlib.import_module(f"hil.results.{name}")
-    optional_module("hil.compat.tvm.results")
+    TVM.load()
     return dict(sorted(ENTRIES.items()))
 
 

@@ -117,7 +117,8 @@ def _entry(command: str, data: Mapping[str, Any], inherited: dict[str, Any]) -> 
     if command == "report":
         return _report(entry)
     if data.keys() & {"error", "skipped"}:
-        return _failed(data, inherited)
+        # Figures stay: an entry that has both is refused.
+        return {**data, **_failed(data, inherited)}
     return upgraded_entry(command, entry)
 
 

@@ -161,17 +161,17 @@ def _lock(lock: int, folder: Path, deadline: float | None) -> None:
             time.sleep(_LOCK_LOOK_S)
 
 
-def used(path: Path) -> None:
-    """Note that an entry is of use, which keeps it for another month."""
+def touch(path: Path) -> None:
+    """Mark an entry as used now: :func:`evict_unused` keeps it for another month."""
     with suppress(OSError):
         os.utime(path)
 
 
-def forget_unused() -> None:
-    """Remove what was not used for a month, so that nightly runs do not fill the disk."""
+def evict_unused() -> None:
+    """Remove entries not used for a month, so that nightly runs do not fill the disk."""
     oldest_s = time.time() - _KEPT_DAYS * 24 * 3600
     for kind in ("builds", "libraries", "answers"):
-        # Another process may do the same, or be faster: what is gone or in use is not our concern.
+        # Another process may evict at the same time: skip entries that are gone or in use.
         with suppress(OSError):
             for entry in (cache_folder() / kind).iterdir():
                 with suppress(OSError), locked(entry, wait=False):
@@ -193,48 +193,48 @@ def remove(path: Path) -> None:
         path.unlink(missing_ok=True)
 
 
-# -- what is believed --------------------------------------------------------------------------
+# -- checked files ------------------------------------------------------------------------------
 
 
-def sealed(value: dict[str, Any]) -> str:
-    """``value`` as JSON that says itself whether it is whole."""
-    return json.dumps({**value, "seal": _seal(value)}, indent=2) + "\n"
+def with_checksum(value: dict[str, Any]) -> str:
+    """Return ``value`` as JSON text with a checksum of it, for :func:`read_checked`."""
+    return json.dumps({**value, "seal": _checksum(value)}, indent=2) + "\n"
 
 
-def unsealed(path: Path) -> dict[str, Any] | None:
-    """Return the value of a file that :func:`sealed` made; None for anything else that is there."""
+def read_checked(path: Path) -> dict[str, Any] | None:
+    """Return the value of a file of :func:`with_checksum`; None if its checksum does not match."""
     try:
         value = json.loads(path.read_bytes())
     except (OSError, ValueError, RecursionError):
         return None
-    if not isinstance(value, dict) or value.pop("seal", None) != _seal(value):
+    if not isinstance(value, dict) or value.pop("seal", None) != _checksum(value):
         return None
     return value
 
 
 def archive_of(entry: Path) -> Path:
-    """Return the path of an entry's archive; its sealed description is beside it."""
+    """Return the path of an entry's archive; its metadata is in the file beside it."""
     return entry.with_suffix(".tar")
 
 
-def seal_archive(entry: Path, told: dict[str, Any]) -> None:
-    """Describe an entry whose archive was written, which makes it whole."""
-    value = {**told, "key": entry.name, "archive": digest(archive_of(entry))}
-    write_file(entry.with_suffix(".json"), sealed(value))
-    forget_unused()
+def complete_archive(entry: Path, metadata: dict[str, Any]) -> None:
+    """Write the metadata of an entry whose archive was written: the entry is complete then."""
+    value = {**metadata, "key": entry.name, "archive": digest(archive_of(entry))}
+    write_file(entry.with_suffix(".json"), with_checksum(value))
+    evict_unused()
 
 
-def unsealed_archive(entry: Path) -> dict[str, Any] | None:
-    """Return what is told of a whole entry, which is now of use; None for any other."""
+def read_archive_entry(entry: Path) -> dict[str, Any] | None:
+    """Return the metadata of a complete entry and mark it as used; None otherwise."""
     archive, about = archive_of(entry), entry.with_suffix(".json")
-    found = unsealed(about)
+    found = read_checked(about)
     # An entry that was renamed is that of another request.
     if found is None or found.get("key") != entry.name:
         return None
     if found.get("archive") is None or found["archive"] != digest(archive):
         return None
     for path in (archive, about):
-        used(path)
+        touch(path)
     return found
 
 
@@ -247,6 +247,6 @@ def digest(path: Path) -> str | None:
         return None
 
 
-def _seal(value: dict[str, Any]) -> str:
+def _checksum(value: dict[str, Any]) -> str:
     text = json.dumps(value, sort_keys=True, separators=(",", ":"))
     return hashlib.sha256(text.encode()).hexdigest()

@@ -12,7 +12,7 @@ import sys
 import tempfile
 from collections.abc import Sequence
 
-from hil.errors import DeviceError, Mend
+from hil.errors import DeviceError, Remedy
 from hilc.support.limits import limit_in
 from hilc.support.process import kill_group, start
 
@@ -103,7 +103,7 @@ class ChildProcess:
             f"{self.name} ended: {how}{message}",
             hint,
             # A process that was ended on purpose is not restarted automatically.
-            mend=None if ended_from_outside else Mend.POWER,
+            remedy=None if ended_from_outside else Remedy.POWER,
         )
 
     def _last_message(self) -> str:

@@ -34,6 +34,7 @@ def program(cpu: Cpu) -> str:
 
 
 def install_hint(cpu: Cpu) -> str:
+    """Return the command that installs QEMU for ``cpu``, as a hint."""
     return f"install it: apt install {cpu.toolchain.qemu_package}"
 
 
@@ -124,9 +125,11 @@ class Memory(_Socket):
         return int(self._ask(f"read{_WIDTH[size]} {address:#x}"), 16)
 
     def write(self, address: int, size: int, value: int) -> None:
+        """Write ``value`` as ``size`` bytes to ``address``."""
         self._ask(f"write{_WIDTH[size]} {address:#x} {value:#x}")
 
     def read_block(self, address: int, size: int) -> bytes:
+        """Return ``size`` bytes from ``address`` on."""
         parts = [
             base64.b64decode(self._ask(f"b64read {address + at:#x} {min(_BLOCK, size - at):#x}"))
             for at in range(0, size, _BLOCK)
@@ -134,6 +137,7 @@ class Memory(_Socket):
         return b"".join(parts)
 
     def write_block(self, address: int, data: bytes) -> None:
+        """Write ``data`` from ``address`` on."""
         for at in range(0, len(data), _BLOCK):
             block = data[at : at + _BLOCK]
             text = base64.b64encode(block).decode()
@@ -155,6 +159,10 @@ class Machine(_Socket):
         self.execute("qmp_capabilities")
 
     def execute(self, command: str, **arguments: Any) -> Any:
+        """Return the result of a QMP command.
+
+        Raise :class:`DeviceError` if QEMU refuses it.
+        """
         message: dict[str, Any] = {"execute": command}
         if arguments:
             message["arguments"] = arguments
@@ -230,7 +238,10 @@ class Gdb(_Socket):
         return answer
 
     def require(self, text: str) -> None:
-        """Send a command that is answered with OK."""
+        """Send a command that is answered with OK.
+
+        Raise :class:`DeviceError` for another answer.
+        """
         if (answer := self.ask(text)) != "OK":
             raise DeviceError(f"QEMU's gdb stub refused {text[:40]!r}: {answer!r}")
 
@@ -246,7 +257,10 @@ class Gdb(_Socket):
         self._answer()
 
     def interrupt(self) -> None:
-        """Stop the running machine."""
+        """Stop the running machine.
+
+        Raise :class:`DeviceError` if it does not stop in time.
+        """
         self.send(b"\x03")
         deadline = time.monotonic() + _TIMEOUT_S
         while not self._stop_came(_INTERRUPT_S):
@@ -284,6 +298,7 @@ class Gdb(_Socket):
         return self._features
 
     def read_register(self, name: str) -> int:
+        """Return the value of a register; raise :class:`DeviceError` if QEMU cannot read it."""
         answer = self.ask(f"p{self._features[name]:x}")
         try:
             return int.from_bytes(bytes.fromhex(answer), "little")
@@ -291,12 +306,15 @@ class Gdb(_Socket):
             raise DeviceError(f"QEMU's gdb stub cannot read {name}: {answer!r}") from None
 
     def write_register(self, name: str, value: int, size: int = 4) -> None:
+        """Set a register of ``size`` bytes to ``value``."""
         self.require(f"P{self._features[name]:x}={value.to_bytes(size, 'little').hex()}")
 
     def set_breakpoint(self, address: int) -> None:
+        """Set a hardware breakpoint on the Thumb instruction at ``address``."""
         self.require(f"Z1,{address:x},2")
 
     def clear_breakpoint(self, address: int) -> None:
+        """Remove the breakpoint at ``address``."""
         self.require(f"z1,{address:x},2")
 
     def _read_features(self) -> dict[str, int]:

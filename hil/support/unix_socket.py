@@ -41,7 +41,10 @@ def listener(name: str) -> Iterator[tuple[socket.socket, Path]]:
 
 @contextlib.contextmanager
 def listen(path: Path) -> Iterator[socket.socket]:
-    """Yield a socket that listens at ``path``, in a folder that only this user can enter."""
+    """Yield a socket that listens at ``path``, in a folder that only this user can enter.
+
+    Raise :class:`DeviceError` if it cannot listen there.
+    """
     server = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     with server:
         try:

@@ -135,6 +135,7 @@ class BenchReport:
 
     @property
     def macs(self) -> int:
+        """Multiplications with accumulation of one inference."""
         return sum(layer.macs for layer in self.layers)
 
     @property
@@ -272,6 +273,8 @@ def bench(
 
     All have the same states and inputs: ``sample``, or random ones. The stack's peak is that since
     the firmware's start. With a ``recorder`` as many inferences are recorded after them.
+
+    Raise :class:`InputError` for a number that is too small, or firmware that was not built here.
     """
     for name, value, least in (("runs", runs, 1), ("warmup", warmup, 0), ("seed", seed, 0)):
         check(name, value, int)

@@ -44,7 +44,7 @@ from hil.results.verify import (
 )
 from hil.verify.cost import cost_of, repeated_requests, undisturbed_count
 from hil.verify.diagnosis import PAIRS_MAX, Pair, diagnose
-from hil.verify.errors import ErrorHistogram
+from hil.verify.error_histogram import ErrorHistogram
 from hil.verify.fidelity import FidelityMeter
 from hil.verify.rerun import examine
 from hil.verify.samples import (
@@ -78,8 +78,11 @@ class RunnableModel(ExecutedModel, Protocol):
     """Interface common to models on a device and in this process."""
 
     @property
-    def layers(self) -> tuple[Layer, ...]: ...
-    def layer_outputs(self) -> Iterator[tuple[Layer, list[Array]]]: ...
+    def layers(self) -> tuple[Layer, ...]:
+        """The layers in the order of execution."""
+
+    def layer_outputs(self) -> Iterator[tuple[Layer, list[Array]]]:
+        """Run the model; yield each layer with its outputs."""
 
 
 @dataclass(frozen=True)
@@ -132,6 +135,7 @@ class TensorReport:
 
     @property
     def is_float(self) -> bool:
+        """Whether the tensor is float32, which is compared with a tolerance."""
         return self.dtype == "float32"
 
     def entry(self) -> TensorDifference:
@@ -163,6 +167,7 @@ class LayerReport:
 
     @property
     def match(self) -> bool:
+        """Whether no element of the layer's outputs differs."""
         return all(output.mismatches == 0 for output in self.outputs)
 
     def entry(self) -> LayerDifference:
@@ -217,6 +222,7 @@ class Report:
 
     @property
     def match(self) -> bool:
+        """Whether no element of the outputs, or of a layer's outputs, differs."""
         return all(output.mismatches == 0 for output in self.outputs) and all(
             layer.match for layer in self.layers or ()
         )
@@ -449,6 +455,7 @@ class TensorComparison:
         return Pair(sample, expected, got, different.reshape(got.shape))
 
     def report(self) -> TensorReport:
+        """Return the result of all comparisons so far."""
         is_float = self.tensor.dtype == "float32"
         return TensorReport(
             self.tensor.name,
@@ -581,9 +588,11 @@ class DistinctSamples:
 
     @property
     def distinct(self) -> int:
+        """Number of samples with different inputs."""
         return len(self._digests)
 
     def add(self, sample: Sample) -> None:
+        """Count a sample, unless it is of extreme values."""
         if isinstance(sample, ExtremeSample):
             return
         self.total += 1

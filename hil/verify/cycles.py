@@ -27,7 +27,7 @@ from hil.board import Board
 from hil.device.session import open as open_device
 from hil.errors import InputError, LinkError
 from hil.results.bench import CycleEstimate
-from hil.support.ready import is_readable
+from hil.support.poll import is_readable
 from hil.verify.samples import Sample, random_sample
 from hilc.artifact.library import ModelLibrary, Module
 from hilc.support.temporary import TemporaryFolder
@@ -76,6 +76,7 @@ class Mix:
 
     @property
     def total(self) -> int:
+        """Number of all instructions."""
         return self.loads + self.stores + self.multiplies + self.other + self.branches
 
 
@@ -107,13 +108,13 @@ def check_estimable(board: Board) -> None:
     if not _timing(board.cpu):
         timed = [name for name in cpu_names() if _timing(get_cpu(name))]
         raise InputError(
-            f"cycles are estimated for {', '.join(timed)}; {board.name} has a {board.cpu.name}, of "
-            "which no table of cycles is published",
+            f"cycles are estimated for {', '.join(timed)}; {board.name} has a {board.cpu.name}, "
+            "which has no published table of cycles",
             "leave --cycles out; a real board of that core counts its cycles itself",
         )
     if board.qemu is None:
         raise InputError(
-            f"{board.name} does not run in QEMU, which tells what is executed",
+            f"{board.name} does not run in QEMU, which counts the instructions",
             "a real board counts its cycles itself: leave --cycles out",
         )
 
@@ -285,7 +286,10 @@ class Trace:
         self._done = threading.Event()
 
     def watch(self, elf: Path, symbol: str) -> None:
-        """Set the function, before the firmware calls it."""
+        """Set the function, before the firmware calls it.
+
+        Raise :class:`InputError` if the ELF file has no such function.
+        """
         with elf.open("rb") as stream:
             table: Any = ELFFile(stream).get_section_by_name(".symtab")
             found = table.get_symbol_by_name(symbol) if table else None

@@ -262,7 +262,8 @@ def _check_finite(array: Array, what: str) -> None:
     if array.dtype.kind == "f" and not np.isfinite(array).all():
         place = [int(i) for i in np.argwhere(~np.isfinite(array))[0]]
         raise InputError(
-            f"{what} holds {array[tuple(place)]} at {place}", "leave out what is not finite"
+            f"{what} holds {array[tuple(place)]} at {place}",
+            "remove the values that are not finite",
         )
 
 
@@ -448,9 +449,9 @@ def _folder(
         array = _read_file(path / files[index], tensor, scaling)
         return {tensor.name: _fitted(array, tensor, scaling, shown_argument(files[index]))}
 
-    told = [shown_argument(file) for file in files]
-    names_told = None if shown is None else tuple(shown_argument(name) for name in shown)
-    return DataSet(_Lazy(len(files), sample), np.array(labels), told, names_told, skipped)
+    sources = [shown_argument(file) for file in files]
+    shown_names = None if shown is None else tuple(shown_argument(name) for name in shown)
+    return DataSet(_Lazy(len(files), sample), np.array(labels), sources, shown_names, skipped)
 
 
 def _is_shown(entry: os.DirEntry[str]) -> bool:
@@ -565,6 +566,7 @@ class IndexedInput:
     size: int | None = field(default=None)
 
     def read(self, folder: Path) -> bytes:
+        """Return the bytes of the input; raise :class:`InputError` if the file cannot be read."""
         path = folder / self.file
         check_regular(path, f"see {folder / INDEX}", most_bytes=_MOST_BYTES)
         try:

@@ -306,6 +306,8 @@ def evaluate_model(
     ``key`` says what the journal belongs to, beside the data set. States are reset before each
     sample. ``progress`` is told how many samples are done; ``repeated`` recovers a board that
     fails, and computes the sample again.
+
+    Raise :class:`InputError` for a data set without samples.
     """
     if not len(data):
         raise InputError("the data set has no sample", "give at least one")
@@ -635,7 +637,7 @@ def _unpacked(text: str, tensor: TensorInfo) -> Array:
         raise InputError(
             f"an output in the journal is not the {tensor.nbytes} bytes of {tensor.name!r}: "
             f"{error}",
-            "begin anew with --restart",
+            "start again with --restart",
         ) from None
 
 
@@ -716,7 +718,7 @@ def _read_journal(
                     is_shown = name in ("board", "source", "reference")
                     raise _other_journal(path, f"{name} was different{was * is_shown}")
         elif not _is_sample(entry):
-            raise _other_journal(path, f"line {number + 1} tells of no sample")
+            raise _other_journal(path, f"line {number + 1} has no result of a sample")
         else:
             entries[entry["sample"]] = entry
         size += len(line)
@@ -736,7 +738,7 @@ def _is_sample(entry: Mapping[str, Any]) -> bool:
 def _other_journal(path: Path, why: str) -> InputError:
     return InputError(
         f"{path} is not the journal of this evaluation: {why}",
-        "begin anew with --restart, or name another output",
+        "start again with --restart, or name another output",
     )
 
 
@@ -745,13 +747,13 @@ def _check_resumed(kept: _Journal, data: DataSet, progress: Callable[[int], None
     for index, digest in kept.digests():
         if not 0 <= index < len(data):
             raise InputError(
-                f"the journal tells of sample {index}, and the data set has {len(data)}",
-                "begin anew with --restart",
+                f"the journal has sample {index}, and the data set has {len(data)}",
+                "start again with --restart",
             )
         if digest_of(data.samples[index]) != digest:
             raise InputError(
                 f"{data.sources[index]} has changed since the evaluation was interrupted",
-                "begin anew with --restart",
+                "start again with --restart",
             )
     if len(kept):
         progress(len(kept))

@@ -131,6 +131,7 @@ class FidelityMeter:
             sums.add(real_values(info, array), other.astype(np.float64))
 
     def result(self) -> Fidelity:
+        """Return the fidelity of the outputs and layers that were measured."""
         found = [sums.result() for sums in self._sums.values() if sums.elements]
         return Fidelity(
             self._against,
@@ -206,5 +207,5 @@ def _check(
     if theirs != ours:
         raise InputError(
             f"the {kind}s of {path} have {theirs} elements, those of the model {ours}",
-            "give the model in floats that this one was quantized from",
+            "give the float model that this one was quantized from",
         )

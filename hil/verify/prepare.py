@@ -176,18 +176,18 @@ def _compiled(
 ) -> Prepared:
     """Compile the model for the board's firmware, as the command line does."""
     way = {key: value for key, value in options.items() if key in (*_OPEN, "workspace")}
-    choice = Connection(
+    connection = Connection(
         way.get("probe"),
         way.get("port"),
         board.is_over_rtt,
         lab=way.get("lab"),
         bulk=way.get("bulk"),
     )
-    check_connection(board, way.get("runner"), choice)
+    check_connection(board, way.get("runner"), connection)
     given = {key: value for key, value in options.items() if key in _COMPILE and value is not None}
     cpu = given.pop("cpu", board.cpu.name)
     firmware = {key: options[key] for key in ("include_dirs", "sources") if key in options}
-    told = ModelOptions(
+    model_options = ModelOptions(
         cpu,
         given,
         compared_with=compared_with,
@@ -195,7 +195,7 @@ def _compiled(
         workspace=options.get("workspace", "own"),
         **firmware,
     )
-    (library,) = load_sources([_source(model, name, example)], told)
+    (library,) = load_sources([_source(model, name, example)], model_options)
     module = only_module(library)
     check_suits(library, module, board)
 
@@ -204,8 +204,8 @@ def _compiled(
         with open_device(board, library, **way) as device:
             yield device[module.name]
 
-    runner = runner_label(board, way.get("runner"), choice, way.get("lab"))
-    chosen = told.chosen
+    runner = runner_label(board, way.get("runner"), connection, way.get("lab"))
+    chosen = model_options.chosen
     known = (module, library, board, runner, chosen)
     return Prepared(module.name, module.inputs, board.name, opened, *known)
 

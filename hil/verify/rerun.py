@@ -35,10 +35,17 @@ class Paintable(Protocol):
     """A model whose layers' memory can be read and written between layers."""
 
     @property
-    def module(self) -> Module: ...
-    def layer_outputs(self, first: int = 0) -> Iterator[tuple[Layer, list[Array]]]: ...
-    def layer_output(self, layer: int, index: int) -> Array: ...
-    def set_layer_output(self, layer: int, index: int, array: npt.ArrayLike) -> None: ...
+    def module(self) -> Module:
+        """The model's tensors, layers and memory plan."""
+
+    def layer_outputs(self, first: int = 0) -> Iterator[tuple[Layer, list[Array]]]:
+        """Run the layers from ``first`` on; yield each with its outputs."""
+
+    def layer_output(self, layer: int, index: int) -> Array:
+        """Return output ``index`` of a layer, as the memory has it."""
+
+    def set_layer_output(self, layer: int, index: int, array: npt.ArrayLike) -> None:
+        """Write ``array`` to output ``index`` of a layer."""
 
 
 @dataclass(frozen=True)

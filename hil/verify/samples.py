@@ -420,6 +420,10 @@ def _check_size(path: Path, nbytes: int) -> None:
 
 
 def load_array(path: Path) -> Array:
+    """Return the array of an NPY file.
+
+    Raise :class:`InputError` if the file cannot be read or is an NPZ archive.
+    """
     loaded = _load(path, "an NPY file (numpy.save)")
     if not isinstance(loaded, np.ndarray):
         loaded.close()

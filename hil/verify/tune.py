@@ -24,7 +24,7 @@ from hilc.artifact.library import ModelLibrary
 from hilc.compiler import Programs
 from hilc.errors import InputError
 from hilc.lowering import candidates
-from hilc.lowering.choice import Choice
+from hilc.lowering.choice import KernelSelection
 from hilc.lowering.kernels import KernelCall
 from hilc.schedule.tuning import (
     FORMAT,
@@ -35,12 +35,12 @@ from hilc.schedule.tuning import (
     Tuning,
     sharing_of,
 )
-from hilc.source import Source
+from hilc.source import PreparedModel
 from hilc.support.counters import Counter
 from hilc.target import Cpu
 
 #: Compiles the model with a choice, for a goal; opens a device that runs a library.
-Compile = Callable[[Choice, str | None], ModelLibrary]
+Compile = Callable[[KernelSelection, str | None], ModelLibrary]
 Open = Callable[[ModelLibrary], AbstractContextManager[Device]]
 #: The programs of the model for a goal.
 ProgramsFor = Callable[[str], Programs]
@@ -51,7 +51,7 @@ _RUNS = 5
 
 
 def tune(
-    source: Source,
+    source: PreparedModel,
     cpu: Cpu,
     board: Board,
     compile_: Compile,
@@ -90,7 +90,7 @@ def tune(
     return log
 
 
-def _next(candidates: Programs, goal: str, log: Tuning) -> Choice | None:
+def _next(candidates: Programs, goal: str, log: Tuning) -> KernelSelection | None:
     """Return the program to measure next for a goal: what the search proposes, then what lies
     beside it on the frontier; None where these have been measured.
     """
@@ -103,7 +103,7 @@ def _next(candidates: Programs, goal: str, log: Tuning) -> Choice | None:
 
 
 def _program(
-    device: Device, library: ModelLibrary, choice: Choice, goal: str, seed: int
+    device: Device, library: ModelLibrary, choice: KernelSelection, goal: str, seed: int
 ) -> TunedProgram:
     """Return what a program costs as a whole, and what its fused groups cost in it."""
     (module,) = library.modules
@@ -121,7 +121,7 @@ def _program(
 
 
 def _layers_log(
-    source: Source,
+    source: PreparedModel,
     cpu: Cpu,
     board: Board,
     compile_: Compile,
@@ -156,7 +156,7 @@ def _layers_log(
             for name, (_, variants) in layers.items()
             if variants
         }
-        library = compile_(Choice(chosen), None)
+        library = compile_(KernelSelection(chosen), None)
         (module,) = library.modules
         with open_(library) as device:
             if wanted not in (None, device.counter):
@@ -195,7 +195,7 @@ def _tuned_layers(
     )
 
 
-def variant_names(source: Source, name: str, cpu: Cpu) -> Sequence[str]:
+def variant_names(source: PreparedModel, name: str, cpu: Cpu) -> Sequence[str]:
     """Return the names of the kernel variants that can compute a node, the one that is expected to
     be the fastest first; none where an external function computes it.
     """

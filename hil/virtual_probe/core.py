@@ -84,6 +84,7 @@ class Core:
     # -- bus accesses to debug registers
 
     def owns(self, address: int) -> bool:
+        """Return whether ``address`` is of a register or debug component that is simulated here."""
         page = address & ~0xFFF
         return address in _REGISTERS or page in self._components or _is_fpb(address)
 

@@ -35,10 +35,17 @@ class TransferFault(Exception):
 class Bus(Protocol):
     """Memory bus of the access port; raises TransferFault for an unmapped address."""
 
-    def read(self, address: int, size: int) -> int: ...
-    def write(self, address: int, size: int, value: int) -> None: ...
-    def read_words(self, address: int, count: int) -> list[int]: ...
-    def write_words(self, address: int, values: Sequence[int]) -> None: ...
+    def read(self, address: int, size: int) -> int:
+        """Return the ``size`` bytes at ``address`` as a number."""
+
+    def write(self, address: int, size: int, value: int) -> None:
+        """Write ``value`` as ``size`` bytes to ``address``."""
+
+    def read_words(self, address: int, count: int) -> list[int]:
+        """Return ``count`` 32-bit words from ``address`` on."""
+
+    def write_words(self, address: int, values: Sequence[int]) -> None:
+        """Write 32-bit words from ``address`` on."""
 
 
 class AccessPort:
@@ -57,6 +64,7 @@ class AccessPort:
     # -- the debug port
 
     def read_dp(self, address: int) -> int:
+        """Return the debug port's register at ``address``; 0 for one that is not simulated."""
         if address == _DPIDR_ABORT:
             return _DPIDR
         if address == _CTRL_STAT:
@@ -67,6 +75,7 @@ class AccessPort:
         return 0  # RESEND and RDBUFF: transfers are never pending
 
     def write_dp(self, address: int, value: int) -> None:
+        """Write the debug port's register at ``address``."""
         if address == _DPIDR_ABORT and value & _ABORT_STICKY_ERROR:
             self._sticky_error = False
         elif address == _CTRL_STAT and not self._select & 0xF:
@@ -81,6 +90,7 @@ class AccessPort:
     # -- the access port
 
     def read_ap(self, address: int) -> int:
+        """Return the access port's register at ``address``; reading DRW reads memory."""
         if not self._is_ours():
             return 0
         register = self._select & 0xF0 | address & 0xC
@@ -100,6 +110,7 @@ class AccessPort:
         return 0
 
     def write_ap(self, address: int, value: int) -> None:
+        """Write the access port's register at ``address``; writing DRW writes memory."""
         if not self._is_ours():
             return
         register = self._select & 0xF0 | address & 0xC
@@ -114,6 +125,7 @@ class AccessPort:
                 self._guarded_write(self._tar & ~0xF | register & 0xC, value, increment=False)
 
     def read_ap_multiple(self, address: int, count: int) -> list[int]:
+        """Return the values of ``count`` reads of the register, of DRW as one block."""
         if self._is_block(address, count):
             values = self._guard(lambda: self._bus.read_words(self._tar, count))
             self._advance(4 * count)
@@ -121,6 +133,7 @@ class AccessPort:
         return [self.read_ap(address) for _ in range(count)]
 
     def write_ap_multiple(self, address: int, values: Sequence[int]) -> None:
+        """Write each of ``values`` to the register, to DRW as one block."""
         if self._is_block(address, len(values)):
             self._guard(lambda: self._bus.write_words(self._tar, values))
             self._advance(4 * len(values))

@@ -78,7 +78,10 @@ def running_boards() -> list[VirtualBoard]:
 
 @contextlib.contextmanager
 def start(board: Board) -> Iterator[tuple[VirtualBoard, ChildProcess]]:
-    """Start ``board``'s machine without an image, stopped; leaving the context ends it."""
+    """Start ``board``'s machine without an image, stopped; leaving the context ends it.
+
+    Raise :class:`InputError` if the board has no QEMU machine, or its core cannot be debugged.
+    """
     if board.qemu is None:
         raise InputError(
             f"board {board.name!r} has no runner 'qemu', so it has no virtual probe",

@@ -86,10 +86,12 @@ class VirtualProbe(DebugProbe):  # type: ignore[misc]
     def get_all_connected_probes(
         cls, unique_id: str | None = None, is_explicit: bool = False
     ) -> list[VirtualProbe]:
+        """Return a probe for each running virtual board."""
         return [cls(board) for board in running_boards()]
 
     @classmethod
     def get_probe_with_id(cls, unique_id: str, is_explicit: bool = False) -> VirtualProbe | None:
+        """Return the probe of the running board with this id; None if there is none."""
         return next((cls(b) for b in running_boards() if b.uid == unique_id), None)
 
     def __init__(self, board: VirtualBoard) -> None:
@@ -107,34 +109,42 @@ class VirtualProbe(DebugProbe):  # type: ignore[misc]
 
     @property
     def vendor_name(self) -> str:
+        """Name of the vendor in pyOCD's lists."""
         return "hil"
 
     @property
     def product_name(self) -> str:
+        """Name of the product in pyOCD's lists: the board that it is on."""
         return f"virtual probe on {self._virtual.board} (QEMU)"
 
     @property
     def unique_id(self) -> str:
+        """Unique id of the probe."""
         return self._virtual.uid
 
     @property
     def supported_wire_protocols(self) -> Collection[DebugProbe.Protocol]:
+        """The wire protocols: SWD only."""
         return (DebugProbe.Protocol.DEFAULT, DebugProbe.Protocol.SWD)
 
     @property
     def wire_protocol(self) -> DebugProbe.Protocol | None:
+        """The wire protocol of the connection; None without one."""
         return self._protocol
 
     @property
     def is_open(self) -> bool:
+        """Whether the connection to the emulator is open."""
         return self._port is not None
 
     @property
     def capabilities(self) -> set[DebugProbe.Capability]:
+        """The features of the probe, by which pyOCD chooses its accesses."""
         return {DebugProbe.Capability.SWJ_SEQUENCE, DebugProbe.Capability.BANKED_DP_REGISTERS}
 
     @property
     def associated_board_info(self) -> BoardInfo:
+        """The board that the probe is on, and pyOCD's target for it."""
         return BoardInfo(name=self._virtual.board, target=self._virtual.target, vendor="hil")
 
     # -- opening and connecting
@@ -162,12 +172,15 @@ class VirtualProbe(DebugProbe):  # type: ignore[misc]
         self._links.close()
 
     def connect(self, protocol: DebugProbe.Protocol | None = None) -> None:
+        """Connect to the target by SWD, whichever protocol is asked for."""
         self._protocol = DebugProbe.Protocol.SWD
 
     def disconnect(self) -> None:
+        """Disconnect from the target."""
         self._protocol = None
 
     def swj_sequence(self, length: int, bits: int) -> None:
+        """Reset the line for a sequence of 50 bits or more; ignore shorter ones."""
         if length >= 50:
             self._open_port().line_reset()
 
@@ -177,10 +190,12 @@ class VirtualProbe(DebugProbe):  # type: ignore[misc]
     # -- reset
 
     def reset(self) -> None:
+        """Assert the reset pin and release it."""
         self.assert_reset(True)
         self.assert_reset(False)
 
     def assert_reset(self, asserted: bool) -> None:
+        """Assert or release the reset pin; an asserted one holds the core in reset."""
         assert self._core is not None
         with _as_pyocd():
             if asserted != self._in_reset:
@@ -188,26 +203,33 @@ class VirtualProbe(DebugProbe):  # type: ignore[misc]
             self._in_reset = asserted
 
     def is_reset_asserted(self) -> bool:
+        """Return whether the reset pin is asserted."""
         return self._in_reset
 
     # -- transfers
 
     def read_dp(self, addr: int, now: bool = True) -> Any:
+        """Return a debug port register; without ``now`` a function that returns it."""
         return self._transfer(lambda: self._open_port().read_dp(addr), now)
 
     def write_dp(self, addr: int, data: int) -> None:
+        """Write the debug port's register at ``addr``."""
         self._transfer(lambda: self._open_port().write_dp(addr, data))
 
     def read_ap(self, addr: int, now: bool = True) -> Any:
+        """Return an access port register; without ``now`` a function that returns it."""
         return self._transfer(lambda: self._open_port().read_ap(addr), now)
 
     def write_ap(self, addr: int, data: int) -> None:
+        """Write the access port's register at ``addr``."""
         self._transfer(lambda: self._open_port().write_ap(addr, data))
 
     def read_ap_multiple(self, addr: int, count: int = 1, now: bool = True) -> Any:
+        """Return ``count`` reads of a register; without ``now`` a function that returns them."""
         return self._transfer(lambda: self._open_port().read_ap_multiple(addr, count), now)
 
     def write_ap_multiple(self, addr: int, values: Sequence[int]) -> None:
+        """Write each of ``values`` to the register at ``addr``."""
         self._transfer(lambda: self._open_port().write_ap_multiple(addr, values))
 
     def inject(self, what: str, after: int = 0) -> None:
@@ -271,12 +293,15 @@ class VirtualProbePlugin(Plugin):  # type: ignore[misc]
     """Registers the probe with pyOCD; the entry point names this class."""
 
     def load(self) -> type[VirtualProbe]:
+        """Return the class of the probe."""
         return VirtualProbe
 
     @property
     def name(self) -> str:
+        """Name of the plugin."""
         return "hil"
 
     @property
     def description(self) -> str:
+        """Description of the plugin in pyOCD's lists."""
         return "Virtual debug probe on boards that QEMU emulates"

@@ -13,7 +13,7 @@ from hil.board import load_board
 from hilc.fusion.bands import NotFusible
 from hilc.fusion.fused import GroupCalls
 from hilc.interpreter import run
-from hilc.lowering.choice import Choice
+from hilc.lowering.choice import KernelSelection
 from hilc.transforms.float_sums import with_float_sums
 
 BOARDS = ("mps2-an386", "mps3-an547")
@@ -53,7 +53,7 @@ def test_groups_on_a_board(name: str, dtype: str, seed: int) -> None:
         graph,
         cpu=board.cpu.name,
         name="chains",
-        choice=Choice(groups=tuple(groups)),
+        choice=KernelSelection(groups=tuple(groups)),
         io_in_pool=True,
         fold_constant_channels=False,
     )

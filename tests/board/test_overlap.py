@@ -19,7 +19,7 @@ import hilc
 from hil.board import load_board
 from hilc.interpreter import run_all
 from hilc.lowering import candidates
-from hilc.lowering.choice import Choice
+from hilc.lowering.choice import KernelSelection
 from hilc.memory import checker as hazards
 from hilc.memory import plan as planner
 from hilc.memory.allocate import Block, Overlaps
@@ -122,7 +122,7 @@ def test_outputs_over_inputs(name: str, monkeypatch: pytest.MonkeyPatch) -> None
         cpu=board.cpu.name,
         name="layers",
         io_in_pool=True,
-        choice=Choice(chosen),
+        choice=KernelSelection(chosen),
         fold_constant_channels=False,
     )
     assert place.shifted > 15

@@ -20,7 +20,8 @@ from elftools.elf.elffile import ELFFile
 from port_on_host import Field, PortOnHost, Registers
 
 import hilc
-from hil.access.probes import ProbeInfo, choose_probe
+from hil.access.connection import ProbeInfo
+from hil.access.probes import choose_probe
 from hil.board import MemoryRegion, board_names, load_board
 from hil.build import build
 from hilc.support.resources import data_dir

@@ -28,7 +28,7 @@ from hil.board import load_board
 from hil.build import Firmware, build
 from hil.errors import BuildError, InputError
 from hil.firmware.compiled import compile_model
-from hil.support.cache import cache_folder, forget_unused, locked, sealed, unsealed
+from hil.support.cache import cache_folder, evict_unused, locked, read_checked, with_checksum
 from hilc.options import CompileOptions
 from hilc.support.outputs import OutputError
 
@@ -349,7 +349,7 @@ def test_what_is_strange_in_the_cache_is_in_nobodys_way(kept: Firmware, tmp_path
     long_ago = time.time() - 40 * 24 * 3600
     for name in ("file", "link", "dangling"):
         os.utime(builds / name, (long_ago, long_ago), follow_symlinks=False)
-    forget_unused()
+    evict_unused()
     assert list(builds.iterdir()) == [kept.folder]
     assert (tmp_path / "mine" / "x").exists()
 
@@ -361,19 +361,19 @@ def test_a_clock_that_jumps_costs_no_build_in_use(
     now = time.time() + years * 365 * 24 * 3600
     monkeypatch.setattr(time, "time", lambda: now)
     with locked(kept.folder):
-        forget_unused()
+        evict_unused()
     assert build([LIBRARY], BOARD) == kept
 
 
 def test_a_seal_is_of_the_whole_value(tmp_path: Path) -> None:
     value = {"a": [1, {"b": None}], "c": "\N{GREEK SMALL LETTER MU}"}
     path = tmp_path / "x.json"
-    path.write_text(sealed(value))
-    assert unsealed(path) == value
+    path.write_text(with_checksum(value))
+    assert read_checked(path) == value
     text = path.read_text()
     for other in (text.replace("1", "2", 1), text.replace('"a"', '"b"'), text[:-3], ""):
         path.write_text(other)
-        assert unsealed(path) is None
+        assert read_checked(path) is None
 
 
 # -- interrupts --------------------------------------------------------------------------------

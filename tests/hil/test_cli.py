@@ -270,7 +270,7 @@ BAD = [
     ),
     Bad("monitor --port text.tflite", 4, "text.tflite is not a serial port"),
     Bad(f"{VERIFY} --port folder", 4, "folder is not a serial port"),
-    Bad("board new q --from microbit --clock-hz 0", 2, "q.toml: clock_hz: 0 is not within"),
+    Bad("board new q --base microbit --clock-hz 0", 2, "q.toml: clock_hz: 0 is not within"),
     # Inputs and references.
     Bad(f"{VERIFY} --reference frob", 2, "unknown reference 'frob'"),
     Bad(f"{VERIFY} --inputs missing.npz", 2, "missing.npz does not exist"),
@@ -709,7 +709,7 @@ def test_doctor(capsys: pytest.CaptureFixture[str]) -> None:
     ],
     first=1,
 )
-def test_a_cache_of_no_use_is_seen_by_the_doctor_and_is_the_users_to_mend(
+def test_the_doctor_reports_an_unusable_cache(
     place: str,
     message: str,
     tmp_path: Path,

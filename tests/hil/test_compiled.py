@@ -29,7 +29,7 @@ from hil.support import identity
 from hil.support.cache import cache_folder
 from hilc.artifact.library import ModelLibrary
 from hilc.errors import HilError, InputError
-from hilc.lowering.choice import Choice
+from hilc.lowering.choice import KernelSelection
 from hilc.memory.program import Pin, PoolSpec
 from hilc.options import CompileOptions
 
@@ -105,7 +105,7 @@ def test_whatever_goes_in_is_in_the_key(
     assert compiled(name="other") == 1
     assert compiled(name="net") == 0, "the file's own name"
     assert compiled(optimize="size") == 1
-    assert [compiled(choice=Choice()), compiled(choice=Choice())] == [1, 0]
+    assert [compiled(choice=KernelSelection()), compiled(choice=KernelSelection())] == [1, 0]
     other = tmp_path / "other.tflite"
     shutil.copy(model, other)
     assert compiled(path=other) == 0, "compiled by this name before"
@@ -281,6 +281,6 @@ def test_an_option_that_is_new_is_in_the_key_or_refused(model: Path) -> None:
         compiled_module._entry(model, CompileOptions(cpu=CPU, memory=(spec,))) for spec in specs
     }
     assert len(entries) == 2
-    options: dict[str, Any] = {"choice": Choice(kernels=cast(Any, {"layer": object()}))}
+    options: dict[str, Any] = {"choice": KernelSelection(kernels=cast(Any, {"layer": object()}))}
     with pytest.raises(AssertionError, match="options are"):
         compiled_module._entry(model, CompileOptions(cpu=CPU, **options))

@@ -395,7 +395,7 @@ def test_a_ppk2_that_only_watches(kit: Callable[..., Kit]) -> None:
 def test_what_is_no_ppk2(kit: Callable[..., Kit]) -> None:
     silent = kit(b"", answers=False)
     spec = f"ppk2:port={silent.port},supply_mv=3300"
-    with pytest.raises(DeviceError, match="does not answer as a PPK2"), opened_meter(spec):
+    with pytest.raises(DeviceError, match="does not answer like a PPK2"), opened_meter(spec):
         pass
     empty = kit(b"")
     with opened_meter(f"ppk2:port={empty.port},supply_mv=3300") as recorder:

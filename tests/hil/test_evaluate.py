@@ -320,7 +320,7 @@ def test_the_command(
     capsys.readouterr()
     (tmp_path / "latin").write_bytes(b"a\n\xe9\n")
     for wrong, told in (
-        (["--min", "x"], "'x' is no limit of a metric"),
+        (["--min", "x"], "'x' is not a limit of a metric"),
         (["--min", "0.5", "--min", "accuracy=0.6"], "two limits of accuracy are given"),
         (["--classes", str(tmp_path / "latin")], "latin cannot be read: 'utf-8' codec"),
         (["--classes", "a,b,c"], "name all classes in the order of the model's outputs"),

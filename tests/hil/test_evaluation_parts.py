@@ -249,7 +249,7 @@ def test_a_journal_is_read_up_to_its_last_whole_line() -> None:
         ([{"model": "net", "version": 1}], "version was different"),
         ([{"model": "net"}], "version was different"),
         *(
-            ([{"model": "net", "version": 2}, entry(), wrong], "line 3 tells of no sample")
+            ([{"model": "net", "version": 2}, entry(), wrong], "line 3 has no result of a sample")
             for wrong in (
                 *(entry("0"), entry(None), entry(True), entry(1.0), entry(input=3)),
                 *(entry(device=None), entry(reference=7), {"sample": 1}),
@@ -283,7 +283,7 @@ def test_samples_that_were_done_are_still_the_same() -> None:
     assert resumed(*good[1:3]) == 2
     assert told == [2]
     for index in (-1, 4):
-        with pytest.raises(InputError, match=f"tells of sample {index}, and the data set has 4"):
+        with pytest.raises(InputError, match=f"has sample {index}, and the data set has 4"):
             resumed((index, good[0][1]))
     with pytest.raises(InputError, match="s2 has changed since the evaluation was interrupted"):
         resumed(good[0], (2, good[0][1]))

@@ -32,7 +32,7 @@ from hil.verify.samples import random_sample
 from hilc.artifact.library import ModelLibrary
 from hilc.fusion.bands import NotFusible
 from hilc.fusion.fused import GroupCalls
-from hilc.lowering.choice import Choice
+from hilc.lowering.choice import KernelSelection
 from hilc.target import load_cpu
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -298,7 +298,7 @@ def test_the_pragma_is_the_flag(tmp_path: Path) -> None:
     library = hilc.compile(
         chains.graph,
         cpu=cpu.name,
-        choice=Choice(groups=tuple(groups)),
+        choice=KernelSelection(groups=tuple(groups)),
         io_in_pool=True,
         fold_constant_channels=False,
     )
@@ -435,7 +435,7 @@ def test_the_tools_of_the_ecosystems_accept_the_libraries() -> None:
 
 
 def test_the_command_reports_in_json(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    words = ["export", f"a={DIGITS}", f"b={DIGITS}", "--format", "zephyr", "--json"]
+    words = ["export", f"a={DIGITS}", f"b={DIGITS}", "--build-system", "zephyr", "--json"]
     words += ["-o", f"{tmp_path}/two", "--library", "Pair", "--library-version", "2.1.0"]
     words += ["--license", "LicenseRef-Mine", "--author", "Ann Example"]
     assert main(words) == 0
@@ -457,20 +457,23 @@ def test_the_command_reports_in_json(tmp_path: Path, capsys: pytest.CaptureFixtu
 @pytest.mark.parametrize(
     ("words", "told"),
     [
-        (["--format", "cmak"], "unknown export format 'cmak' (did you mean cmake?)"),
-        (["--format", "cmake", "--library", "9x"], "'9x' cannot name a library"),
-        (["--format", "cmake", "--library", "Time"], "build systems or C have this name already"),
-        (["--format", "cmake", "--name", "test"], "a library cannot be called 'test'"),
-        (["--format", "cmake", "--library-version", "1.0"], "version '1.0' is not valid"),
-        (["--format", "cmake", "--url", "digits"], "url 'digits' is not valid"),
-        (["--format", "cmake", "--license", "my own!"], "license 'my own!' is not valid"),
-        (["--format", "cmake", "--vendor", "A B"], "vendor 'A B' is not valid"),
-        (["--format", "cmake", "--author", "a\nb"], "author 'a\\nb' is not valid"),
-        (["--format", "arduino", "--library", "ArduinoNet"], "begins with Arduino"),
-        (["--format", "esp-idf", "--cpu", "cortex-m4"], "and cortex-m4 is Arm's"),
-        (["--format", "cmsis-pack", "--cpu", "rv32imac"], "rv32imac is none"),
-        (["--format", "cmake", "--interface", "packed"], "calls TVM's C run time"),
-        (["--format", "cmake", "--pools", "calls"], "calls TVM's C run time"),
+        (["--build-system", "cmak"], "unknown export format 'cmak' (did you mean cmake?)"),
+        (["--build-system", "cmake", "--library", "9x"], "'9x' cannot name a library"),
+        (
+            ["--build-system", "cmake", "--library", "Time"],
+            "build systems or C have this name already",
+        ),
+        (["--build-system", "cmake", "--name", "test"], "a library cannot be called 'test'"),
+        (["--build-system", "cmake", "--library-version", "1.0"], "version '1.0' is not valid"),
+        (["--build-system", "cmake", "--url", "digits"], "url 'digits' is not valid"),
+        (["--build-system", "cmake", "--license", "my own!"], "license 'my own!' is not valid"),
+        (["--build-system", "cmake", "--vendor", "A B"], "vendor 'A B' is not valid"),
+        (["--build-system", "cmake", "--author", "a\nb"], "author 'a\\nb' is not valid"),
+        (["--build-system", "arduino", "--library", "ArduinoNet"], "begins with Arduino"),
+        (["--build-system", "esp-idf", "--cpu", "cortex-m4"], "and cortex-m4 is Arm's"),
+        (["--build-system", "cmsis-pack", "--cpu", "rv32imac"], "rv32imac is none"),
+        (["--build-system", "cmake", "--interface", "packed"], "calls TVM's C run time"),
+        (["--build-system", "cmake", "--pools", "calls"], "calls TVM's C run time"),
     ],
 )
 def test_what_cannot_be_exported_is_refused(
@@ -485,7 +488,7 @@ def test_a_folder_of_others_is_left_alone(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Only an empty or absent folder, or an earlier export, is written to."""
-    words = ["export", str(DIGITS), "--format", "cmake", "-o", str(tmp_path)]
+    words = ["export", str(DIGITS), "--build-system", "cmake", "-o", str(tmp_path)]
     (tmp_path / "thesis.txt").write_text("mine")
     for more in ([], ["--force"]):
         assert main([*words, *more]) == 2
@@ -494,7 +497,7 @@ def test_a_folder_of_others_is_left_alone(
 
 
 def test_code_for_any_core_is_called_so(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    words = ["export", str(DIGITS), "--format", "cmake", "-o", f"{tmp_path}/out"]
+    words = ["export", str(DIGITS), "--build-system", "cmake", "-o", f"{tmp_path}/out"]
     assert main(words) == 0
     assert re.search(r"^digits  any ", capsys.readouterr().out, re.MULTILINE)
 
@@ -503,7 +506,7 @@ def test_a_second_export_replaces_the_first_but_not_edits(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     folder = tmp_path / "out"
-    words = ["export", str(DIGITS), "-o", str(folder), "--format"]
+    words = ["export", str(DIGITS), "-o", str(folder), "--build-system"]
     assert main([*words, "cmake"]) == 0
     before = files_of(folder)
     # Another format leaves nothing of the first behind, and a file of the user stays.
@@ -601,8 +604,8 @@ def test_the_help_names_the_formats(monkeypatch: pytest.MonkeyPatch) -> None:
     commands = build_parser()._commands
     assert commands is not None
     export = commands.choices["export"]
-    told = next(a.help for a in export._actions if a.dest == "export_format")
-    assert told == f"{', '.join(FORMATS)}, or a plugin's"
+    told = next(a.help for a in export._actions if a.dest == "build_system")
+    assert told == f"{', '.join(FORMATS)}, or a plug-in's"
     assert export_registry.export_formats()[: len(FORMATS)] == FORMATS
     # Whichever of their modules was imported first.
     other_way_round = dict(reversed(export_registry._FORMATS.items()))

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from hil.errors import DeviceError, LinkError, Mend
+from hil.errors import DeviceError, LinkError, Remedy
 from hil.firmware.addresses import Place
 from hil.link import fault, protocol
 from hil.link.fault import FaultError, FaultRecord, StackReader, StackRecord, fault_error
@@ -101,7 +101,7 @@ def test_the_error_tells_the_use_of_the_stack() -> None:
     over = FaultError(record(kind=Fault.STACK_OVERFLOW), STACK)
     assert "the stack of 4096 bytes overflowed" in str(over)
     assert over.hint.startswith("raise stack_bytes")
-    assert over.mend == Mend.RESET
+    assert over.remedy == Remedy.RESET
 
 
 def test_without_its_image_a_fault_has_no_place(tmp_path: Path) -> None:

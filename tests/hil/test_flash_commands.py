@@ -21,7 +21,8 @@ from descriptions import description_text
 
 from hil import virtual_probe
 from hil.access.chips import chip_flasher
-from hil.access.probes import ProbeInfo, choose_probe, lines_of
+from hil.access.connection import ProbeInfo
+from hil.access.probes import choose_probe, lines_of
 from hil.access.pyocd import usb
 from hil.access.pyocd.flash import check_core, connected
 from hil.access.pyocd.targets import check_target, read_chip, target_names
@@ -172,7 +173,7 @@ def test_gdb_debugs_what_the_command_says(probe: str) -> None:
         try:
             assert process.stdout is not None
             text = ""
-            while not text.endswith("}\n"):
+            while not text.endswith("\n}\n"):
                 line = process.stdout.readline()
                 assert line, "it ended before it said anything"
                 text += line
@@ -279,7 +280,7 @@ def test_doctor_says_what_a_board_needs(run: Run, capsys: pytest.CaptureFixture[
     # On a machine without that board, its only runner has nothing to program.
     assert main(["doctor", "--board", "frdm-k64f"]) == 4
     out = capsys.readouterr().out
-    assert "frdm-k64f: pyOCD target: k64f is supported" in out
+    assert "frdm-k64f: flasher pyocd: target k64f is supported" in out
     assert "a probe for frdm-k64f is not connected" in out
 
 
@@ -496,7 +497,7 @@ def test_a_new_board_is_found_by_its_name(
     assert "my-board" in [entry["name"] for entry in answers.entries(shown.out)]
     assert "broken.toml: cpu: 1 is not a string" in shown.err
     # A name that ships means what ships, so another one of that name goes by its path.
-    assert main(["board", "new", "microbit", "--from", "microbit"]) == 0
+    assert main(["board", "new", "microbit", "--base", "microbit"]) == 0
     assert f"--board {Path('microbit.toml').resolve()}" in capsys.readouterr().out
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import json
+import importlib
 import re
 import struct
 import subprocess
@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import answers
 import pytest
 from plugin_site import Site
 
@@ -53,7 +54,25 @@ def test_no_other_module_names_a_flasher() -> None:
 
 def test_the_former_module_is_refused_by_name() -> None:
     with pytest.raises(ImportError, match=r"hil\.runners is hil\.access since 0\.2"):
-        import hil.access  # noqa: F401
+        importlib.import_module("hil.runners")
+
+
+def test_no_description_has_a_form_of_an_earlier_release() -> None:
+    """Wherever boards lie in the checkout: all that name a chip or a core of their own are read."""
+    root = TESTS.parent
+    listed = subprocess.run(
+        ["git", "ls-files", "*.toml"], cwd=root, capture_output=True, text=True, check=True
+    ).stdout.split()
+    boards = [
+        root / name
+        for name in listed
+        if re.search(
+            "^(runner|flasher|runners) = |^\\[+(runner|flasher)\\]", (root / name).read_text(), re.M
+        )
+    ]
+    assert len(boards) > 40
+    for path in boards:
+        assert load_board(path).runners, path
 
 
 # -- settings ----------------------------------------------------------------------------------
@@ -95,7 +114,7 @@ def test_a_command_uses_the_setting(capsys: pytest.CaptureFixture[str]) -> None:
     counts = []
     for runner in ("qemu", "qemu:icount_shift=9"):
         assert main(["bench", str(DIGITS), "--board", BOARD, "--runner", runner, "--json"]) == 0
-        report = json.loads(capsys.readouterr().out)
+        report = answers.entry(capsys.readouterr().out)
         counts.append(report)
     assert [r["counter"] for r in counts] == ["instructions"] * 2
     assert counts[0]["per_inference"] == counts[1]["per_inference"], "counts, whatever the shift"
@@ -117,7 +136,8 @@ def test_parsed_words() -> None:
         ("flash x.tflite --board stm32vldiscovery", "has no flasher", "starts it with qemu"),
         ("erase --board native", "has no flasher", "as a process of this machine"),
         ("reset --board riscv-virt", "has no flasher", "starts it with qemu"),
-        ("run x.tflite --board native --probe A", "uses no probe", "no flasher is known"),
+        ("run x.tflite --board native --probe A", "no flasher, so no probe", "drop --probe"),
+        ("run x.tflite --board riscv-virt --probe A --runner qemu", "uses no probe", "no flasher"),
         ("erase --board microbit", "is not connected", "starts the board in qemu"),
         ("erase --board nucleo-f446re --flasher pyocdd", "no flasher 'pyocdd'", "one of pyocd"),
     ],
@@ -191,10 +211,10 @@ def test_a_plugins_flasher_programs_a_board(
     uid = machine.uid.replace("hil-", "stub-")
     place = ("--board", BOARD, "--probe", uid, "--port", machine.url)
     flasher = ("--flasher", "stub:flag=fast")
-    done = json.loads(site.hil("flash", DIGITS, *place, *flasher, "--json").stdout)
+    done = answers.entry(site.hil("flash", DIGITS, *place, *flasher, "--json").stdout)
     assert (done["programmed"], done["build_id"]) == (True, Path(done["elf"]).parts[-3])
     assert log.read_text().splitlines() == ["program fast", "reset fast"]
-    report = json.loads(
+    report = answers.entry(
         site.hil("verify", DIGITS, *place, "--runner", "stub", "--samples", 2, "--json").stdout
     )
     assert report["match"]
@@ -227,7 +247,7 @@ def test_a_board_file_names_a_plugins_flasher(site: Site, tmp_path: Path) -> Non
     )
     path = site.folder / "perch.toml"
     path.write_text(text.format(3))
-    described: dict[str, Any] = json.loads(site.hil("boards", path, "--json").stdout)
+    described: dict[str, Any] = answers.entry(site.hil("boards", path, "--json").stdout)
     assert described["runners"] == ["stub", "pyocd"], "the chip describes the other"
     assert described["flashers"]["stub"] == {"flag": "plain", "tries": 3}
     path.write_text(text.format(4))
@@ -237,7 +257,7 @@ def test_a_board_file_names_a_plugins_flasher(site: Site, tmp_path: Path) -> Non
 
 
 def test_doctor_lists_a_plugins_flasher(site: Site, machine: virtual_probe.VirtualBoard) -> None:
-    found = json.loads(site.hil("doctor", "--json").stdout)
+    found = answers.entry(site.hil("doctor", "--json").stdout)
     tools = [tool for tool in found["tools"] if tool["purpose"].startswith("the flasher `stub`")]
     assert [(tool["name"], tool["found"]) for tool in tools] == [("qemu-system-arm", True)]
     assert machine.uid.replace("hil-", "stub-") in [probe["uid"] for probe in found["probes"]]

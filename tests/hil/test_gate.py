@@ -132,7 +132,7 @@ def test_excesses_have_their_units(folder: Folder) -> None:
         "limit is 4 bytes more\n"
         "kws on mps2-an386: energy 3.25 uJ: 0.25 more than 3 (+8.33 %); the limit is 0 more\n"
     )
-    assert "measure it anew with --energy" in folder.gate(more, "--max-energy", "0", code=2)
+    assert "measure it again with --energy" in folder.gate(more, "--max-energy", "0", code=2)
     # A counter of a later version, or of somebody else's file.
     other = changed(counter="ticks", per_inference=1008)
     text = folder.gate(other, *words[4:], baseline=changed(counter="ticks"), code=1)
@@ -348,7 +348,7 @@ def test_a_history_has_what_is_compared(
     # What is compared with itself is always within its limits.
     for itself in (["--baseline", "4"], ["--baseline", "HEAD"], ["2", "--baseline", "2"]):
         assert main(["gate", *itself, "--max-slower", "0"]) == 2
-        assert "would be held to itself" in capsys.readouterr().err
+        assert "would be compared with itself" in capsys.readouterr().err
     # Digits of a commit that could be an id; an id that no database can hold.
     digits = "98765432" * 5
     history.record("bench", changed(provenance={**BENCH["provenance"], "commit": digits}))
@@ -552,7 +552,7 @@ def test_a_run_is_not_held_to_itself(
     for current, baseline in gated:
         words = ["--baseline", baseline, "--max-slower", "1%", "--history", "history.db"]
         assert main(["gate", current, *words]) == 2
-        assert "would be held to itself" in capsys.readouterr().err
+        assert "would be compared with itself" in capsys.readouterr().err
     assert main(["gate", "old.json", "--baseline", "run.json", "--max-slower", "1%"]) == 0
 
 

@@ -21,7 +21,7 @@ from hostile_settings import SETTINGS
 from hil.board.config import read_config, remember, remembered
 from hil.errors import InputError
 from hil.history.store import History
-from hil.support.cache import sealed
+from hil.support.cache import with_checksum
 
 
 def judged(chosen: Format, data: bytes, folder: Path) -> Verdict:
@@ -153,9 +153,9 @@ def _entry(change: Callable[[dict[str, Any]], object]) -> bytes:
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (lambda e: e.pop("sample"), "tells of no sample"),
-        (lambda e: e.update(sample="0"), "tells of no sample"),
-        (lambda e: e.update(device=None), "tells of no sample"),
+        (lambda e: e.pop("sample"), "has no result of a sample"),
+        (lambda e: e.update(sample="0"), "has no result of a sample"),
+        (lambda e: e.update(device=None), "has no result of a sample"),
         (lambda e: e.update(sample=7), "the data set has 3"),
         (lambda e: e.update(sample=-1), "the data set has 3"),
         (lambda e: e.update(device=base64.b64encode(b"x").decode()), "is not the 4 bytes of 'x'"),
@@ -175,7 +175,7 @@ def test_a_cached_result_of_another_form_is_none(tmp_path: Path) -> None:
         value = json.loads(data)
         for key in [*value]:
             less = {k: v for k, v in value.items() if k not in (key, "seal")}
-            SETTINGS["cache"].read(sealed(less).encode(), tmp_path)
+            SETTINGS["cache"].read(with_checksum(less).encode(), tmp_path)
 
 
 def test_a_label_beyond_all_numbers_is_refused(tmp_path: Path) -> None:

@@ -29,7 +29,7 @@ from hil.board.config import config_path, remembered
 from hil.build import build
 from hil.cli import main
 from hil.device import Device
-from hil.errors import DeviceError, LinkError, Mend, ProbeError
+from hil.errors import DeviceError, LinkError, ProbeError, Remedy
 from hil.firmware.mlperf import BENCHMARKS, Mlperf
 from hil.lab.board_server import BoardServer
 from hil.link.client import Client
@@ -433,7 +433,7 @@ def test_a_board_that_returns_late_is_awaited(
     command = rig.power_command(a, after_s=2.0)
     config_path().write_text(f'[boards.{BOARD}.power]\ncycle = "{command}"\nreturn_s = 60.0\n')
     probe, port = (a.serial, None) if way == "probe" else (None, a.ports[0].path)
-    failures = [DeviceError("out of order", mend=Mend.POWER)]
+    failures = [DeviceError("out of order", remedy=Remedy.POWER)]
 
     def job() -> None:
         if failures:
@@ -460,7 +460,7 @@ def test_a_board_that_does_not_return_is_an_error(
         hil.open(BOARD, DIGITS, probe=a.serial) as device,
         pytest.raises(DeviceError, match=f"'{a.serial}' is not connected"),
     ):
-        device.repeated(lambda: fail(DeviceError("out of order", mend=Mend.POWER)))
+        device.repeated(lambda: fail(DeviceError("out of order", remedy=Remedy.POWER)))
     a.plug()
 
 
@@ -474,7 +474,7 @@ def test_recovery_takes_no_other_board(rig: Bench, hil_json: Hil) -> None:
         hil.open(BOARD, DIGITS, runner="pyocd") as device,
         pytest.raises(DeviceError, match=f"'{a.serial}' is not connected") as caught,
     ):
-        device.repeated(lambda: fail(DeviceError("out of order", mend=Mend.POWER)))
+        device.repeated(lambda: fail(DeviceError("out of order", remedy=Remedy.POWER)))
     assert [attempt.unit for attempt in caught.value.recoveries] == [a.serial]
     assert not b.ports[0].written
     a.plug()
@@ -486,7 +486,7 @@ def test_a_longer_id_is_not_the_chosen_probe(rig: Bench, hil_json: Hil) -> None:
     with hil.open(BOARD, DIGITS, probe=a.serial) as device:
         a.unplug()
         with pytest.raises(DeviceError):
-            device.repeated(lambda: fail(DeviceError("out of order", mend=Mend.FLASH)))
+            device.repeated(lambda: fail(DeviceError("out of order", remedy=Remedy.FLASH)))
     assert not longer.ports[0].written
     a.plug()
 
@@ -564,17 +564,17 @@ def test_a_firmware_of_mlperf_is_proven(pair: tuple[FakeBoard, FakeBoard], tmp_p
     mlperf = Mlperf(BENCHMARKS["kws01"], name="dut")
     firmware = build([library], load_board(BOARD), mlperf=mlperf)
     for board in pair:
-        with open_dut(firmware, choice=Connection(board.serial)) as dut:
+        with open_dut(firmware, connection=Connection(board.serial)) as dut:
             assert dut.name == "dut"
             dut.load(bytes(192))
     crossed = Connection(b.serial, a.ports[0].path)
-    with pytest.raises(LinkError, match="another board"), open_dut(firmware, choice=crossed):
+    with pytest.raises(LinkError, match="another board"), open_dut(firmware, connection=crossed):
         pass
     a.ports[0].delay_s = 0.3
     with (
         another_program(b, lambda: b"name%"),
         pytest.raises(LinkError, match="is not proven"),
-        open_dut(firmware, choice=crossed),
+        open_dut(firmware, connection=crossed),
     ):
         pass
 

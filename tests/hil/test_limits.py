@@ -145,7 +145,7 @@ def test_an_emulator_that_meets_a_limit(message: str, hint: str) -> None:
         child.stop()
     assert message in error.fact
     assert hint in error.hint
-    assert error.mend is None
+    assert error.remedy is None
 
 
 def test_a_file_that_cannot_be_opened_is_not_edited(tmp_path: Path) -> None:

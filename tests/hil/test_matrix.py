@@ -27,10 +27,10 @@ from waiting import PATIENCE_S
 
 from hil.cli import main
 from hil.cli.command_line import build_parser
-from hil.cli.matrix import combinations, is_to_be_repeated
+from hil.cli.matrix import combinations, should_retry
 from hil.cli.outcome_files import junit_xml, markdown
 from hil.cli.reports import Outcome
-from hil.errors import DeviceError, HilError, InputError, LinkError, Mend
+from hil.errors import DeviceError, HilError, InputError, LinkError, Remedy
 from hil.firmware.fit import Demand, FitError
 from hil.verify import Report
 
@@ -212,7 +212,7 @@ def test_what_differs_is_a_failure() -> None:
     "error",
     [
         InputError("fact", "hint"),
-        LinkError("fact", "hint", mend=Mend.POWER),
+        LinkError("fact", "hint", remedy=Remedy.POWER),
         FitError("fact", "hint", [Demand("flash", 3, 2)]),
     ],
 )
@@ -285,16 +285,16 @@ def test_what_is_repeated() -> None:
     """Failures of the board, and nothing else; as often as is asked for."""
     args = argparse.Namespace(retries=2)
     failed = Outcome("verify", "b", error=DeviceError("it hangs"))
-    assert [is_to_be_repeated(failed, args, n) for n in (1, 2, 3)] == [True, True, False]
-    assert not is_to_be_repeated(Outcome("verify", "b", error=InputError("x")), args, 1)
-    assert not is_to_be_repeated(Outcome("verify", "b", exit_code=1), args, 1)
+    assert [should_retry(failed, args, n) for n in (1, 2, 3)] == [True, True, False]
+    assert not should_retry(Outcome("verify", "b", error=InputError("x")), args, 1)
+    assert not should_retry(Outcome("verify", "b", exit_code=1), args, 1)
 
 
 def test_a_lost_board_is_repeated_in_a_lab_only() -> None:
     args = argparse.Namespace(retries=2)
     lost = Outcome("verify", "b", error=DeviceError("no probe", is_lost=True))
-    assert not is_to_be_repeated(lost, args, 1)
-    assert is_to_be_repeated(replace(lost, place="bench-2"), args, 1)
+    assert not should_retry(lost, args, 1)
+    assert should_retry(replace(lost, place="bench-2"), args, 1)
 
 
 @pytest.mark.parametrize("goals", [[], ["--optimize=ram", "--optimize=speed"]])

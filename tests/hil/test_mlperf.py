@@ -134,7 +134,7 @@ def test_the_command_builds(tmp_path: Path, capsys: pytest.CaptureFixture[str]) 
     model.write_bytes(convolutions())
     pin.write_text(PIN)
     words = ["build", str(model), "--board", "mps2-an386", "-o", str(tmp_path / "firmware")]
-    more = ["--mlperf", "kws01", "--energy", "--device-name", "my board", "--source", str(pin)]
+    more = ["--mlperf", "kws01", "--energy-mode", "--device-name", "my board", "--source", str(pin)]
     assert main([*words, *more]) == 0
     header = (tmp_path / "firmware" / "generated" / "hil_config.h").read_text()
     assert "#define HIL_UART_BAUD 9600\n" in header
@@ -143,8 +143,8 @@ def test_the_command_builds(tmp_path: Path, capsys: pytest.CaptureFixture[str]) 
     link = (tmp_path / "firmware" / "build" / "firmware.map").read_text()
     assert re.search(r"^ +0x\w+ +pulses$", link, re.M)
     assert "pulse.c" not in link
-    assert main([*words, "--force", "--energy"]) == 2
-    assert "--energy is of a firmware for MLPerf Tiny" in capsys.readouterr().err
+    assert main([*words, "--force", "--energy-mode"]) == 2
+    assert "--energy-mode is of a firmware for MLPerf Tiny" in capsys.readouterr().err
 
 
 @pytest.fixture(scope="module")

@@ -8,10 +8,13 @@ from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import onnx
 import pytest
 
 import hil
 import hilc
+from hil.cli import main
 from hil.cli.command_line import build_parser
 from hil.device.session import DeviceKeywords
 from hil.device.session import open as open_device
@@ -136,3 +139,23 @@ def test_the_marker_reaches_the_compiler(pytester: pytest.Pytester) -> None:
     result = pytester.runpytest_subprocess("-p", "no:cacheprovider")
     result.assert_outcomes(passed=1, errors=1)
     assert "optimize=fast is not available" in result.stdout.str()
+
+
+def test_tune_takes_the_shape_of_an_open_input(tmp_path: Path) -> None:
+    weights = onnx.numpy_helper.from_array(np.ones((4, 3), np.float32), "w")
+    kind = onnx.TensorProto.FLOAT
+    graph = onnx.helper.make_graph(
+        [onnx.helper.make_node("Gemm", ["x", "w"], ["y"])],
+        "open",
+        [onnx.helper.make_tensor_value_info("x", kind, ["n", 4])],
+        [onnx.helper.make_tensor_value_info("y", kind, ["n", 3])],
+        [weights],
+    )
+    opset = onnx.helper.make_opsetid("", 13)
+    model = tmp_path / "open.onnx"
+    onnx.save(onnx.helper.make_model(graph, opset_imports=[opset], ir_version=8), model)
+    log = tmp_path / "log.json"
+    words = ["tune", str(model), "--board", "mps2-an386", "--programs", "0", "-o", str(log)]
+    assert main(words) == 2
+    assert main([*words, "--shape", "x=1,4"]) == 0
+    assert log.exists()

@@ -1,4 +1,4 @@
-"""Failures injected for real: each with its class, its message, what mends it, in time.
+"""Failures injected for real: each with its class, its message, its remedy, in time.
 
 ``pytest -s -p no:xdist tests/hil/test_recovery.py`` ends with a table of the measured times.
 """
@@ -47,8 +47,8 @@ from hil.errors import (
     HilError,
     InputError,
     LinkError,
-    Mend,
     NumericError,
+    Remedy,
 )
 from hil.firmware.image import read_image
 from hil.link import protocol
@@ -595,24 +595,29 @@ def test_a_fault_is_told_without_its_image(tmp_path: Path) -> None:
 # -- the ladder -----------------------------------------------------------------------------
 
 
-def ladder(*failing: Mend, limit_s: float = 60.0) -> tuple[Recovery, list[Mend]]:
+def test_the_former_name_of_remedy_is_refused_by_name() -> None:
+    with pytest.raises(ImportError, match=r"hil\.errors\.Remedy since 0\.2.* is remedy"):
+        exec("from hil.errors import Mend", {})
+
+
+def ladder(*failing: Remedy, limit_s: float = 60.0) -> tuple[Recovery, list[Remedy]]:
     """A ladder of all three steps, of which some fail, and what is taken of it."""
-    taken: list[Mend] = []
+    taken: list[Remedy] = []
 
-    def step(mend: Mend) -> Step:
+    def step(remedy: Remedy) -> Step:
         def do() -> None:
-            taken.append(mend)
-            if mend in failing:
-                raise LinkError("still silent", mend=mend)
+            taken.append(remedy)
+            if remedy in failing:
+                raise LinkError("still silent", remedy=remedy)
 
-        return Step(mend, mend.name, do)
+        return Step(remedy, remedy.name, do)
 
-    return Recovery("it", lambda _: [step(mend) for mend in Mend], limit_s), taken
+    return Recovery("it", lambda _: [step(remedy) for remedy in Remedy], limit_s), taken
 
 
 def test_each_failure_climbs_one_step() -> None:
     recovery, taken = ladder()
-    failures = iter([LinkError("a", mend=Mend.RESET), LinkError("b", mend=Mend.RESET)])
+    failures = iter([LinkError("a", remedy=Remedy.RESET), LinkError("b", remedy=Remedy.RESET)])
 
     def job() -> str:
         for failure in failures:
@@ -620,30 +625,30 @@ def test_each_failure_climbs_one_step() -> None:
         return "done"
 
     assert recovery.repeated(job) == "done"
-    assert taken == [Mend.RESET, Mend.FLASH]
+    assert taken == [Remedy.RESET, Remedy.FLASH]
     # That was one incident; the next begins at the bottom.
-    recovery.recover(LinkError("c", mend=Mend.RESET))
-    assert taken[-1] is Mend.RESET
+    recovery.recover(LinkError("c", remedy=Remedy.RESET))
+    assert taken[-1] is Remedy.RESET
 
 
 def test_steps_that_fail_are_followed_by_stronger_ones() -> None:
-    recovery, taken = ladder(Mend.RESET, Mend.FLASH)
-    recovery.recover(LinkError("silent", mend=Mend.RESET))
-    assert taken == list(Mend)
+    recovery, taken = ladder(Remedy.RESET, Remedy.FLASH)
+    recovery.recover(LinkError("silent", remedy=Remedy.RESET))
+    assert taken == list(Remedy)
     assert [attempt.failure for attempt in recovery.attempts] == ["still silent"] * 2 + [""]
 
 
 def test_a_failure_begins_where_it_says() -> None:
     recovery, taken = ladder()
-    recovery.recover(DeviceError("ended", mend=Mend.POWER))
-    assert taken == [Mend.POWER]
+    recovery.recover(DeviceError("ended", remedy=Remedy.POWER))
+    assert taken == [Remedy.POWER]
 
 
 def test_the_end_of_the_ladder_is_told() -> None:
-    recovery, taken = ladder(*Mend)
+    recovery, taken = ladder(*Remedy)
     with pytest.raises(LinkError) as caught:
-        recovery.recover(LinkError("silent", "look", mend=Mend.RESET))
-    assert taken == list(Mend)
+        recovery.recover(LinkError("silent", "look", remedy=Remedy.RESET))
+    assert taken == list(Remedy)
     assert caught.value.hint.startswith("look; tried: RESET (still silent), FLASH (still silent)")
 
 
@@ -661,9 +666,9 @@ def test_what_no_step_mends_is_raised_at_once() -> None:
 
 
 def test_no_step_begins_after_the_limit() -> None:
-    recovery, taken = ladder(*Mend, limit_s=0.0)
+    recovery, taken = ladder(*Remedy, limit_s=0.0)
     with pytest.raises(LinkError) as caught:
-        recovery.recover(LinkError("silent", mend=Mend.RESET))
+        recovery.recover(LinkError("silent", remedy=Remedy.RESET))
     assert taken == []
     assert "0 s are used up" in caught.value.hint
 
@@ -674,9 +679,12 @@ def test_a_step_that_finds_the_way_blocked_ends_the_climb() -> None:
     def blocked() -> None:
         raise LinkError("the port is in use")
 
-    steps = [Step(Mend.RESET, "reset", blocked), Step(Mend.POWER, "power", lambda: taken.append(1))]
+    steps = [
+        Step(Remedy.RESET, "reset", blocked),
+        Step(Remedy.POWER, "power", lambda: taken.append(1)),
+    ]
     with pytest.raises(LinkError, match="in use"):
-        Recovery("it", lambda _: steps).recover(LinkError("silent", mend=Mend.RESET))
+        Recovery("it", lambda _: steps).recover(LinkError("silent", remedy=Remedy.RESET))
     assert taken == [], "the board was not switched off under its user"
 
 
@@ -707,8 +715,8 @@ def test_results_that_differ_are_never_computed_again() -> None:
 
 
 def test_the_log_tells_each_step_and_its_reason(caplog: pytest.LogCaptureFixture) -> None:
-    recovery, _ = ladder(Mend.RESET)
-    recovery.recover(LinkError("no answer to RUN", mend=Mend.RESET))
+    recovery, _ = ladder(Remedy.RESET)
+    recovery.recover(LinkError("no answer to RUN", remedy=Remedy.RESET))
     assert [record.getMessage() for record in caplog.records if "back" not in record.message] == [
         "it: no answer to RUN; trying RESET",
         "it: RESET did not help: still silent",

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from construct import Container
 
-from hil.errors import DeviceError, LinkError, Mend
+from hil.errors import DeviceError, LinkError, Remedy
 from hil.link import protocol, replies
 from hil.link.protocol import Command, Dtype, Event, Status, Value
 from hil.link.replies import NameReader, NotInFirmwareError, reply_of
@@ -216,13 +216,13 @@ def test_what_a_model_returned_has_a_sign(detail: int, value: int) -> None:
 def test_a_refusal_says_what_to_do() -> None:
     restarted = refusal(Status.STALE, 0)
     assert "restarted by itself before it answered RUN" in restarted.fact
-    assert restarted.mend == Mend.RESET
+    assert restarted.remedy == Remedy.RESET
     taken = refusal(Status.STALE, 5)
     assert isinstance(taken, LinkError)
     assert "another program took over the board at memory://" in taken.fact
     other = refusal(Status.VERSION, 9)
     assert "speaks protocol version 9" in other.fact
-    assert other.mend == Mend.FLASH
+    assert other.remedy == Remedy.FLASH
     missing = refusal(Status.NOT_IN_FIRMWARE, 13)
     assert isinstance(missing, NotInFirmwareError)
     assert "interface=packed" in missing.hint
@@ -251,4 +251,4 @@ def test_what_a_firmware_was_built_without_is_named(command: Command, told: str,
 def test_a_command_that_a_firmware_should_answer_means_another_firmware() -> None:
     found = replies.not_answered(Command.RUN, URL)
     assert not isinstance(found, NotInFirmwareError)
-    assert found.mend == Mend.FLASH
+    assert found.remedy == Remedy.FLASH

@@ -13,7 +13,7 @@ from small_models import convolutions
 import hilc
 from hil.cli import main
 from hil.verify import tune
-from hilc.lowering.choice import Choice
+from hilc.lowering.choice import KernelSelection
 from hilc.schedule.tuning import load_tuning
 
 #: It changes rarely, and takes long.
@@ -126,7 +126,7 @@ def test_the_compiler_takes_what_was_measured_as_the_fastest(
         for layer in plain["layers"]
         if layer["kernels"]
     }
-    expected = hilc.compile(model, choice=Choice(last), **common)  # type: ignore[call-overload]
+    expected = hilc.compile(model, choice=KernelSelection(last), **common)  # type: ignore[call-overload]
     source = "codegen/host/src/net_lib1.c"
     assert tuned.files[source] == expected.files[source]
     untuned = hilc.compile(model, **common)  # type: ignore[call-overload]

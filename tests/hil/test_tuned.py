@@ -16,16 +16,16 @@ import hilc
 from hil.errors import InputError
 from hil.verify import tune as module
 from hil.verify.tune import tune, variant_names
-from hilc.lowering.choice import Choice, Group
+from hilc.lowering.choice import Group, KernelSelection
 from hilc.schedule.tuning import Measured, TunedGroup, TunedProgram, Tuning
-from hilc.source import Source, prepare
+from hilc.source import PreparedModel, prepare
 from hilc.target import get_cpu
 
 CPU = get_cpu("cortex-m4")
 
 
 @cache
-def source() -> Source:
+def source() -> PreparedModel:
     return prepare(convolutions(), "net", CPU)
 
 
@@ -33,7 +33,7 @@ def names() -> list[str]:
     return [node.name for node in source().graph.nodes]
 
 
-def count_of(choice: Choice, name: str) -> int:
+def count_of(choice: KernelSelection, name: str) -> int:
     """Return what a layer costs: something else with each kernel."""
     return 1000 * (1 + names().index(name)) + sum(choice.kernels.get(name, "").encode())
 
@@ -43,11 +43,11 @@ class Rig:
     """Compiles by remembering the choice; its devices count."""
 
     counter: str = "instructions"
-    compiled: list[tuple[Choice, str | None]] = field(default_factory=list)
+    compiled: list[tuple[KernelSelection, str | None]] = field(default_factory=list)
     said: list[str] = field(default_factory=list)
     repeated: int = 0
 
-    def compile(self, choice: Choice, goal: str | None) -> Any:
+    def compile(self, choice: KernelSelection, goal: str | None) -> Any:
         self.compiled.append((choice, goal))
         grouped = {name: group for group in choice.groups for name in group.nodes}
         layers = []
@@ -123,7 +123,7 @@ def test_each_kernel_of_each_layer_is_counted_once(rig: Rig) -> None:
     assert [layer.name for layer in log.layers] == names()
     for layer in log.layers:
         assert layer.kernels == tuple(
-            Measured(variant, count_of(Choice({layer.name: variant}), layer.name))
+            Measured(variant, count_of(KernelSelection({layer.name: variant}), layer.name))
             for variant in kernels()[layer.name]
         )
     assert log.programs == ()
@@ -143,20 +143,22 @@ def test_a_board_that_counts_something_else_is_refused_at_once(rig: Rig) -> None
 class Found:
     """What a search proposes: the next of these for each program that is known, and a frontier."""
 
-    def __init__(self, proposals: list[Choice], frontier: Sequence[tuple[Choice, int]]) -> None:
+    def __init__(
+        self, proposals: list[KernelSelection], frontier: Sequence[tuple[KernelSelection, int]]
+    ) -> None:
         self._proposals, self._frontier = proposals, frontier
 
-    def chosen(self, log: Tuning) -> tuple[Choice, int]:
+    def chosen(self, log: Tuning) -> tuple[KernelSelection, int]:
         known = min(len(log.programs), len(self._proposals) - 1)
         return self._proposals[known], 100
 
-    def frontier(self, log: Tuning) -> list[tuple[Choice, int]]:
+    def frontier(self, log: Tuning) -> list[tuple[KernelSelection, int]]:
         return list(self._frontier)
 
 
-def choices(count: int) -> list[Choice]:
+def choices(count: int) -> list[KernelSelection]:
     name = next(name for name, found in kernels().items() if len(found) > 1)
-    return [Choice({name: f"variant_{n}"}) for n in range(count)]
+    return [KernelSelection({name: f"variant_{n}"}) for n in range(count)]
 
 
 def test_what_is_proposed_is_measured_until_it_is_known_then_what_lies_beside_it(rig: Rig) -> None:
@@ -199,7 +201,7 @@ def test_at_most_so_many_programs_are_measured_for_each_goal(rig: Rig) -> None:
 def test_a_program_tells_what_its_groups_cost(rig: Rig) -> None:
     first, second, third = names()[:3]
     groups = (Group((first, second), 2), Group((third,), 1, "backward"))
-    choice = Choice({}, groups)
+    choice = KernelSelection({}, groups)
     programs_for: Any = lambda goal: Found([choice], [])  # noqa: E731
     for counter, runs in (("instructions", 1), ("cycles", 5)):
         rig.counter = counter

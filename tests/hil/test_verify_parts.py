@@ -19,7 +19,7 @@ from hil.results.codec import encode
 from hil.results.verify import Cost
 from hil.verify import against, comparison, cost, metrics
 from hil.verify.diagnosis import PAIRS_MAX, Pair
-from hil.verify.errors import ErrorHistogram
+from hil.verify.error_histogram import ErrorHistogram
 from hilc.artifact.library import TensorInfo
 
 # -- errors ----------------------------------------------------------------------------------------

@@ -37,7 +37,7 @@ from hilc.lowering.access import (
     kernel_access,
 )
 from hilc.lowering.access import forbidden_interval as differences_of
-from hilc.lowering.choice import Choice
+from hilc.lowering.choice import KernelSelection
 from hilc.lowering.cost import Cost
 from hilc.lowering.kernels import Kernel, KernelCall, kernels
 from hilc.memory import checker as hazards
@@ -490,7 +490,7 @@ def test_one_byte_less_is_caught(cpu: str, monkeypatch: pytest.MonkeyPatch) -> N
         tensors = {**given, **{t.name: t for t in single.outs}}
         inputs = [n for n in dict.fromkeys(names)]
         graph = Graph("g", tensors, (single.node,), tuple(inputs), (single.node.name,))
-        chosen = Choice({single.node.name: single.call.variant})
+        chosen = KernelSelection({single.node.name: single.call.variant})
         program = plan(graph, get_cpu(cpu), io_in_pool=True, choice=chosen)
         nbytes = sum(t.nbytes for t in tensors.values()) * 3
         if not program.steps:

@@ -15,7 +15,7 @@ from random_graphs import GraphBuilder
 from hilc import interpreter
 from hilc.ir import Array
 from hilc.lowering.access import NEVER
-from hilc.lowering.choice import Choice, Group
+from hilc.lowering.choice import Group, KernelSelection
 from hilc.memory import checker
 from hilc.memory.checker import check_plan, execute_plan
 from hilc.memory.plan import Planner
@@ -44,7 +44,7 @@ def grouped() -> Program:
     names = [builder.conv(builder.input(1, 8, 6, 4), 8)]
     names += [builder.conv(names[-1], 5)]
     planner = Planner(builder.graph(names[-1]), CPU, io_in_pool=True)
-    return planner.plan(Choice(groups=(Group(tuple(names), 2),)))
+    return planner.plan(KernelSelection(groups=(Group(tuple(names), 2),)))
 
 
 def moved(program: Program, **places: BufferRef) -> Program:

@@ -22,15 +22,14 @@ from campaigns import cases, sampled
 
 import hilc
 from hilc.frontends import load_model
-from hilc.fusion import candidates as lowering
 from hilc.fusion.bands import Geometry, Variant
 from hilc.fusion.call import Entry
 from hilc.fusion.fused import GroupCalls
 from hilc.fusion.layout import Layout
 from hilc.fusion.schedule import Effect, Schedule
-from hilc.lowering import candidates
 from hilc.lowering.choice import Group
 from hilc.lowering.dsp import affine
+from hilc.lowering.registry import Layer, LoweredLayer
 from hilc.memory.plan import Planner
 from hilc.ops import OPS
 from hilc.transforms import run_passes
@@ -69,14 +68,16 @@ def within(budget_s: float) -> Iterator[None]:
 
 @pytest.fixture
 def lowered(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
-    """How often each layer was lowered as a whole, by its name."""
+    """How often each layer was lowered, by its name."""
     found = Counter[str]()
 
-    def counted(node, ins, outs, cpu):
-        found[node.name] += 1
-        return candidates(node, ins, outs, cpu)
+    lower = LoweredLayer.__init__
 
-    monkeypatch.setattr(lowering, "candidates", counted)
+    def counted(self: LoweredLayer, layer: Layer) -> None:
+        found[layer.node.name] += 1
+        lower(self, layer)
+
+    monkeypatch.setattr(LoweredLayer, "__init__", counted)
     return found
 
 
@@ -147,12 +148,14 @@ def test_every_limit_of_flash_lowers_once(lowered, planned) -> None:
 
 @pytest.mark.parametrize(
     ("model", "laid_out", "sketched"),
-    sampled([("kws", 60, 300), ("ic", 170, 250), ("vww", 360, 720)], keep=[("kws", 60, 300)]),
+    sampled([("kws", 120, 600), ("ic", 170, 250), ("vww", 60, 1000)], keep=[("kws", 120, 600)]),
 )
 def test_groups_are_laid_out_that_may_be_in_the_cheapest_partition(
     monkeypatch, model: str, laid_out: int, sketched: int
 ) -> None:
-    """Others are known to take too much, or to cost too much, by outlines; 1,332 were laid out."""
+    """Others are known to take too much, or to cost too much, by outlines; 1,332 were laid out.
+
+    A goal tries several prices of flash, with kernels of their own."""
     made, outlined = Counter[Group](), Counter[Group]()
     call, outline = GroupCalls.call, GroupCalls.outlines
     monkeypatch.setattr(GroupCalls, "call", lambda s, g: made.update([g]) or call(s, g))
@@ -248,9 +251,9 @@ def test_lines_are_those_that_trying_every_multiplier_finds(seed: int) -> None:
     for channel in range(channels):
         part = slice(channel, channel + 1)
         arrays = (first, low, high, shifts, exact, corrections)
-        found = affine._lines(LEVELS, *(array[part] for array in arrays))
+        found = affine._affine_requantizations(LEVELS, *(array[part] for array in arrays))
         assert (None if found is None else (found[0][0], found[1][0])) == expected[channel]
-    found = affine._lines(LEVELS, first, low, high, shifts, exact, corrections)
+    found = affine._affine_requantizations(LEVELS, first, low, high, shifts, exact, corrections)
     assert (found is None) == (None in expected)
 
 
@@ -271,8 +274,9 @@ def test_fractions_place_lines_where_a_sum_is_less_than_a_unit_of_the_addend() -
     for channel in range(channels):
         own = slice(channel, channel + 1)
         part = (first[own], low[own], high[own], shifts[own], exact[own])
-        finer = affine._finer_lines(LEVELS, *part)
-        if finer is None or affine._lines(LEVELS, *part, np.zeros(1, np.int64)) is not None:
+        finer = affine._finer_affine_requantizations(LEVELS, *part)
+        usual = affine._affine_requantizations(LEVELS, *part, np.zeros(1, np.int64))
+        if finer is None or usual is not None:
             continue
         multiplier, addend, fraction = (int(values[0]) for values in finer)
         assert 0 < fraction < 256

@@ -22,7 +22,7 @@ from single_op import merged
 import hilc
 from hilc.artifact.library import ModelLibrary
 from hilc.lowering import candidates
-from hilc.lowering.choice import Choice
+from hilc.lowering.choice import KernelSelection
 from hilc.target import get_cpu
 
 CPU = "cortex-m4"
@@ -105,7 +105,9 @@ def test_kernels_of_single_rows_compile_with_flags_of_users(core: str, tmp_path:
     for turn, node in enumerate(graph.nodes):
         calls = candidates(node, graph.ins(node), graph.outs(node), get_cpu(CPU))
         chosen[node.name] = calls[min(turn % KERNELS, len(calls) - 1)].variant
-    library = hilc.compile(graph, cpu=CPU, name="rows", choice=Choice(chosen), optimize="speed")
+    library = hilc.compile(
+        graph, cpu=CPU, name="rows", choice=KernelSelection(chosen), optimize="speed"
+    )
     _compile_for_users(library, core, tmp_path)
 
 

@@ -18,7 +18,7 @@ from hil.results.codec import decode
 from hil.results.plan import PlanEntry
 from hilc.errors import InputError
 from hilc.frontends import load_model
-from hilc.lowering.choice import Choice, Group
+from hilc.lowering.choice import Group, KernelSelection
 from hilc.memory.explain import Explanation, PlannedLayer, StepMemory, explain
 from hilc.memory.liveness import BEFORE
 from hilc.memory.plan import plan
@@ -29,9 +29,9 @@ from hilc.transforms import run_passes
 MODELS = sorted(SMALL_MODELS)
 
 
-def program_of(name: str, choice: Choice | None = None) -> Program:
+def program_of(name: str, choice: KernelSelection | None = None) -> Program:
     graph = run_passes(load_model(SMALL_MODELS[name]()))
-    return plan(graph, get_cpu("cortex-m4"), io_in_pool=True, choice=choice or Choice())
+    return plan(graph, get_cpu("cortex-m4"), io_in_pool=True, choice=choice or KernelSelection())
 
 
 @pytest.mark.parametrize("name", MODELS)
@@ -74,7 +74,7 @@ def test_text_and_json(name: str) -> None:
 def test_rows_that_a_group_keeps() -> None:
     program = program_of("convolutions")
     nodes = tuple(step.node.name for step in program.steps[:2])
-    told = explain(program_of("convolutions", Choice(groups=(Group(nodes),))))
+    told = explain(program_of("convolutions", KernelSelection(groups=(Group(nodes),))))
     first = told.steps[0]
     assert [node.name for node in first.nodes] == list(nodes)
     (kept,) = first.kept
@@ -132,3 +132,11 @@ def test_a_long_group_is_told_by_its_first_and_its_last_operator() -> None:
     assert ops("PAD") == "PAD"
     assert ops("PAD", "ADD", "MUL") == "PAD + ADD + MUL"
     assert ops("PAD", "ADD", "MUL", "MEAN") == "PAD ... MEAN (4 layers)"
+
+
+def test_each_layer_names_its_kernel_variant() -> None:
+    """Those of a fused group, too."""
+    plan = hilc.explain(DIGITS / "digits.tflite", cpu="cortex-m4", optimize="ram")
+    variants = [node.variant for step in plan.steps for node in step.nodes]
+    assert len(variants) == 6
+    assert all(variant.count(".") >= 2 for variant in variants)

@@ -24,7 +24,7 @@ from hilc import CompileOptions, InputError, host
 from hilc.host import HostModel
 from hilc.interpreter import run
 from hilc.ir import Array, Graph
-from hilc.lowering.choice import Choice, Group
+from hilc.lowering.choice import Group, KernelSelection
 from hilc.memory.checker import check_plan, execute_plan
 from hilc.memory.liveness import BEFORE
 from hilc.memory.plan import Planner
@@ -207,7 +207,7 @@ def _fed_program() -> Any:
     graph = builder.graph(builder.conv(builder.conv(builder.input(1, 12, 7, 3), 4), 5))
     planner = Planner(with_feed(graph), get_cpu("host"), io_in_pool=True)
     names = tuple(node.name for node in planner.lowering.graph.nodes)
-    return graph, planner.plan(Choice(groups=(Group(names[:2]),)))
+    return graph, planner.plan(KernelSelection(groups=(Group(names[:2]),)))
 
 
 def test_plans_keep_what_rows_need():
@@ -381,7 +381,7 @@ def test_a_choice_without_a_group_for_the_rows():
     builder = GraphBuilder()
     graph = builder.graph(builder.conv(builder.input(1, 12, 7, 3), 4))
     with pytest.raises(InputError, match="takes in the rows"):
-        hilc.compile(graph, feed="rows", choice=Choice())
+        hilc.compile(graph, feed="rows", choice=KernelSelection())
 
 
 @pytest.mark.full

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 import hilc
-from hilc.lowering.choice import Choice
+from hilc.lowering.choice import KernelSelection
 from hilc.schedule.frontier import Frontier
 from hilc.schedule.policy import GOALS
 
@@ -63,4 +63,4 @@ def test_no_limit_gives_a_program_that_is_worse_in_everything(frontier: Frontier
 
 def test_a_choice_of_kernels_leaves_no_frontier() -> None:
     with pytest.raises(hilc.InputError, match="leaves no programs to choose from"):
-        hilc.frontier(DIGITS, cpu="cortex-m4", choice=Choice())
+        hilc.frontier(DIGITS, cpu="cortex-m4", choice=KernelSelection())

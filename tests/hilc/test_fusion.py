@@ -21,7 +21,7 @@ from hilc.fusion.call import FusedCall, Location, Move, Part, Piece, numbers
 from hilc.fusion.fused import GroupCalls
 from hilc.interpreter import run, run_all
 from hilc.ir import Quant
-from hilc.lowering.choice import Choice, Group
+from hilc.lowering.choice import Group, KernelSelection
 from hilc.memory.allocate import align
 from hilc.memory.check_fused import check_group
 from hilc.memory.checker import check_plan, execute_plan
@@ -45,7 +45,7 @@ def _fusible(chains: Chains, cpu: str = "host") -> Chains:
             continue
         groups.append(group)
     assert len(groups) > 0.7 * len(chains.choice.groups)
-    return replace(chains, choice=Choice(groups=tuple(groups)))
+    return replace(chains, choice=KernelSelection(groups=tuple(groups)))
 
 
 def _assert_equal(chains: Any, outputs: Any, tolerance: float = 0.0) -> None:
@@ -173,7 +173,7 @@ def test_a_plan_lays_the_output_over_scratch_that_is_not_used_any_more():
     names = [x := builder.conv(x, channels) for channels in (16, 16, 16)]
     names.append(x := builder.pool("AVERAGE_POOL_2D", x, 8, 8, "VALID"))
     graph = builder.graph(x)
-    choice = Choice(groups=(Group(tuple(names)),))
+    choice = KernelSelection(groups=(Group(tuple(names)),))
     program = plan(graph, get_cpu("cortex-m4"), io_in_pool=True, choice=choice)
     (step,) = program.steps
     assert isinstance(step.call, FusedCall)
@@ -215,7 +215,10 @@ def test_a_plan_uses_what_its_input_leaves():
     names.append(x := builder.conv(x, 8, stride=2))
     graph = builder.graph(x)
     program = plan(
-        graph, get_cpu("cortex-m4"), io_in_pool=True, choice=Choice(groups=(Group(tuple(names)),))
+        graph,
+        get_cpu("cortex-m4"),
+        io_in_pool=True,
+        choice=KernelSelection(groups=(Group(tuple(names)),)),
     )
     (step,) = program.steps
     assert isinstance(step.call, FusedCall)
@@ -273,7 +276,7 @@ def test_a_skip_connection_computes_rows_as_soon_as_that_frees_more() -> None:
         ahead = max(ahead, last[names.index(skip)] - last[names.index(total)])
     assert ahead == 2
     values = {graph.inputs[0]: np.arange(32 * 16 * 4, dtype=np.int8).reshape(1, 32, 16, 4)}
-    choice = Choice(groups=(Group(names, 1),))
+    choice = KernelSelection(groups=(Group(names, 1),))
     with host.load(hilc.compile(graph, choice=choice, fold_constant_channels=False)) as model:
         model.set_input(0, values[graph.inputs[0]])
         model.run()
@@ -404,7 +407,7 @@ def test_an_average_with_windows_below_the_first_row_accumulates_nothing() -> No
         activation="NONE",
     )  # fmt: skip
     graph = b.graph(pooled)
-    choice = Choice(groups=(Group((x, pooled), 2),))
+    choice = KernelSelection(groups=(Group((x, pooled), 2),))
     values = {graph.inputs[0]: np.arange(-20, 20, dtype=np.int8).reshape(1, 2, 5, 4)}
     with host.load(hilc.compile(graph, choice=choice, fold_constant_channels=False)) as model:
         model.set_input(0, values[graph.inputs[0]])
@@ -452,7 +455,7 @@ def test_what_cannot_stream_is_refused(message):
     with pytest.raises(NotFusible, match=message):
         GroupCalls(graph, get_cpu("host")).call(group)
     with pytest.raises(hilc.InputError, match=message):
-        plan(graph, get_cpu("host"), choice=Choice(groups=(group,)))
+        plan(graph, get_cpu("host"), choice=KernelSelection(groups=(group,)))
 
 
 def test_a_node_is_in_one_group_only():
@@ -461,7 +464,7 @@ def test_a_node_is_in_one_group_only():
     c = b.conv(a, 4)
     graph = b.graph(c)
     with pytest.raises(hilc.InputError, match="in two fused groups"):
-        plan(graph, get_cpu("host"), choice=Choice(groups=(Group((a, c)), Group((c,)))))
+        plan(graph, get_cpu("host"), choice=KernelSelection(groups=(Group((a, c)), Group((c,)))))
 
 
 # The models -------------------------------------------------------------------------------------
@@ -482,7 +485,9 @@ def test_models_need_a_third_of_the_memory(name):
     graph = run_passes(load_model(models.model_path(name.split(",")[0])))
     names = [node.name for node in graph.nodes]
     groups = tuple(Group(tuple(names[first:end]), rows) for first, end in spans)
-    program = plan(graph, get_cpu("cortex-m4"), io_in_pool=True, choice=Choice(groups=groups))
+    program = plan(
+        graph, get_cpu("cortex-m4"), io_in_pool=True, choice=KernelSelection(groups=groups)
+    )
     assert program.workspace_bytes <= most
 
 
@@ -492,7 +497,7 @@ def test_the_description_names_all_layers_of_a_group():
     c = b.conv(a, 4)
     d = b.reshape(c, 1, 144)
     e = b.op("SOFTMAX", d, beta=1.0)
-    choice = Choice(groups=(Group((a, c)),))
+    choice = KernelSelection(groups=(Group((a, c)),))
     library = hilc.compile(b.graph(e), choice=choice, fold_constant_channels=False)
     first, second = library.modules[0].layers
     assert (first.name, first.group, second.group) == (c, (a, c), ())

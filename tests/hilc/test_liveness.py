@@ -7,7 +7,7 @@ import pytest
 from tflite_builder import ModelBuilder
 
 from hilc.ir import Graph
-from hilc.lowering.choice import Choice, Group
+from hilc.lowering.choice import Group, KernelSelection
 from hilc.memory.explain import explain
 from hilc.memory.liveness import BEFORE, Liveness
 from hilc.memory.plan import plan
@@ -61,7 +61,7 @@ def test_the_callers_buffers_are_in_no_pool() -> None:
 @pytest.mark.parametrize("groups", [(), (Group(("a", "b"), 2),)])
 def test_what_is_explained_is_what_was_planned(groups: tuple[Group, ...]) -> None:
     """Steps and ranges count a fused group once."""
-    told = explain(plan(graph(), CPU, io_in_pool=True, choice=Choice({}, groups)))
+    told = explain(plan(graph(), CPU, io_in_pool=True, choice=KernelSelection({}, groups)))
     ranges = {t.name: (t.first, t.last) for t in told.slots if t.what != "scratch"}
     fused = {"x": (BEFORE, 1), "b": (0, 1), "y": (1, 2)}
     single = {"x": (BEFORE, 2), "a": (0, 1), "b": (1, 2), "y": (2, 3)}

@@ -18,7 +18,7 @@ from hilc.fusion.call import FusedCall, Part, Piece
 from hilc.fusion.candidates import Lowering
 from hilc.ir import Tensor
 from hilc.lowering.access import ForbiddenInterval
-from hilc.lowering.choice import Choice, Group
+from hilc.lowering.choice import Group, KernelSelection
 from hilc.memory import check_fused, explain, liveness, plan
 from hilc.memory.allocate import NO_OVERLAPS, Block, Overlaps
 from hilc.memory.check_fused import check_group
@@ -179,7 +179,7 @@ def refused(*sizes: int, limit: int, **options: Any) -> str:
         builder.graph(x), CPU, io_in_pool=True, memory=(PoolSpec("ram", limit),), **options
     )
     calls = {n.name: planner.lowering.calls(n) for n in planner.lowering.graph.nodes}
-    choice = Choice({name: found[1].variant for name, found in calls.items()})
+    choice = KernelSelection({name: found[1].variant for name, found in calls.items()})
     with pytest.raises(InputError) as caught:
         planner.plan(choice)
     return caught.value.fact
@@ -263,18 +263,18 @@ def test_a_choice_of_groups_and_kernels_is_a_possible_one() -> None:
         names.append(builder.conv(names[-1], 4))
     planner = Planner(builder.graph(names[-1]), CPU, io_in_pool=True)
     one, other = Group(tuple(names[:2])), Group(tuple(names[1:]))
-    assert len(planner.plan(Choice(groups=(one,))).steps) == 2
+    assert len(planner.plan(KernelSelection(groups=(one,))).steps) == 2
     with pytest.raises(InputError, match=f"the choice has '{names[1]}' in two fused groups"):
-        planner.plan(Choice(groups=(one, other)))
+        planner.plan(KernelSelection(groups=(one, other)))
     with pytest.raises(InputError, match="a group of layers that cannot be fused"):
-        planner.plan(Choice(groups=(Group((names[0], names[2])),)))
+        planner.plan(KernelSelection(groups=(Group((names[0], names[2])),)))
     for position in (0, 1):
         # As choices named kernels before variants had names.
         with pytest.raises(InputError, match=f"has no kernel variant {position}") as caught:
-            planner.plan(Choice({names[0]: position}))  # type: ignore[dict-item]
+            planner.plan(KernelSelection({names[0]: position}))  # type: ignore[dict-item]
         assert "generic.conv2d.s8" in caught.value.hint
     for call in planner.lowering.calls(planner.lowering.graph.nodes[0]):
-        planner.plan(Choice({names[0]: call.variant}))
+        planner.plan(KernelSelection({names[0]: call.variant}))
 
 
 # -- live ranges -----------------------------------------------------------------------------------
@@ -537,7 +537,7 @@ def test_each_buffer_is_told_with_what_it_is_and_when() -> None:
     assert {n for n in slots_of(outside) if not n.startswith("scratch")} == {names[1]}
     # Of a fused group the last tensor alone has a buffer.
     group = Group((names[1], names[2]))
-    fused = Planner(graph, CPU, io_in_pool=True).plan(Choice(groups=(group,)))
+    fused = Planner(graph, CPU, io_in_pool=True).plan(KernelSelection(groups=(group,)))
     told = explain.explain(fused)
     assert names[1] not in slots_of(fused)
     assert slots_of(fused)[names[2]] == ("output", 1, 2)

@@ -416,7 +416,7 @@ def files(tmp_path: Path) -> Path:
 
 def command(files: Path, *more: str, samples: str = "x.npz") -> list[str]:
     return ["quantize", str(files / "net.onnx"), "--shape", "x=1,2,8,8",
-            "--samples", str(files / samples), "-o", str(files / "q.onnx"), *more]  # fmt: skip
+            "--calibration", str(files / samples), "-o", str(files / "q.onnx"), *more]  # fmt: skip
 
 
 def test_the_command_writes_a_model_that_compiles(
@@ -458,7 +458,7 @@ def test_a_model_of_tensorflow_is_refused_with_the_remedy(
 ) -> None:
     model = Path(__file__).resolve().parents[2] / "examples" / "digits" / "digits.tflite"
     np.savez(tmp_path / "x.npz", x=images())
-    given = ["quantize", str(model), "--samples", str(tmp_path / "x.npz"), "-o",
+    given = ["quantize", str(model), "--calibration", str(tmp_path / "x.npz"), "-o",
              str(tmp_path / "q.onnx")]  # fmt: skip
     assert main(given) == 2
     assert "representative_dataset" in capsys.readouterr().err

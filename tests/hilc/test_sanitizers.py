@@ -32,7 +32,7 @@ from hilc.frontends import load_model
 from hilc.fusion.bands import NotFusible
 from hilc.fusion.fused import GroupCalls
 from hilc.ir import Array, Graph
-from hilc.lowering.choice import Choice, Group
+from hilc.lowering.choice import Group, KernelSelection
 from hilc.memory.plan import PoolSpec
 from hilc.target import get_cpu
 
@@ -159,7 +159,7 @@ def test_groups_of_layers(count: int, tmp_path: Path) -> None:
                 interface=interface,
                 pools=pools,
                 constants=constants,
-                choice=Choice(groups=groups),
+                choice=KernelSelection(groups=groups),
                 fold_constant_channels=False,
             )
         )

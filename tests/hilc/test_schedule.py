@@ -14,9 +14,9 @@ import pytest
 
 from hilc.errors import InputError
 from hilc.fusion.bands import NotFusible
+from hilc.fusion.bounds import LeastCost, least_of
 from hilc.fusion.call import FusedCall
-from hilc.fusion.frame import LeastCost, least_of
-from hilc.lowering.choice import Choice, CostEstimate, Group
+from hilc.lowering.choice import CostEstimate, Group, KernelSelection
 from hilc.lowering.compressed import CompressedCall
 from hilc.lowering.kernels import KernelCall
 from hilc.memory.allocate import ALIGNMENT
@@ -40,7 +40,7 @@ from hilc.schedule.partition import (
     _least_of_each_sum,
 )
 from hilc.schedule.policy import GOALS, POLICY, SearchPolicy
-from hilc.schedule.search import Found, choose
+from hilc.schedule.search import SearchResult, choose
 from hilc.target import get_cpu
 
 Options = Sequence[Sequence[Segment]]
@@ -318,7 +318,9 @@ def test_a_choice_names_the_variant_of_each_single_layer() -> None:
         segment(1, 1, 1, kernel=2),
         segment(2, 3, 1, group=group),
     )
-    assert Partition(segments, 3, 100, 0).choice == Choice({"n0": "v0", "n1": "v2"}, (group,))
+    assert Partition(segments, 3, 100, 0).choice == KernelSelection(
+        {"n0": "v0", "n1": "v2"}, (group,)
+    )
 
 
 def test_weights_are_decoded_in_memory_that_others_need_too(
@@ -957,7 +959,7 @@ def found_by(monkeypatch: pytest.MonkeyPatch, points: list[Point], **limits: int
     goals = Goals(frontier_of(monkeypatch, points)[0])
     planned, report = choose(goals, optimize="speed", **limits)
     flash = limits.get("flash")
-    return Found(planned.program, planned.choice, report, "speed", goals, "speed", flash)
+    return SearchResult(planned.program, planned.choice, report, "speed", goals, "speed", flash)
 
 
 def test_the_next_saving_is_the_next_program_of_the_goal(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -1439,7 +1441,7 @@ def test_shared_code_counts_as_slower_unless_it_was_measured(
 
 def searched(
     monkeypatch: pytest.MonkeyPatch, points: dict[str, list[Point]], **limits: Any
-) -> tuple[Found, list[str]]:
+) -> tuple[SearchResult, list[str]]:
     """Return what is found where sharing code gives these points, and the ways that were tried."""
     tried: list[str] = []
 

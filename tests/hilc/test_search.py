@@ -24,7 +24,7 @@ from hilc import interpreter
 from hilc.errors import InputError
 from hilc.fusion.call import FusedCall
 from hilc.host import load
-from hilc.lowering.choice import Choice
+from hilc.lowering.choice import KernelSelection
 from hilc.memory.allocate import align
 from hilc.memory.plan import Planner
 from hilc.memory.program import Program
@@ -36,7 +36,7 @@ from hilc.schedule.pareto import FASTEST, ParetoFrontier, PlannedProgram
 from hilc.schedule.partition import Partitioner
 from hilc.schedule.policy import POLICY, Goal
 from hilc.schedule.search import choose
-from hilc.source import Source, prepare
+from hilc.source import PreparedModel, prepare
 from hilc.target import get_cpu
 
 CPU = get_cpu("cortex-m4")
@@ -93,7 +93,7 @@ def images() -> bytes:
 
 
 @cache
-def source() -> Source:
+def source() -> PreparedModel:
     return prepare(images(), "images", CPU)
 
 
@@ -335,10 +335,10 @@ def test_a_refusal_says_what_each_limit_had_to_be_beside_the_other():
 
 
 def test_a_limit_of_flash_that_the_fastest_keeps_is_planned_once(monkeypatch: pytest.MonkeyPatch):
-    planned, plan = list[Choice](), Planner.plan
+    planned, plan = list[KernelSelection](), Planner.plan
     fastest = goals().fastest  # planned before
 
-    def counted(self: Planner, choice: Choice) -> Program:
+    def counted(self: Planner, choice: KernelSelection) -> Program:
         planned.append(choice)
         return plan(self, choice)
 
@@ -519,10 +519,10 @@ def test_every_goal_computes_the_same(model, goal: str):
 
 
 def test_a_choice_that_is_given_is_taken():
-    library = compiled(choice=Choice())
+    library = compiled(choice=KernelSelection())
     assert not library.reports
     with pytest.raises(InputError, match="has no kernel variant 'dsp.none'") as caught:
-        compiled(choice=Choice({"p0": "dsp.none"}))
+        compiled(choice=KernelSelection({"p0": "dsp.none"}))
     assert "generic." in caught.value.hint
 
 

@@ -16,7 +16,7 @@ from hilc.external import ExternalCall
 from hilc.fusion.call import FusedCall
 from hilc.lowering.access import ForbiddenInterval
 from hilc.lowering.bodies import body_key
-from hilc.lowering.choice import Choice, Group
+from hilc.lowering.choice import Group, KernelSelection
 from hilc.lowering.compressed import DECODER_BYTES, HEADER, LAYER_BYTES, CompressedCall
 from hilc.lowering.kernels import KernelCall
 from hilc.memory.allocate import align
@@ -147,7 +147,7 @@ def test_the_bound_of_a_layer_is_its_plan() -> None:
     planner = Planner(builder.graph(builder.dense(builder.input(1, 64), 32)), CPU, io_in_pool=True)
     for segment in estimator(planner).singles(0):
         name = planner.lowering.graph.nodes[0].name
-        program = planner.plan(Choice({name: segment.kernel}))
+        program = planner.plan(KernelSelection({name: segment.kernel}))
         assert align(segment.memory_bound) == program.workspace_bytes
 
 
@@ -240,7 +240,7 @@ def test_a_fused_group_takes_its_stages_and_its_entries() -> None:
     assert segment.cost == round(call.cost(CPU))
     assert (segment.first, segment.last, segment.kernel) == (0, 1, "")
     assert (segment.group, segment.names, segment.calls) == (group, group.nodes, tuple(stages))
-    program = images().plan(Choice({}, (group,)))
+    program = images().plan(KernelSelection({}, (group,)))
     assert align(segment.memory_bound) == program.workspace_bytes
 
 

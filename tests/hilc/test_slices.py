@@ -15,13 +15,13 @@ import hilc
 from hil.cli.render import chosen_lines
 from hilc import host
 from hilc.fusion.bands import NotFusible
+from hilc.fusion.bounds import Prices
 from hilc.fusion.call import FusedCall
-from hilc.fusion.frame import Prices
 from hilc.fusion.fused import GroupCalls
 from hilc.fusion.slices import expansions
 from hilc.interpreter import run
 from hilc.ir import Array, Graph
-from hilc.lowering.choice import Choice, ChoiceReport, Group
+from hilc.lowering.choice import ChoiceReport, Group, KernelSelection
 from hilc.memory.check_fused import check_group
 from hilc.memory.checker import execute_plan
 from hilc.memory.plan import plan
@@ -70,7 +70,7 @@ def test_slices_compute_what_their_layers_do(stride: int, padding: str, size: in
     (name,) = graph.outputs
     expected = run(graph, given)[name]
     for rows in (1, 2, 3):
-        choice = Choice(groups=(_group(graph, rows=rows, sliced=8),))
+        choice = KernelSelection(groups=(_group(graph, rows=rows, sliced=8),))
         with host.load(hilc.compile(graph, choice=choice, fold_constant_channels=False)) as model:
             model.set_input(0, given[graph.inputs[0]])
             model.run()
@@ -84,7 +84,7 @@ def test_plans_with_slices_keep_what_is_needed(
 ) -> None:
     """Executed on one byte buffer, in the order that the groups declare."""
     graph = _blocks(stride, padding, size)
-    choice = Choice(groups=(_group(graph, sliced=8),))
+    choice = KernelSelection(groups=(_group(graph, sliced=8),))
     program = plan(graph, get_cpu(cpu), io_in_pool=True, choice=choice)
     given = _input(graph)
     (name,) = graph.outputs

@@ -14,7 +14,7 @@ from small_models import convolutions
 
 from hilc.errors import InputError
 from hilc.external import ExternalCall
-from hilc.lowering.choice import Choice, Group
+from hilc.lowering.choice import Group, KernelSelection
 from hilc.lowering.kernels import KernelCall
 from hilc.memory.plan import Planner
 from hilc.schedule import tuning as tuning_module
@@ -32,7 +32,7 @@ from hilc.schedule.tuning import (
     load_tuning,
     sharing_of,
 )
-from hilc.source import Source, prepare
+from hilc.source import PreparedModel, prepare
 from hilc.target import get_cpu
 
 CPU = get_cpu("cortex-m4")
@@ -40,7 +40,7 @@ GROUP = Group(("a", "b"), 2, "backward", ("fast", "slow"))
 
 
 @cache
-def source() -> Source:
+def source() -> PreparedModel:
     return prepare(convolutions(), "net", CPU)
 
 
@@ -140,10 +140,12 @@ def test_programs_are_those_whose_code_is_shared_alike() -> None:
     ]
     for goal, expected in (("speed", 0), ("balanced", 1), ("ram", 1)):
         assert list(tuning.shared_as(goal)) == [programs[expected]]
-        assert tuning.program(goal, Choice({"a": "fast"})) is programs[expected]
-        assert tuning.program(goal, Choice({"a": "slow"})) is None
+        assert tuning.program(goal, KernelSelection({"a": "fast"})) is programs[expected]
+        assert tuning.program(goal, KernelSelection({"a": "slow"})) is None
     assert list(tuning.shared_as("size")) == []
-    assert program(groups=(GROUP,), kernels={"c": "fast"}).choice == Choice({"c": "fast"}, (GROUP,))
+    assert program(groups=(GROUP,), kernels={"c": "fast"}).choice == KernelSelection(
+        {"c": "fast"}, (GROUP,)
+    )
 
 
 @cache

@@ -2,18 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pkgutil import iter_modules
+from typing import Any
 
+import numpy as np
 import pytest
+from linear_layers import as_single, make_layer, random_layer
 from random_graphs import GraphBuilder
+from single_op import KINDS, ONNX_KINDS, merged, random_op
 
 from hilc import lowering
-from hilc.lowering import candidates, registry
+from hilc.fusion.bands import RowNodes
+from hilc.fusion.stages import StageCalls
+from hilc.ir import Array
+from hilc.lowering import candidates, channels, linear, registry
+from hilc.lowering.channels import sum_ends
 from hilc.lowering.kernels import KernelCall, kernels
-from hilc.lowering.registry import Layer
+from hilc.lowering.linear import LINEAR
+from hilc.lowering.parameters import HilGenericLutS8
+from hilc.lowering.registry import Layer, LoweredLayer
+from hilc.lowering.v7m import conv2d as v7m_conv2d
+from hilc.lowering.v7m import packed as v7m_packed
 from hilc.target import get_cpu
+
+Shape = tuple[int, ...]
 
 #: Cores of each family of kernels.
 CORES = ("cortex-m0", "cortex-m3", "cortex-m4", "cortex-m55", "rv32imac", "host")
@@ -81,3 +95,113 @@ def test_a_builder_that_gives_a_name_twice_is_refused(monkeypatch: pytest.Monkey
     monkeypatch.setitem(registry._ENTRIES, "CONV_2D", [replace(entry, build=twice)])
     with pytest.raises(ValueError, match=r"several kernel variants with the name compact\.conv2d"):
         candidates(node, ins, outs, get_cpu("host"))  # type: ignore[arg-type]
+
+
+# What is packed ---------------------------------------------------------------------------------
+
+#: Operator, shapes of input and weights: windows of 3x3 and of one pixel, and one filter a channel.
+LINEAR_LAYERS = (
+    ("CONV_2D", (1, 12, 9, 32), (24, 3, 3, 32)),
+    ("CONV_2D", (1, 12, 9, 64), (24, 1, 1, 64)),
+    ("CONV_2D", (1, 12, 10, 3), (32, 3, 3, 3)),
+    ("DEPTHWISE_CONV_2D", (1, 12, 9, 96), (1, 3, 3, 96)),
+)
+#: Bytes of arrays that may differ between bands.
+TABLE_BYTES = 512
+
+
+def lowered_layer(op: str, dtype: str, x: Shape, weights: Shape, core: str) -> tuple[Any, Any]:
+    """Return the lowered layer, and a function that lowers a band of its rows."""
+    attrs = {
+        **dict.fromkeys(("stride_h", "stride_w", "dilation_h", "dilation_w"), 1),
+        "padding": "SAME",
+        "activation": "NONE",
+        **({"depth_multiplier": 1} if op.startswith("DEPTHWISE") else {}),
+    }
+    layer = make_layer(np.random.default_rng(5), op, dtype, x, weights, attrs)
+    graph, _ = merged([as_single(layer)])
+    (node,) = graph.nodes
+    row_node = RowNodes().of(graph, node, accumulates=False)
+    lowered = LoweredLayer(Layer(node, row_node.ins, (row_node.out,), get_cpu(core)))
+
+    def band(first: int, count: int) -> Mapping[str, KernelCall]:
+        reduced = row_node.reduced(row_node.band(first, count))
+        return lowered.rows(reduced.node, reduced.ins, reduced.outs)
+
+    return lowered, band
+
+
+@pytest.mark.parametrize("core", CORES)
+@pytest.mark.parametrize("dtype", ["int8", "int16", "float32"])
+@pytest.mark.parametrize(("op", "x", "weights"), LINEAR_LAYERS)
+def test_bands_of_a_layer_share_what_it_packs(
+    op: str, dtype: str, x: Shape, weights: Shape, core: str
+) -> None:
+    """The arrays are the same objects: none are compared."""
+    _, band = lowered_layer(op, dtype, x, weights, core)
+    bands = [band(0, 4), band(4, 4), band(10, 2)]
+    shared = 0
+    for name in set.intersection(*(set(calls) for calls in bands)):
+        first, *others = (calls[name].arrays for calls in bands)
+        for field, array in first.items():
+            if array.nbytes > TABLE_BYTES:
+                assert all(other[field] is array for other in others), (name, field)
+                shared += 1
+    assert shared > 0
+
+
+@pytest.mark.parametrize("core", CORES)
+@pytest.mark.parametrize(("op", "x", "weights"), LINEAR_LAYERS)
+def test_sums_of_a_layer_are_bounded_once(
+    op: str, x: Shape, weights: Shape, core: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bounded: list[object] = []
+
+    def counted(*args: Any, **options: Any) -> Any:
+        bounded.append(args)
+        return sum_ends(*args, **options)
+
+    for module in (v7m_conv2d, v7m_packed, channels, linear):
+        monkeypatch.setattr(module, "sum_ends", counted)
+    _, band = lowered_layer(op, "int8", x, weights, core)
+    once = len(bounded)
+    assert once > 0
+    for first in range(0, 12, 2):
+        band(first, 2)
+    # Of the layer only some variants are for bands, which pack on their first band.
+    again = len(bounded)
+    for first in range(0, 12, 4):
+        band(first, 4)
+    assert len(bounded) == again <= 2 * once
+
+
+def test_a_variant_is_no_kernel_for_bands_that_differ_in_large_arrays() -> None:
+    small, large = (np.arange(size, dtype=np.int8) for size in (TABLE_BYTES, TABLE_BYTES + 1))
+    assert StageCalls.of({(0,): lut(small), (1,): lut(small + 1)}, {}) is not None
+    assert StageCalls.of({(0,): lut(large), (1,): lut(large.copy())}, {}) is not None
+    assert StageCalls.of({(0,): lut(large), (1,): lut(large + 1)}, {}) is None
+
+
+def lut(table: Array) -> KernelCall:
+    """Return a call with a table of its own."""
+    return KernelCall(HilGenericLutS8(size=4, table=table))
+
+
+# Of all operators -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("core", CORES)
+def test_no_layer_of_any_operator_has_a_name_twice(core: str) -> None:
+    """:func:`candidates` raises ValueError otherwise."""
+    cpu, rng = get_cpu(core), np.random.default_rng(7)
+    singles = [random_op(rng, op, dtype) for op, dtype in (*KINDS, *ONNX_KINDS) for _ in range(2)]
+    singles += [
+        as_single(random_layer(rng, op, dtype, False))
+        for op in LINEAR
+        for dtype in ("int8", "int16", "float32")
+        for _ in range(8)
+    ]
+    several = 0
+    for single in singles:
+        several += len(candidates(single.node, single.ins, single.outs, cpu)) > 1
+    assert several > len(LINEAR)

@@ -193,7 +193,9 @@ def test_wheel_brings_its_own_data(installed: Environment) -> None:
 @pytest.mark.full
 def test_wheel_compiles_builds_and_verifies_in_an_empty_folder(installed: Environment) -> None:
     installed.run(installed.hil, "compile", DIGITS, "-o", "digits.tar")
-    installed.run(installed.hil, "export", "digits.tar", "--format", "cmake", "-o", "exported")
+    installed.run(
+        installed.hil, "export", "digits.tar", "--build-system", "cmake", "-o", "exported"
+    )
     assert (installed.empty / "exported" / "LICENSE").read_bytes() == LICENSE.read_bytes()
     with tarfile.open(installed.empty / "digits.tar") as archive:
         assert "./metadata.json" in archive.getnames()

@@ -34,7 +34,7 @@ from hilc.ir import Graph
 from hilc.lowering.compressed import CompressedCall
 from hilc.lowering.kernels import registered_header
 from hilc.memory.plan import Program, Step
-from hilc.source import Source as PreparedModel
+from hilc.source import PreparedModel
 from hilc.transforms.numerics import numerics_of
 
 _INCLUDE = re.compile(r'^#include "([^"]+)"', re.MULTILINE)

@@ -103,9 +103,9 @@ class Layer:
     input_count: int
     #: Layers of a fused group: the names of all, this one's last. Empty for a single layer.
     group: tuple[str, ...] = ()
-    #: Their operators, in the same order; archives of older versions do not tell them.
+    #: Their operators, in the same order; archives of older versions do not state them.
     group_ops: tuple[str, ...] = ()
-    #: What it has to do at least; None in an archive that does not say.
+    #: Least work of the layer; None in an archive that does not state it.
     work: Work | None = None
 
     @property
@@ -136,6 +136,7 @@ class Origin:
 
     @staticmethod
     def of(path: str, data: bytes) -> Origin:
+        """Return the origin of a file: its path and the SHA-256 digest of ``data``."""
         return Origin(path, hashlib.sha256(data).hexdigest())
 
 
@@ -181,10 +182,10 @@ class Module:
     functions: tuple[str, ...] = ()
     externals: tuple[External, ...] = ()
     folded: Folded = NOTHING_FOLDED
-    #: What one run leaves to the next, each in the pool that is persistent.
+    #: States, which a run leaves to the next, each in the persistent pool.
     states: tuple[TensorInfo, ...] = ()
-    #: Whose definition of the operators the code computes, where they disagree
-    #: (:class:`hilc.ir.Numerics`); None where it is not known, or there are several.
+    #: Definition of the operators that the code computes, where definitions disagree
+    #: (:class:`hilc.ir.Numerics`); None if unknown or if there are several.
     reference: Literal["tflm", "litert-ref", "onnx"] | None = None
     #: Sizes of the inputs that the model's file leaves open.
     fixed_sizes: tuple[FixedSize, ...] = ()
@@ -231,6 +232,7 @@ class Module:
         ]
 
     def to_json(self) -> bytes:
+        """Return the entry as JSON, without fields that are empty or do not apply."""
         written = asdict(self)
         for name in (*_OMITTED_WHEN_EMPTY, "fed_rows"):
             if not written[name]:

@@ -26,7 +26,7 @@ REQUANTIZATION = 3
 
 @dataclass(frozen=True)
 class Work:
-    """What a layer has to do at least, or a fused group together."""
+    """Least work of a layer, or of a fused group together."""
 
     #: Products by the type of their operands.
     products: Mapping[str, int]

@@ -70,6 +70,7 @@ class MainArgument:
 
     @property
     def c_type(self) -> str:
+        """The argument's C type."""
         return c_type(self.kind)
 
 

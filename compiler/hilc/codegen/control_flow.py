@@ -78,7 +78,7 @@ class _Function:
     constants_bytes: int
     prototype: str
     options: Options
-    #: Of a call, with the graphs that it calls itself.
+    #: Cost of a call, with the graphs that it calls itself.
     estimate: CostEstimate
 
     @property

@@ -75,6 +75,7 @@ def c_includes(*headers: str) -> str:
 
 
 def c_int(value: int) -> str:
+    """Return an integer as a C expression; INT32_MIN and INT64_MIN by their macros."""
     # The most negative numbers have no literal: C parses a minus and a number that is out of range.
     match value:
         case -2147483648:

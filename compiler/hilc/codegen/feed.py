@@ -38,14 +38,14 @@ _PULL = """\
 
 @dataclass(frozen=True)
 class Caller:
-    """How a function of the interface reaches what it works on."""
+    """C expressions by which a function of the interface reaches its data."""
 
     #: Parameters of each function, and their names.
     parameters: tuple[str, ...]
     names: tuple[str, ...]
     #: Statements that return -1 where a pointer is NULL.
     test: str
-    #: What the function of the layers takes.
+    #: Arguments of the layers' function.
     passed: tuple[str, ...]
     #: C expressions of what is kept between two rows, and of the scratch of the group.
     feed: str

@@ -26,15 +26,19 @@ _RESET_COMMENT = """\
 
 
 class CInterface(Interface):
+    """The C interface: structs of pointers to inputs, outputs, pools and devices."""
+
     name = "C"
     header_includes = ("stdint.h",)
     entry_includes = ("stddef.h",)
 
     def symbol(self, module: str) -> str:
+        """Return the stem of all global symbols of ``module``: ``tvmgen_<module>``."""
         # In lower case as TVM writes it; the packed interface keeps capitals.
         return f"tvmgen_{module.lower()}"
 
     def declarations(self, program: Program, names: Names, options: Options) -> Iterable[str]:
+        """Yield the structs, the prototypes of the map functions and of the run function."""
         if program.feed is None:
             yield _struct(names, "inputs", "The input tensors", names.inputs)
         yield _struct(names, "outputs", "The output tensors", names.outputs)
@@ -60,6 +64,7 @@ class CInterface(Interface):
         yield f"{_run_comment(program, names, options)}{_run_prototype(program, names, options)};\n"
 
     def entry_point(self, program: Program, names: Names, options: Options) -> Iterable[str]:
+        """Yield the run function, and those that map tensors in pools and reset states."""
         if program.io_in_pool:
             for kind in _borders(program):
                 yield _map_function(program, names, kind, options)

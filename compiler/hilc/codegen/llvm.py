@@ -75,7 +75,7 @@ def to_objects(
     """
     clang, version = find_clang()
     flags = _target_flags(cpu)
-    # TVM's runtime headers are not part of a library; whoever links it has them.
+    # TVM's runtime headers are not part of a library; the program that links it has them.
     runtime = [f"-isystem{folder}" for folder in include_dirs()]
     headers = (f"-I{_INCLUDE}", *runtime, *_libc_flags(cpu))
     pattern = re.compile(rf"{_SOURCES}/({re.escape(module)}_lib(\d+))\.c")

@@ -35,14 +35,17 @@ class Names:
 
     @property
     def header(self) -> str:
+        """Name of the header."""
         return f"{self.symbol}.h"
 
     @property
     def main(self) -> str:
+        """Symbol of the main function, which calls the operators in order."""
         return f"{self.symbol}___tvm_main__"
 
     @property
     def run(self) -> str:
+        """Symbol of the entry point."""
         return f"{self.symbol}_run"
 
     @property
@@ -79,6 +82,7 @@ class Names:
         return f"{self.symbol}_map_{kind}"
 
     def macro(self, what: str) -> str:
+        """Return the name of the header's macro for ``what``, in upper case."""
         return f"{self.symbol}_{what}".upper()
 
 

@@ -55,6 +55,7 @@ class Source:
 
     @property
     def constants_bytes(self) -> int:
+        """Size of the constants, in bytes."""
         return self.constants.nbytes
 
 

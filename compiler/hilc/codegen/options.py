@@ -17,7 +17,7 @@ provide_option_check = _SLOT.fill
 
 @dataclass(frozen=True, kw_only=True)
 class Options:
-    """How the code is shaped; the words are those of the command line."""
+    """Options of code generation; the words are those of the command line."""
 
     optimize: str = option(
         "balanced",

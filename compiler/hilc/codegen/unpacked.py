@@ -14,7 +14,10 @@ from hilc.codegen.options import Options
 
 
 class Unpacked(Convention):
+    """Calling convention with a C parameter for each tensor, pool and device."""
+
     def main_prototype(self, function: str, arguments: Sequence[MainArgument]) -> str:
+        """Return the main's declaration, without the semicolon."""
         # Wrapped with the semicolon that follows.
         return _main_head(function, arguments, ");").removesuffix(";")
 
@@ -27,12 +30,14 @@ class Unpacked(Convention):
         has_scratch: bool,
         has_device: bool,
     ) -> str:
+        """Return the declaration of an external function: one ``void *`` for each argument."""
         parameters = _external_parameters(input_count, output_count, has_scratch, has_device)
         return c_wrapped(f"int32_t {symbol}(", parameters, ")")
 
     def external_function(
         self, symbol: str, input_count: int, output_count: int, has_scratch: bool, body: str
     ) -> str:
+        """Return the definition of an external function around ``body``."""
         parameters = _external_parameters(input_count, output_count, has_scratch, has_device=False)
         names = [parameter.removeprefix("void *") for parameter in parameters]
         unused = "".join(
@@ -41,6 +46,7 @@ class Unpacked(Convention):
         return f"{c_wrapped(f'int32_t {symbol}(', parameters, ') {')}\n{unused}{body}}}\n"
 
     def calls(self, options: Options) -> Calls:
+        """Return a writer of plain C calls."""
         return _Calls()
 
 

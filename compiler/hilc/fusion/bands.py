@@ -30,8 +30,7 @@ class Band:
     in_count: int
     above: int
     below: int
-    #: Of a node whose rows lie at places of their own: where the first row lies with regard to
-    #: those that it is made of.
+    #: For resampled rows: position of the first output row relative to its input rows.
     place: int = 0
 
     @cached_property
@@ -73,6 +72,7 @@ class RowNode:
     _bands: dict[tuple[int, int], Band] = field(default_factory=dict, init=False, repr=False)
 
     def band(self, first: int, count: int) -> Band:
+        """Return the band of ``count`` output rows from ``first``, computed once."""
         if (first, count) not in self._bands:
             self._bands[first, count] = self._band(first, count)
         return self._bands[first, count]
@@ -145,6 +145,7 @@ class RowNode:
         return best
 
     def reduced(self, band: Band) -> BandNode:
+        """Return the node with its tensors and padding reduced to the rows of ``band``."""
         ins = list(self.ins)
         for position in self.operands:
             tensor = ins[position]

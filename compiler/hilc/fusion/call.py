@@ -192,7 +192,7 @@ class Part:
 #: Bytes read of the group's input with this index: their shift per copy, the step of each byte's
 #: last read, and the C type.
 _Read = tuple[int, slice, int, "int | Steps", str]
-#: The same for the group's output.
+#: Bytes written to the group's output, described as in :data:`_Read`.
 _Write = tuple[slice, int, "int | Steps", str]
 
 

@@ -10,15 +10,15 @@ from collections.abc import Sequence
 
 from hilc.external import ExternalCall
 from hilc.fusion.bands import NotFusible
+from hilc.fusion.bounds import Estimate, LeastCost, Prices
 from hilc.fusion.call import FusedCall
-from hilc.fusion.frame import LeastCost, Outline, Prices
 from hilc.fusion.fused import GroupCalls
 from hilc.ir import Graph, Node
-from hilc.lowering import candidates
 from hilc.lowering.access import Access, ForbiddenInterval, access_of, apart, forbidden_interval
 from hilc.lowering.choice import Group
 from hilc.lowering.compressed import compressed_calls
 from hilc.lowering.kernels import KernelCall
+from hilc.lowering.registry import LoweredLayers
 from hilc.target import Cpu
 
 Call = KernelCall | ExternalCall | FusedCall
@@ -30,11 +30,12 @@ class Lowering:
     def __init__(self, graph: Graph, cpu: Cpu) -> None:
         self.graph = graph
         self.cpu = cpu
-        self._group_calls = GroupCalls(graph, cpu)
+        self._layers = LoweredLayers(cpu)
+        self._group_calls = GroupCalls(graph, cpu, self._layers)
         self._calls: dict[str, tuple[KernelCall | ExternalCall, ...]] = {}
         #: Call of a group, or the reason why there is none.
         self._groups: dict[Group, FusedCall | str] = {}
-        self._outlines: dict[Group, list[Outline] | str] = {}
+        self._outlines: dict[Group, list[Estimate] | str] = {}
         #: By the identity of a call, which is stored too to keep it alive.
         self._accesses: dict[int, tuple[Call, Access | None]] = {}
         self._differences: dict[tuple[int, int, int], ForbiddenInterval] = {}
@@ -47,11 +48,11 @@ class Lowering:
         """
         if node.name not in self._calls:
             ins, outs = self.graph.ins(node), self.graph.outs(node)
-            calls = candidates(node, ins, outs, self.cpu)
+            layer = self._layers.of(node, ins, outs)
             # A state's new value has the buffer of the old one, which tiles would read too late.
             tiled = not self.graph.states
-            found = compressed_calls(node, ins, outs, self.cpu, calls, tiled=tiled)
-            self._calls[node.name] = (*calls, *found)
+            found = compressed_calls(layer, tiled=tiled)
+            self._calls[node.name] = (*layer.calls, *found)
         return self._calls[node.name]
 
     def group(self, group: Group) -> FusedCall:
@@ -68,7 +69,7 @@ class Lowering:
             raise NotFusible(found)
         return found
 
-    def outlines(self, group: Group) -> list[Outline]:
+    def outlines(self, group: Group) -> list[Estimate]:
         """Return outlines, one of which describes the result of :meth:`group`, at a fraction of its
         compile time.
         """
@@ -86,7 +87,7 @@ class Lowering:
         """Return whether some layers of ``group`` can be computed by slices of channels."""
         return self._group_calls.has_expansions(group)
 
-    def least_outlines(self, group: Group) -> list[Outline]:
+    def least_outlines(self, group: Group) -> list[Estimate]:
         """Return outlines of ``group`` with the kernels of the least scratch; raise
         :class:`NotFusible` if there is no call of it.
         """

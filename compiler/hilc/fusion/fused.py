@@ -7,8 +7,8 @@ from dataclasses import replace
 from operator import lt
 
 from hilc.fusion.bands import Geometry, NotFusible, RowNodes, Variant
+from hilc.fusion.bounds import Bounds, Estimate, LeastCost, Prices, least_of
 from hilc.fusion.call import FusedCall
-from hilc.fusion.frame import Frame, LeastCost, Outline, Prices, least_of
 from hilc.fusion.layout import Layout
 from hilc.fusion.schedule import Schedule
 from hilc.fusion.slices import expansions, sliced, whole
@@ -16,20 +16,24 @@ from hilc.fusion.stages import Stages
 from hilc.ir import Graph, Node
 from hilc.lowering.access import ForbiddenInterval, forbidden_interval
 from hilc.lowering.choice import Group
+from hilc.lowering.registry import LoweredLayers
 from hilc.target import Cpu
 
 
 class GroupCalls:
-    """Fused groups of one graph, with a cache of their common parts."""
+    """Fused groups of one graph, with a cache of their common parts.
 
-    def __init__(self, graph: Graph, cpu: Cpu) -> None:
+    ``layers`` are its layers as far as they are lowered.
+    """
+
+    def __init__(self, graph: Graph, cpu: Cpu, layers: LoweredLayers | None = None) -> None:
         self._graph = graph
         self._positions = {node.name: i for i, node in enumerate(graph.nodes)}
         self._consumers = graph.consumers()
         self._row_nodes = RowNodes()
-        self._stages = Stages(cpu)
+        self._stages = Stages(layers or LoweredLayers(cpu))
         #: By group without kernels its schedules, or the reason why there are none.
-        self._frames: dict[Group, list[Frame] | str] = {}
+        self._frames: dict[Group, list[Bounds] | str] = {}
         self._latest: tuple[Group, list[Layout]] | None = None
 
     def call(self, group: Group) -> FusedCall:
@@ -52,14 +56,14 @@ class GroupCalls:
         assert best is not None, "without an alias there is always a way"
         return best[1]
 
-    def outlines(self, group: Group) -> list[Outline]:
+    def outlines(self, group: Group) -> list[Estimate]:
         """Return outlines, one of which describes the call of ``group``.
 
         Raise :class:`NotFusible` if there is no such call.
         """
         return [layout.outline() for layout in self._layouts(group)]
 
-    def least_outlines(self, group: Group) -> list[Outline]:
+    def least_outlines(self, group: Group) -> list[Estimate]:
         """Return the same with the kernels of the least scratch."""
         return [frame.least_outline() for frame in self._frames_of(group)]
 
@@ -67,7 +71,7 @@ class GroupCalls:
         self, group: Group, scratch_bytes: int, live_bytes: int, prices: Prices
     ) -> tuple[str, ...] | None:
         """Return the cheapest kernels with which the group's outline has at most these figures
-        (:meth:`Frame.kernels_within`); None if there are none.
+        (:meth:`Bounds.kernels_within`); None if there are none.
         """
         for frame in sorted(self._frames_of(group), key=_arena_bytes):
             if (kernels := frame.kernels_within(scratch_bytes, live_bytes, prices)) is not None:
@@ -96,7 +100,7 @@ class GroupCalls:
             self._latest = group, layouts
         return self._latest[1]
 
-    def _frames_of(self, group: Group) -> list[Frame]:
+    def _frames_of(self, group: Group) -> list[Bounds]:
         """Return the group's schedules, which do not depend on its kernels."""
         if group.kernels:
             if len(group.kernels) != len(group.nodes):
@@ -120,7 +124,7 @@ class GroupCalls:
                     if not variant.backwards or any(map(lt, known[variant], forwards)):
                         # Variants may be equivalent.
                         schedules.setdefault(schedule.key, schedule)
-                frames = [Frame(self._stages, schedule) for schedule in schedules.values()]
+                frames = [Bounds(self._stages, schedule) for schedule in schedules.values()]
                 self._frames[group] = frames
             except NotFusible as error:
                 self._frames[group] = str(error)
@@ -148,7 +152,7 @@ class GroupCalls:
         return tuple(self._graph.nodes[position] for position in positions)
 
 
-def _arena_bytes(frame: Frame) -> int:
+def _arena_bytes(frame: Bounds) -> int:
     """Return a lower bound of the rows between a group's layers."""
     return frame.schedule.arena_bounds[0]
 

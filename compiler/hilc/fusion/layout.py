@@ -10,8 +10,8 @@ from operator import add
 from typing import TypeVar
 
 from hilc.fusion.bands import NotFusible
+from hilc.fusion.bounds import Bounds, Estimate
 from hilc.fusion.call import WORD, Entry, FusedCall, Location, Move, Part, Piece, Stage
-from hilc.fusion.frame import Frame, Outline
 from hilc.fusion.row_allocation import Operand, RowAllocation
 from hilc.fusion.scratch import ALIGNMENT, Item, Moment, Ranges, aligned, place_items
 from hilc.fusion.stages import StageCalls
@@ -77,7 +77,7 @@ class _Scratch:
 class Layout:
     """Layout of a schedule's rows, for the kernels of ``group``."""
 
-    def __init__(self, frame: Frame, group: Group) -> None:
+    def __init__(self, frame: Bounds, group: Group) -> None:
         self._group = group
         self._frame = frame
         self._stages = frame.stages
@@ -96,7 +96,7 @@ class Layout:
         output = self._nodes[-1].out.nbytes
         return scratch_bytes + max([*sizes[:1], output]) + sum(sizes[1:])
 
-    def outline(self) -> Outline:
+    def outline(self) -> Estimate:
         """Return the outline of the call that :meth:`call` returns."""
         try:
             return self._frame.outline(self._stage_calls)
@@ -343,7 +343,7 @@ class Layout:
         return _smallest(laid_out, range(0, most - total + 1, _STEP))
 
     def _end(self, runs: Sequence[_Run]) -> int:
-        """Return where the rows end."""
+        """Return the end of the rows, in bytes."""
         end = 0
         for piece in {id(run.piece): run.piece for run in runs}.values():
             for e, (first, _, place) in enumerate(piece.lying, piece.start):

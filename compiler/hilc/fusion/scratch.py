@@ -79,6 +79,7 @@ def place_items(items: Sequence[Item]) -> int:
 
 
 def aligned(nbytes: int) -> int:
+    """Return ``nbytes`` rounded up to a multiple of :data:`ALIGNMENT`."""
     return -(-nbytes // ALIGNMENT) * ALIGNMENT
 
 

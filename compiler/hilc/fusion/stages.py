@@ -5,21 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
-
-import numpy as np
 
 from hilc.fusion.bands import Band, BandNode, NotFusible, RowNode
 from hilc.fusion.call import numbers
 from hilc.fusion.row_allocation import Overlap, RowAllocation
-from hilc.ir import Array, Node
-from hilc.lowering import candidates
+from hilc.ir import Array
 from hilc.lowering.access import access_of
 from hilc.lowering.kernels import KernelCall
-from hilc.lowering.registry import row_adder
-from hilc.target import Cpu
+from hilc.lowering.registry import LoweredLayers, row_builder
 
-# Largest array, in elements, that may differ between bands.
+#: Bytes of the largest array that may differ between bands.
 _TABLE_BYTES = 512
 
 
@@ -42,19 +37,36 @@ class StageCalls:
     @staticmethod
     def of(
         calls: Mapping[tuple[int, ...], KernelCall], band_nodes: Mapping[tuple[int, ...], BandNode]
-    ) -> StageCalls:
+    ) -> StageCalls | None:
+        """Return the calls of a kernel variant for bands; None where more differs than integers and
+        small tables.
+        """
         listed = list(calls.values())
         values = [numbers(call.fields) for call in listed]
-        varying = [n for n, value in values[0].items() if any(v[n] != value for v in values[1:])]
+        if any(own.keys() != values[0].keys() for own in values[1:]):
+            return None
+        floats = [{n: repr(v) for n, v in own.items() if isinstance(v, float)} for own in values]
+        if any(own != floats[0] for own in floats[1:]):
+            return None
+        integers = [n for n in values[0] if n not in floats[0]]
+        varying = [n for n in integers if any(own[n] != values[0][n] for own in values[1:])]
         tables: dict[str, tuple[Array, ...]] = {}
-        for name, field_value in listed[0].fields.items():
-            if isinstance(field_value, np.ndarray) and len(listed) > 1:
-                found = (call.fields[name] for call in listed)
-                arrays = {a.tobytes(): a for a in found if isinstance(a, np.ndarray)}
-                if len(arrays) > 1:
-                    tables[name] = tuple(arrays.values())
+        for name in listed[0].arrays:
+            arrays = _different([call.arrays[name] for call in listed])
+            if max(array.nbytes for array in arrays) > _TABLE_BYTES and len(arrays) > 1:
+                return None
+            if len(arrays) > 1:
+                tables[name] = tuple(arrays)
         scratch = max(call.scratch_bytes for call in listed)
         return StageCalls(calls, band_nodes, tuple(varying), tables, scratch)
+
+
+def _different(arrays: Sequence[Array]) -> list[Array]:
+    """Return one array of each content; what a layer packs is one array in all of its bands."""
+    objects = {id(array): array for array in arrays}
+    if len(objects) == 1:
+        return [arrays[0]]
+    return list({(array.dtype, array.tobytes()): array for array in objects.values()}.values())
 
 
 @dataclass(frozen=True)
@@ -76,10 +88,11 @@ class Kernel:
 class Stages:
     """Calls for the row bands of a graph's nodes, and their permitted overlaps; cached."""
 
-    def __init__(self, cpu: Cpu) -> None:
-        self._cpu = cpu
+    def __init__(self, layers: LoweredLayers) -> None:
+        self._layers = layers
+        self._cpu = layers.cpu
         self._variants: dict[
-            tuple[str, tuple[str, ...], tuple[int, ...]], dict[str, KernelCall]
+            tuple[str, tuple[str, ...], tuple[int, ...]], Mapping[str, KernelCall]
         ] = {}
         self._kernels: dict[tuple[object, ...], list[Kernel]] = {}
         self._band_nodes: dict[tuple[str, tuple[str, ...], bool, tuple[int, ...]], BandNode] = {}
@@ -94,12 +107,12 @@ class Stages:
             self._band_nodes[key] = node.reduced(band)
         return self._band_nodes[key]
 
-    def _of_band(self, node: Node, band: Band, band_node: BandNode) -> dict[str, KernelCall]:
+    def _of_band(self, node: RowNode, band: Band, band_node: BandNode) -> Mapping[str, KernelCall]:
         """Return the kernel variants that compute a band of ``node``, the fastest first."""
-        key = (node.name, node.inputs, band.key)
+        key = (node.node.name, node.node.inputs, band.key)
         if key not in self._variants:
-            calls = candidates(band_node.node, band_node.ins, band_node.outs, self._cpu)
-            self._variants[key] = {c.variant: c for c in calls if isinstance(c, KernelCall)}
+            layer = self._layers.of(node.node, node.ins, (node.out,))
+            self._variants[key] = layer.rows(band_node.node, band_node.ins, band_node.outs)
         return self._variants[key]
 
     def kernel(
@@ -128,29 +141,28 @@ class Stages:
     ) -> Iterator[Kernel]:
         band_nodes = {key: self._band_node(node, band) for key, band in bands.items()}
         if node.accumulates:
-            make = row_adder(node.node.op)
+            make = row_builder(node.node.op)
             calls = {
                 key: make(node.node, node.ins, (node.out,), b.count, b.above == 1, b.below == 1)
                 for key, b in bands.items()
             }
-            yield self._kernel(calls, band_nodes)
+            yield from self._kernel(calls, band_nodes)
             return
-        variants = {
-            key: self._of_band(node.node, band, band_nodes[key]) for key, band in bands.items()
-        }
+        variants = {key: self._of_band(node, band, band_nodes[key]) for key, band in bands.items()}
         for name in next(iter(variants.values())):
             calls = {key: found[name] for key, found in variants.items() if name in found}
-            if len(calls) == len(bands) and _one_kernel(list(calls.values())):
-                yield self._kernel(calls, band_nodes)
+            if len(calls) == len(bands):
+                yield from self._kernel(calls, band_nodes)
 
     def _kernel(
         self,
         calls: Mapping[tuple[int, ...], KernelCall],
         band_nodes: Mapping[tuple[int, ...], BandNode],
-    ) -> Kernel:
-        instructions = {key: self._instructions(call) for key, call in calls.items()}
+    ) -> Iterator[Kernel]:
         stage = StageCalls.of(calls, band_nodes)
-        return Kernel(stage.first.variant, stage, instructions)
+        if stage is not None:
+            instructions = {key: self._instructions(call) for key, call in calls.items()}
+            yield Kernel(stage.first.variant, stage, instructions)
 
     def _instructions(self, call: KernelCall) -> int:
         """Return the estimated instructions of a call."""
@@ -174,31 +186,3 @@ class Stages:
     def allocation(self, allocation: RowAllocation) -> RowAllocation:
         """Return the cached instance that is equal to ``allocation``."""
         return self._allocations.setdefault(allocation, allocation)
-
-
-def _one_kernel(calls: Sequence[KernelCall]) -> bool:
-    """Return whether the calls differ in numbers only."""
-    first = calls[0]
-    return all(
-        call.kernel is first.kernel
-        and call.inputs == first.inputs
-        and call.fields.keys() == first.fields.keys()
-        and all(_alike(call.fields[name], value) for name, value in first.fields.items())
-        for call in calls[1:]
-    )
-
-
-def _alike(a: Any, b: Any) -> bool:
-    """Return whether fields have one type; arrays must be equal unless they are small."""
-    if isinstance(a, np.ndarray) or isinstance(b, np.ndarray):
-        return (
-            isinstance(a, np.ndarray)
-            and isinstance(b, np.ndarray)
-            and a.dtype == b.dtype
-            and (max(a.nbytes, b.nbytes) <= _TABLE_BYTES or np.array_equal(a, b))
-        )
-    if isinstance(a, tuple) or isinstance(b, tuple):
-        return isinstance(a, tuple) and isinstance(b, tuple) and len(a) == len(b)
-    if isinstance(a, float) or isinstance(b, float):
-        return repr(a) == repr(b)
-    return True

@@ -69,6 +69,7 @@ class Description:
     params: Mapping[str, Array] = field(default_factory=dict)
 
     def to_json(self) -> bytes:
+        """Return the description as compact JSON; the parameters are in Base64."""
         params = base64.b64encode(save_params(self.params)).decode()
         written = _Written(_DESCRIPTION_VERSION, self.modules, self.default, params)
         # Without indentation: it is compiled in.

@@ -22,6 +22,7 @@ class Code:
         self._folder = folder
 
     def close(self) -> None:
+        """Unload the library and delete its folder; a second call has no effect."""
         if self._library is not None:
             _ctypes.dlclose(self._library._handle)
             self._library = None
@@ -34,9 +35,14 @@ class Code:
         return function
 
     def has(self, name: str) -> bool:
+        """Return whether the library exports ``name``."""
         return hasattr(self._opened(), name)
 
     def data_address(self, name: str) -> int:
+        """Return the address of the variable ``name``.
+
+        Raises ValueError if the library does not export it.
+        """
         return ctypes.addressof(ctypes.c_char.in_dll(self._opened(), name))
 
     def data(self, name: str, nbytes: int) -> Array:

@@ -86,22 +86,27 @@ class HostModel:
 
     @property
     def name(self) -> str:
+        """Name of the module."""
         return self.module.name
 
     @property
     def inputs(self) -> tuple[TensorInfo, ...]:
+        """Descriptions of the inputs, in order."""
         return self.module.inputs
 
     @property
     def outputs(self) -> tuple[TensorInfo, ...]:
+        """Descriptions of the outputs, in order."""
         return self.module.outputs
 
     @property
     def states(self) -> tuple[TensorInfo, ...]:
+        """Descriptions of the states, in order; empty for a stateless model."""
         return self.module.states
 
     @property
     def layers(self) -> tuple[Layer, ...]:
+        """Layers of the compiled model, in order of execution."""
         return self.module.layers
 
     def __enter__(self) -> HostModel:
@@ -341,7 +346,7 @@ class HostModel:
                     buffer[:] = self._place(info)
 
     def layer_output(self, layer: int, index: int) -> Array:
-        """Return what lies where a layer writes an output: its result only right after it ran."""
+        """Return the content of a layer's output buffer: its result only right after it ran."""
         return _typed(self._layer_memory(layer, index), self.layers[layer].outputs[index])
 
     def set_layer_output(self, layer: int, index: int, array: npt.ArrayLike) -> None:

@@ -51,6 +51,8 @@ class Session(ABC):
 
 
 class HostRuntime(ABC):
+    """Runtime that is linked with a library for this machine."""
+
     @abstractmethod
     def sources(self) -> Sequence[Path]:
         """Return its C files, with a platform for this machine."""

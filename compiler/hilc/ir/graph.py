@@ -144,7 +144,7 @@ class Node:
     index: int = 0
     #: Rounding of sums to the output's scale; irrelevant for other operators.
     rounding: Rounding = Rounding.DOUBLE
-    #: Whose definition it computes, where there are two.
+    #: Definition that it computes, if definitions differ.
     numerics: Numerics = Numerics.TFLM
 
     @property

@@ -1,4 +1,4 @@
-"""What an operator's name leaves open: the rounding policy, and whose definition is meant."""
+"""Rounding policy and choice of definition, which an operator's name leaves open."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Rounding(Enum):
 
 
 class Numerics(Enum):
-    """Whose definition of an operator a node computes, where definitions disagree.
+    """Definition of an operator that a node computes, where definitions disagree.
 
     TensorFlow's own two do for a few operators on integers
     (:attr:`hilc.ops.opdef.OpDef.by_numerics`). The values are the names of the references that

@@ -87,6 +87,7 @@ class ForbiddenInterval:
     gaps: tuple[tuple[int, int], ...] = ()
 
     def allow(self, difference: int) -> bool:
+        """Return whether the interval allows an offset difference, in bytes."""
         inside = self.low < difference < self.high
         return not inside or any(first <= difference <= last for first, last in self.gaps)
 

@@ -18,7 +18,7 @@ from hilc.numerics.requantize import requantize
 _LEAST, _MOST = ELEMENT_TYPES["int8"].bounds
 #: Sums around the exact one between which a level is reached.
 _NEAR = 3
-#: How many results of each function are kept.
+#: Number of cached results of each function.
 _KEPT = 256
 
 
@@ -38,7 +38,7 @@ class Channels:
     emptied: npt.NDArray[np.bool_]
     #: The policy that gives the outputs of the layer's sums.
     rounding: Rounding
-    #: What outputs may be.
+    #: Range of the outputs.
     range: HilOutputRange
 
     @property

@@ -35,7 +35,7 @@ class Group:
 
 
 @dataclass(frozen=True)
-class Choice:
+class KernelSelection:
     """The kernels and groups of a program."""
 
     #: By a node's name, the name of its kernel variant, such as
@@ -48,8 +48,8 @@ class Choice:
         object.__setattr__(self, "kernels", MappingProxyType(dict(self.kernels)))
 
 
-#: Of every layer the variant that is expected to be the fastest, no groups.
-DEFAULT_CHOICE = Choice()
+#: The variant of each layer with the fewest estimated instructions, and no groups.
+DEFAULT_CHOICE = KernelSelection()
 
 
 @dataclass(frozen=True)
@@ -84,6 +84,6 @@ class ChoiceReport:
     measured: bool = False
     #: Unit of the costs: ``cycles`` where the log has those.
     counter: str = "instructions"
-    #: Of an input that is fed by rows: the bytes of workspace, inputs and outputs that the program
-    #: for the whole input takes less; 0 where it takes no less.
+    #: For an input that is fed by rows: bytes of workspace, inputs and outputs that a program for
+    #: the whole input saves; 0 if it saves none.
     whole_saves_bytes: int = 0

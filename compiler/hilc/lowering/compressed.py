@@ -13,14 +13,13 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from hilc.external import ExternalCall
-from hilc.ir import Array, Node, Quant, Tensor
+from hilc.ir import Array, Quant, Tensor
 from hilc.lowering.access import Access
 from hilc.lowering.compression import TABLE_BYTES, Compressed, compressed
 from hilc.lowering.cost import Cost
 from hilc.lowering.cost_tables import shipped_costs
 from hilc.lowering.kernels import KernelCall
-from hilc.lowering.registry import candidates
+from hilc.lowering.registry import LoweredLayer
 from hilc.ops import OPS
 from hilc.target import Cpu
 
@@ -109,6 +108,7 @@ class CompressedCall(KernelCall):
 
     @property
     def constant_arrays(self) -> Iterator[Array]:
+        """The compressed stream, then the arrays that are not compressed."""
         yield self.stream
         yield from self.arrays.values()
 
@@ -127,19 +127,22 @@ class CompressedCall(KernelCall):
 
     @property
     def table_offset(self) -> int:
+        """Offset of the decoder's table in scratch, in bytes."""
         return _align(self.kernel_scratch_bytes) if self.tiles > 1 else 0
 
     @property
     def output_offset(self) -> int:
+        """Offset of a tile's output in scratch, in bytes."""
         return max(_align(self.kernel_scratch_bytes), self.table_offset + TABLE_BYTES)
 
     @property
     def decoded_offset(self) -> int:
+        """Offset of the decoded arrays in scratch, in bytes."""
         return self.output_offset + (_align(self.rows * self.width) if self.scattered else 0)
 
     @property
     def array_offsets(self) -> Mapping[str, int]:
-        """Where in the scratch each array lies that is stored compressed."""
+        """Offset in scratch of each array that is stored compressed, in bytes."""
         offsets, end = {}, self.decoded_offset
         for name in self.stored:
             array = self.fields[name]
@@ -150,9 +153,11 @@ class CompressedCall(KernelCall):
 
     @property
     def scratch_bytes(self) -> int:
+        """Scratch memory of the call, in bytes."""
         return self.decoded_offset + self.tile_bytes
 
     def instructions(self, cpu: Cpu) -> int:
+        """Return the estimated instructions: decoding, the kernel of each tile, and copies."""
         code = self._code
         facts = {
             "symbols": code.symbols,
@@ -165,26 +170,18 @@ class CompressedCall(KernelCall):
         return own + placed + _COST.instructions(facts, cpu)
 
     def access(self, inputs: Sequence[Tensor], outputs: Sequence[Tensor]) -> Access | None:
+        """Return the kernel's access pattern; None with several tiles."""
         # Each tile reads the whole input.
         return None if self.tiles > 1 else super().access(inputs, outputs)
 
 
-def compressed_calls(
-    node: Node,
-    ins: Sequence[Tensor | None],
-    outs: Sequence[Tensor],
-    cpu: Cpu,
-    calls: Sequence[KernelCall | ExternalCall],
-    *,
-    tiled: bool = True,
-) -> Iterator[CompressedCall]:
-    """Yield variants of ``calls``, which compute ``node``, whose arrays are stored compressed: of
-    that whose arrays are smallest, and of the fastest whose arrays are about as small where it
-    computes more than it decodes.
+def compressed_calls(lowered: LoweredLayer, *, tiled: bool = True) -> Iterator[CompressedCall]:
+    """Yield variants of a layer's calls whose arrays are stored compressed: of that whose arrays
+    are smallest, and of the fastest where it computes more than it decodes.
 
     Without ``tiled`` all of a layer's weights are decoded before it.
     """
-    usual = [c for c in calls if isinstance(c, KernelCall) and _compresses(c)]
+    usual = [c for c in lowered.calls if isinstance(c, KernelCall) and _compresses(c)]
     if not usual:
         return
     smallest = min(usual, key=_nbytes)
@@ -198,7 +195,7 @@ def compressed_calls(
             continue
         yield whole
         if tiled and whole.tile_bytes > _TILE_BYTES:
-            cut = _tiled(node, ins, outs, cpu, call, whole.stored)
+            cut = _tiled(lowered, call, whole.stored)
             yield from () if cut is None else (cut,)
 
 
@@ -230,17 +227,11 @@ def _whole(call: KernelCall) -> CompressedCall | None:
     return CompressedCall(call.parameters, call.inputs, call.macs, stored, code, plain)
 
 
-def _tiled(
-    node: Node,
-    ins: Sequence[Tensor | None],
-    outs: Sequence[Tensor],
-    cpu: Cpu,
-    call: KernelCall,
-    stored: Sequence[str],
-) -> CompressedCall | None:
-    """Return the node's ``call`` as several of the same variant for fewer channels; None where
+def _tiled(lowered: LoweredLayer, call: KernelCall, stored: Sequence[str]) -> CompressedCall | None:
+    """Return the layer's ``call`` as several of the same variant for fewer channels; None where
     there are none.
     """
+    node, ins, outs = lowered.layer.node, lowered.layer.ins, lowered.layer.outs
     own, weights = OPS[node.op].weights, ins[1] if len(ins) > 1 else None
     if own is None or not own.sums or weights is None or weights.data is None or len(outs) > 1:
         return None
@@ -260,9 +251,8 @@ def _tiled(
             *(None if t is None else _cut(t, 0, part) for t in ins[2:]),
         ]
         result = replace(out, shape=(*out.shape[:-1], width))
-        found = candidates(node, operands, [result], cpu)
-        made = next((each for each in found if each.variant == call.variant), None)
-        if not isinstance(made, KernelCall):
+        made = lowered.of_variant(call.variant, node, operands, [result])
+        if made is None:
             return None
         calls.append(made)
     if not all(_differ_in_arrays(calls[0], other) for other in calls):

@@ -117,7 +117,7 @@ def _joined(tokens: Sequence[tuple[_Bytes, _Ints]]) -> tuple[_Bytes, _Ints]:
 
 
 def _counts(values: _Bytes, repeats: _Ints, raw: int) -> _Ints:
-    """Return how often each symbol occurs, the one that repeats last."""
+    """Return the frequency of each symbol; the repeat symbol is last."""
     literals = np.bincount(values[repeats == 0], minlength=256)
     return np.append(literals.reshape(-1, 1 << raw).sum(axis=1), np.count_nonzero(repeats))
 

@@ -86,7 +86,7 @@ class Cost:
         return CALL_INSTRUCTIONS + round(max(0.0, float(total)))
 
     def counted(self, fields: Mapping[str, Any]) -> dict[str, float]:
-        """How many there are of each count."""
+        """Return the value of each count."""
         found = {CALL: 1.0}
         for name, formula in self.counts.items():
             found[name] = value(formula, {**fields, **found})

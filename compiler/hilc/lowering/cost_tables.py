@@ -33,7 +33,7 @@ _ERROR_KEYS = {"layers", "median", "worst"}
 
 @dataclass(frozen=True)
 class CostError:
-    """How far the estimates of a kernel's instructions on a core are off.
+    """Error of the estimated instructions of a kernel on a core.
 
     ``layers`` were counted. The others are parts of the count: ``median`` of the absolute errors,
     ``worst`` of the layer whose estimate is off most, positive where it is too high.

@@ -153,7 +153,7 @@ class Kernel:
     window: Mapping[str, str] = field(default_factory=dict, hash=False)
     #: Bytes of code for one layer.
     code: int = _CODE_BYTES
-    #: The same for bands of a layer, where that is known.
+    #: Bytes of code for a layer computed in bands; None if not known.
     band_code: int | None = None
     #: Whether it returns a status, which is not 0 where it refuses what its inputs hold.
     fails: bool = False
@@ -268,6 +268,7 @@ class KernelCall:
 
     @property
     def kernel(self) -> Kernel:
+        """The C kernel that the call runs."""
         return self.parameters.kernel()
 
     @property

@@ -7,8 +7,10 @@ that every family of kernels takes; the families add their own packing of the we
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Hashable, Iterable, Iterator
+from dataclasses import dataclass, field
+from functools import wraps
+from typing import Any, Concatenate, ParamSpec, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -17,7 +19,7 @@ from hilc.ir import ELEMENT_TYPES, Array, Tensor
 from hilc.lowering.channels import sum_ends
 from hilc.lowering.kernels import KernelCall, Parameters
 from hilc.lowering.parameters import HilImages, HilOutputRange, HilRequantization, HilWindow
-from hilc.lowering.registry import Layer, once
+from hilc.lowering.registry import Layer, cached_per_layer, packed_per_layer
 from hilc.lowering.rounds import rounds
 from hilc.numerics.requantize import has_ties
 from hilc.ops import conv2d, depthwise_conv2d, fully_connected, linear
@@ -38,7 +40,7 @@ _NARROW_LIMIT = 2**30
 
 @dataclass(frozen=True, eq=False)
 class FloatParameters:
-    """How the float kernels make outputs of sums."""
+    """Clamp of float sums."""
 
     out_min: float
     out_max: float
@@ -47,7 +49,7 @@ class FloatParameters:
 
 @dataclass(frozen=True, eq=False)
 class WideRequantization:
-    """How sums of products with int16 become outputs."""
+    """Requantization of sums of products with int16."""
 
     requant: Requantization
     #: One value a channel, the input's zero point folded in.
@@ -64,48 +66,132 @@ class WideRequantization:
 Outputs = HilRequantization | WideRequantization | FloatParameters
 
 
-@dataclass(frozen=True)
-class LinearForm:
-    """What the three have in common."""
+@dataclass(frozen=True, eq=False)
+class LinearWeights:
+    """What a linear layer has apart from its rows: weights, and how sums become outputs. Kernels
+    pack this, once for all bands of the layer (:func:`packed_once`).
+    """
 
     #: The weight matrix, ``[output channels, products of a sum]``.
-    weights: Array
-    #: How sums become outputs.
+    matrix: Array
+    #: Requantization or clamp of the sums.
     outputs: Outputs
     #: The model's own bias, one value a channel; zeros where it has none.
     bias: Array
-    #: What positions outside the image hold: the input's zero point; 0 for floats.
+    #: Value of padding: the input's zero point; 0 for floats.
     pad_value: int
-    #: Multiply-accumulates.
-    macs: int
+    _packed: dict[Hashable, Any] = field(default_factory=dict, init=False, repr=False)
 
     @property
     def channels(self) -> int:
         """Output channels."""
-        return int(self.weights.shape[0])
+        return int(self.matrix.shape[0])
 
     @property
     def depth(self) -> int:
         """Products of a sum."""
-        return int(self.weights.shape[1])
+        return int(self.matrix.shape[1])
 
     @property
     def requantization(self) -> HilRequantization:
-        """How the sums of an int8 layer become outputs."""
+        """Requantization of an int8 layer."""
         assert isinstance(self.outputs, HilRequantization)
         return self.outputs
 
     @property
     def wide(self) -> WideRequantization:
-        """How the sums of an int16 layer become outputs."""
+        """Requantization of an int16 layer."""
         assert isinstance(self.outputs, WideRequantization)
         return self.outputs
 
     @property
     def floats(self) -> FloatParameters:
-        """How the sums of a float layer become outputs."""
+        """Clamp of a float layer."""
         assert isinstance(self.outputs, FloatParameters)
         return self.outputs
+
+
+_P = ParamSpec("_P")
+_T = TypeVar("_T")
+
+
+def packed_once(
+    pack: Callable[Concatenate[LinearWeights, _P], _T],
+) -> Callable[Concatenate[LinearWeights, _P], _T]:
+    """Decorate a function that packs weights, to pack them once for each of its other
+    arguments.
+    """
+
+    @wraps(pack)
+    def cached(weights: LinearWeights, /, *args: _P.args, **kwargs: _P.kwargs) -> _T:
+        key = (pack, *args, *kwargs.items())
+        if key not in weights._packed:
+            weights._packed[key] = pack(weights, *args, **kwargs)
+        found: _T = weights._packed[key]
+        return found
+
+    return cached
+
+
+@packed_once
+def flat_weights(weights: LinearWeights) -> Array:
+    """Return the weight matrix in one dimension, channel after channel."""
+    return weights.matrix.reshape(-1)
+
+
+@packed_once
+def border_pixel(weights: LinearWeights, in_channels: int) -> npt.NDArray[np.int8]:
+    """Return a pixel outside of the image, ``[in_channels]``."""
+    return np.full(in_channels, weights.pad_value, np.int8)
+
+
+@dataclass(frozen=True)
+class LinearForm:
+    """What the three have in common."""
+
+    packing: LinearWeights
+    #: Multiply-accumulates.
+    macs: int
+
+    @property
+    def weights(self) -> Array:
+        """The weight matrix, ``[output channels, products of a sum]``."""
+        return self.packing.matrix
+
+    @property
+    def bias(self) -> Array:
+        """The model's own bias, one value a channel; zeros where it has none."""
+        return self.packing.bias
+
+    @property
+    def pad_value(self) -> int:
+        """The value of positions outside the image: the input's zero point; 0 for floats."""
+        return self.packing.pad_value
+
+    @property
+    def channels(self) -> int:
+        """Output channels."""
+        return self.packing.channels
+
+    @property
+    def depth(self) -> int:
+        """Products of a sum."""
+        return self.packing.depth
+
+    @property
+    def requantization(self) -> HilRequantization:
+        """Requantization of an int8 layer."""
+        return self.packing.requantization
+
+    @property
+    def wide(self) -> WideRequantization:
+        """Requantization of an int16 layer."""
+        return self.packing.wide
+
+    @property
+    def floats(self) -> FloatParameters:
+        """Clamp of a float layer."""
+        return self.packing.floats
 
 
 @dataclass(frozen=True)
@@ -148,10 +234,16 @@ class DepthwiseConvolution(LinearForm):
         return self.weights.reshape(-1, self.placed.h.filter_size, self.placed.w.filter_size)
 
 
-@once
+@cached_per_layer
 def linear_form(layer: Layer) -> LinearForm:
     """Return the form of a layer of one of :data:`LINEAR`."""
     return _FORMS[layer.node.op](layer)
+
+
+@packed_per_layer
+def linear_weights(layer: Layer) -> LinearWeights:
+    """Return the weights of a layer of one of :data:`LINEAR`."""
+    return _WEIGHTS[layer.node.op](layer)
 
 
 def linear_calls(
@@ -183,72 +275,74 @@ def linear_calls(
         yield KernelCall(parameters, macs=form.macs)
 
 
-def _fully_connected(layer: Layer) -> LinearForm:
+def _fully_connected_weights(layer: Layer) -> LinearWeights:
     ops = fully_connected.layer_operands(layer.node, layer.ins)
-    channels, depth = ops.weights.shape
     outputs: Outputs
     if ops.x.element.quantized:
         requant = fully_connected.requantization(layer.node, ops, layer.out)
         outputs = _integer_outputs(layer, ops, requant, channel_axis=0)
     else:
         outputs = _float_parameters(layer, ops)
-    return MatrixProduct(
-        ops.weight_data,
-        outputs,
-        ops.bias_data,
-        _pad_value(layer, ops),
-        ops.x.size * channels,
-        ops.x.size // depth,
-    )
+    return LinearWeights(ops.weight_data, outputs, ops.bias_data, _pad_value(layer, ops))
+
+
+def _conv2d_weights(layer: Layer) -> LinearWeights:
+    ops, _ = conv2d.layer_operands(layer.node, layer.ins)
+    outputs = _output_parameters(layer, ops, channel_axis=0)
+    matrix = ops.weight_data.reshape(ops.weights.shape[0], -1)
+    return LinearWeights(matrix, outputs, ops.bias_data, _pad_value(layer, ops))
+
+
+def _depthwise_conv2d_weights(layer: Layer) -> LinearWeights:
+    ops, *_ = depthwise_conv2d.layer_operands(layer.node, layer.ins)
+    outputs = _output_parameters(layer, ops, depthwise_conv2d.CHANNEL_AXIS)
+    # The taps of a channel together.
+    matrix = np.ascontiguousarray(ops.weight_data[0].transpose(2, 0, 1))
+    matrix = matrix.reshape(len(matrix), -1)
+    return LinearWeights(matrix, outputs, ops.bias_data, _pad_value(layer, ops))
+
+
+_WEIGHTS = {
+    "CONV_2D": _conv2d_weights,
+    "DEPTHWISE_CONV_2D": _depthwise_conv2d_weights,
+    "FULLY_CONNECTED": _fully_connected_weights,
+}
+
+
+def _fully_connected(layer: Layer) -> LinearForm:
+    ops = fully_connected.layer_operands(layer.node, layer.ins)
+    channels, depth = ops.weights.shape
+    return MatrixProduct(linear_weights(layer), ops.x.size * channels, ops.x.size // depth)
 
 
 def _conv2d(layer: Layer) -> LinearForm:
     ops, window = conv2d.layer_operands(layer.node, layer.ins)
-    outputs = _output_parameters(layer, ops, channel_axis=0)
-    weights = ops.weight_data.reshape(ops.weights.shape[0], -1)
     groups = conv2d.groups_of(ops)
     if groups == 1:
-        return _sliding(layer, ops, window, weights, outputs)
+        return _sliding(layer, ops, window)
+    weights = linear_weights(layer)
     if ops.weights.shape[3] == 1:
         # As many groups as channels of the input: each goes by itself.
-        return _channelwise(layer, ops, window, weights, outputs, len(weights) // groups)
-    return GroupedConvolution(
-        weights,
-        outputs,
-        ops.bias_data,
-        _pad_value(layer, ops),
-        layer.out.size * weights.shape[1],
-        *_placed(ops.x, window),
-        groups,
-    )
+        return _channelwise(layer, ops, window, weights.channels // groups)
+    macs = layer.out.size * weights.depth
+    return GroupedConvolution(weights, macs, *_placed(ops.x, window), groups)
 
 
 def _depthwise_conv2d(layer: Layer) -> LinearForm:
     ops, window, multiplier = depthwise_conv2d.layer_operands(layer.node, layer.ins)
-    outputs = _output_parameters(layer, ops, depthwise_conv2d.CHANNEL_AXIS)
-    # The taps of a channel together.
-    weights = np.ascontiguousarray(ops.weight_data[0].transpose(2, 0, 1))
-    weights = weights.reshape(len(weights), -1)
     if ops.x.shape[3] == 1:
         # One input channel: an ordinary convolution, whose kernels share loads between channels.
-        return _sliding(layer, ops, window, weights, outputs)
-    return _channelwise(layer, ops, window, weights, outputs, multiplier)
+        return _sliding(layer, ops, window)
+    return _channelwise(layer, ops, window, multiplier)
 
 
 def _channelwise(
-    layer: Layer,
-    ops: Operands,
-    window: Window,
-    weights: Array,
-    outputs: Outputs,
-    multiplier: int,
+    layer: Layer, ops: Operands, window: Window, multiplier: int
 ) -> DepthwiseConvolution:
+    weights = linear_weights(layer)
     return DepthwiseConvolution(
         weights,
-        outputs,
-        ops.bias_data,
-        _pad_value(layer, ops),
-        layer.out.size * weights.shape[1],
+        layer.out.size * weights.depth,
         ops.x.shape,
         window,
         *_placed(ops.x, window),
@@ -263,18 +357,12 @@ _FORMS = {
 }
 
 
-def _sliding(
-    layer: Layer,
-    ops: Operands,
-    window: Window,
-    weights: Array,
-    outputs: Outputs,
-) -> LinearForm:
-    depth = weights.shape[1]
-    common = (weights, outputs, ops.bias_data, _pad_value(layer, ops), layer.out.size * depth)
+def _sliding(layer: Layer, ops: Operands, window: Window) -> LinearForm:
+    weights = linear_weights(layer)
+    macs = layer.out.size * weights.depth
     if _windows_follow_each_other(window):
-        return MatrixProduct(*common, ops.x.size // depth)
-    return Convolution(*common, *_placed(ops.x, window))
+        return MatrixProduct(weights, macs, ops.x.size // weights.depth)
+    return Convolution(weights, macs, *_placed(ops.x, window))
 
 
 def _windows_follow_each_other(window: Window) -> bool:
@@ -335,7 +423,7 @@ def _integer_outputs(
 
 
 def output_range(requant: Requantization) -> HilOutputRange:
-    """Return what outputs may be."""
+    """Return the range of the outputs."""
     return HilOutputRange(
         out_zero_point=requant.zero_point, out_min=requant.low, out_max=requant.high
     )
@@ -362,10 +450,10 @@ def _requantization_parameters(
     )
 
 
-def has_tying_sums(form: LinearForm) -> bool:
+def has_tying_sums(form: LinearWeights) -> bool:
     """Return whether a sum of a layer of int16 may lie half-way between two outputs."""
     outputs = form.wide
-    ends = sum_ends(form.weights, bounds=ELEMENT_TYPES[outputs.requant.dtype].bounds)
+    ends = sum_ends(form.matrix, bounds=ELEMENT_TYPES[outputs.requant.dtype].bounds)
     lowest, highest = (outputs.bias + end for end in ends)
     requant = outputs.requant
     shifts = requant.shifts.astype(np.int32)
@@ -377,8 +465,16 @@ def _float_parameters(layer: Layer, ops: Operands) -> FloatParameters:
     return FloatParameters(low, high, ops.bias_data)
 
 
-def interleave(weights: Array) -> Array:
-    """Weights ``[channels, depth]`` in the order of the matrix kernels (``columns_s8.h``)."""
-    blocked = weights.shape[0] - weights.shape[0] % COLUMN_BLOCK
-    blocks = weights[:blocked].reshape(-1, COLUMN_BLOCK, weights.shape[1]).transpose(0, 2, 1)
-    return np.concatenate([blocks.reshape(-1), weights[blocked:].reshape(-1)])
+def interleave(matrix: Array) -> Array:
+    """Return weights ``[channels, depth]`` in the order of the matrix kernels
+    (``columns_s8.h``).
+    """
+    blocked = matrix.shape[0] - matrix.shape[0] % COLUMN_BLOCK
+    blocks = matrix[:blocked].reshape(-1, COLUMN_BLOCK, matrix.shape[1]).transpose(0, 2, 1)
+    return np.concatenate([blocks.reshape(-1), matrix[blocked:].reshape(-1)])
+
+
+@packed_once
+def interleaved(weights: LinearWeights) -> Array:
+    """Return the weights as :func:`interleave` does."""
+    return interleave(weights.matrix)

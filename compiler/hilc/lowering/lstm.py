@@ -15,7 +15,7 @@ import numpy.typing as npt
 from hilc.ir import Array
 from hilc.lowering.channels import sum_ends
 from hilc.lowering.parameters import HilLstm, HilLstmCell
-from hilc.lowering.registry import Layer, once
+from hilc.lowering.registry import Layer, cached_per_layer
 from hilc.lowering.sums32 import shifted_multiplier
 from hilc.numerics.interpolate import SIGNED_SIGMOID
 from hilc.numerics.requantize import FixedPoint
@@ -42,7 +42,7 @@ _MOST_RIGHT = 29
 
 @dataclass(frozen=True, eq=False)
 class GateSums:
-    """What the input, or the hidden state, adds to the gates."""
+    """Weights and factors of the gates, for the input or for the hidden state."""
 
     #: ``[gates, units, elements]``.
     weights: Array
@@ -70,6 +70,7 @@ class GateSums:
 
     @property
     def multipliers(self) -> tuple[int, ...]:
+        """Fixed-point multipliers of the gates' factors."""
         return tuple(factor.multiplier for factor in self.factors)
 
     @property
@@ -124,7 +125,7 @@ def gates(layer: Layer, first: int) -> Array:
     return np.stack([array for array in data if array is not None])
 
 
-@once
+@cached_per_layer
 def lstm_form(layer: Layer) -> LstmForm:
     """Return the form of a layer of integers."""
     node, (shape, macs) = layer.node, lstm_shape(layer)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from hilc.ir import Tensor
 from hilc.lowering.kernels import KernelCall, Parameters
 from hilc.lowering.parameters import HilBatchMatmul
-from hilc.lowering.registry import Layer, once
+from hilc.lowering.registry import Layer, cached_per_layer
 from hilc.lowering.rounds import Rounds, rounds
 from hilc.lowering.strides import broadcast_strides, contiguous_strides, nest, walk
 from hilc.numerics.requantize import has_ties
@@ -28,7 +28,7 @@ class MatricesForm:
     macs: int
 
     def rounds(self, layer: Layer) -> Rounds:
-        """Return how a layer of int8 rounds its sums."""
+        """Return the rounding mode of an int8 layer."""
         scale = batch_matmul.scale(layer.node, layer.ins, layer.out)
         ties = bool(has_ties(*scale, -self.bound, self.bound))
         return rounds(layer.node.rounding, ties, narrow=False)
@@ -38,7 +38,7 @@ class MatricesForm:
         return KernelCall(parameters, (0, 1), self.macs)
 
 
-@once
+@cached_per_layer
 def matrices_form(layer: Layer) -> MatricesForm:
     """Return the form of a layer."""
     node, out = layer.node, layer.out

@@ -8,16 +8,19 @@ have::
         ...
         yield KernelCall(HilMveSumS8(size=layer.out.size, ...), (0, 1))
 
-It returns or yields a call for each way that it has, the one that is expected to be the fastest
-first, and none where it cannot serve the layer. :func:`candidates` asks the builders that fit a
-layer: first those that require features of a core, then those for any core, then those that take
-the least flash (:class:`Rank`); among equals in the order in which they were registered.
+It returns or yields a call for each variant that it has, the one that is expected to be the fastest
+first, and none where it cannot serve the layer. It is called for the layer, and for bands of its
+rows in fused groups: what it packs of weights it computes once for all (:func:`packed_per_layer`).
+
+:func:`candidates` asks the builders that fit a layer: first those that require features of a core,
+then those for any core, then those that take the least flash (:class:`Rank`); among equals in the
+order in which they were registered.
 """
 
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
 from functools import wraps
@@ -29,7 +32,7 @@ from hilc.lowering.kernels import KernelCall
 from hilc.ops.operands import operand
 from hilc.target import Cpu
 
-#: What a step of a program calls.
+#: Call of a step: a kernel or an external function.
 Call = KernelCall | ExternalCall
 
 _T = TypeVar("_T")
@@ -44,7 +47,9 @@ class Layer:
     ins: Sequence[Tensor | None]
     outs: Sequence[Tensor]
     cpu: Cpu
-    _facts: dict[Callable[..., Any], Any] = field(default_factory=dict, repr=False)
+    #: Packed constants, shared by all bands of its rows.
+    _packed: dict[Callable[..., Any], Any] = field(default_factory=dict, repr=False)
+    _cached: dict[Callable[..., Any], Any] = field(default_factory=dict, init=False, repr=False)
 
     @property
     def out(self) -> Tensor:
@@ -61,17 +66,32 @@ class Layer:
         return operand(self.node, self.ins, index)
 
 
-def once(fact: Callable[[Layer], _T]) -> Callable[[Layer], _T]:
-    """Decorate what is worked out of a layer, to be worked out once for all its builders."""
+def cached_per_layer(function: Callable[[Layer], _T]) -> Callable[[Layer], _T]:
+    """Decorate a function that all builders of a layer call, to compute its result once a layer."""
 
-    @wraps(fact)
-    def kept(layer: Layer) -> _T:
-        if fact not in layer._facts:
-            layer._facts[fact] = fact(layer)
-        found: _T = layer._facts[fact]
+    @wraps(function)
+    def cached(layer: Layer) -> _T:
+        if function not in layer._cached:
+            layer._cached[function] = function(layer)
+        found: _T = layer._cached[function]
         return found
 
-    return kept
+    return cached
+
+
+def packed_per_layer(function: Callable[[Layer], _T]) -> Callable[[Layer], _T]:
+    """Decorate a function of a layer's constants and quantization, apart from its rows, to compute
+    its result once for the layer and all bands of its rows.
+    """
+
+    @wraps(function)
+    def cached(layer: Layer) -> _T:
+        if function not in layer._packed:
+            layer._packed[function] = function(layer)
+        found: _T = layer._packed[function]
+        return found
+
+    return cached
 
 
 Builder = Callable[[Layer], Call | Iterable[Call]]
@@ -159,16 +179,74 @@ def candidates(
     """Return the calls that can compute the node on ``cpu``, the one that is expected to be the
     fastest first; none where no builder serves it.
     """
-    layer = Layer(node, ins, outs, cpu)
-    fitting = (entry for entry in _ENTRIES[node.op] if entry.fits(layer))
-    calls = tuple(call for entry in fitting for call in _listed(entry.build(layer)))
+    return LoweredLayer(Layer(node, ins, outs, cpu)).calls
+
+
+class LoweredLayer:
+    """The kernel variants of a layer.
+
+    What they pack of its constants is packed once: for the layer, and for bands of its rows, which
+    differ from it in geometry alone.
+    """
+
+    def __init__(self, layer: Layer) -> None:
+        self.layer = layer
+        self._entries = [entry for entry in _ENTRIES[layer.node.op] if entry.fits(layer)]
+        built = [(call, entry) for entry in self._entries for call in _listed(entry.build(layer))]
+        #: By variant, the builder that gave it.
+        self._builders = {call.variant: entry for call, entry in built}
+        #: The calls that can compute the layer, the one that is expected to be the fastest first.
+        self.calls: tuple[Call, ...] = tuple(call for call, _ in built)
+        _require_names(layer, self.calls)
+
+    def rows(
+        self, node: Node, ins: Sequence[Tensor | None], outs: Sequence[Tensor]
+    ) -> Mapping[str, KernelCall]:
+        """Return the calls that compute a band of the layer's rows, by variant.
+
+        ``node``, ``ins`` and ``outs`` are the layer's, reduced to the band; constants are the same.
+        """
+        band = Layer(node, ins, outs, self.layer.cpu, self.layer._packed)
+        built = [call for entry in self._entries for call in _listed(entry.build(band))]
+        _require_names(band, built)
+        return {call.variant: call for call in built if isinstance(call, KernelCall)}
+
+    def of_variant(
+        self, variant: str, node: Node, ins: Sequence[Tensor | None], outs: Sequence[Tensor]
+    ) -> KernelCall | None:
+        """Return the call of a variant of this layer for another layer of the operator, with
+        constants of its own; None where the variant cannot compute that.
+        """
+        layer = Layer(node, ins, outs, self.layer.cpu)
+        built = _listed(self._builders[variant].build(layer))
+        found = next((call for call in built if call.variant == variant), None)
+        return found if isinstance(found, KernelCall) else None
+
+
+class LoweredLayers:
+    """The layers of a graph on one core, each lowered on first use, once."""
+
+    def __init__(self, cpu: Cpu) -> None:
+        self.cpu = cpu
+        self._known: dict[tuple[str, tuple[str, ...]], LoweredLayer] = {}
+
+    def of(self, node: Node, ins: Sequence[Tensor | None], outs: Sequence[Tensor]) -> LoweredLayer:
+        """Return the kernel variants of ``node``, whose name and inputs are its own."""
+        key = node.name, node.inputs
+        if key not in self._known:
+            self._known[key] = LoweredLayer(Layer(node, ins, outs, self.cpu))
+        return self._known[key]
+
+
+def _require_names(layer: Layer, calls: Sequence[Call]) -> None:
+    """Raise ValueError where two calls have the name of one variant."""
     twice = [name for name, count in Counter(call.variant for call in calls).items() if count > 1]
     if twice:
+        node = layer.node
         raise ValueError(
             f"{node.op} {node.name!r} has several kernel variants with the name {twice[0]}: "
             f"give their parameters forms (Parameters.as_form)"
         )
-    return calls
 
 
 def _listed(made: Call | Iterable[Call]) -> Iterable[Call]:
@@ -177,21 +255,23 @@ def _listed(made: Call | Iterable[Call]) -> Iterable[Call]:
 
 #: Makes the call that takes some rows of an image into sums: node, inputs, outputs, how many rows,
 #: whether they are the image's first and its last.
-RowAdder = Callable[[Node, Sequence[Tensor | None], Sequence[Tensor], int, bool, bool], KernelCall]
+RowBuilder = Callable[
+    [Node, Sequence[Tensor | None], Sequence[Tensor], int, bool, bool], KernelCall
+]
 
-_ROW_ADDERS: dict[str, RowAdder] = {}
+_ROW_BUILDERS: dict[str, RowBuilder] = {}
 
 
-def adds_rows(operator: str) -> Callable[[RowAdder], RowAdder]:
+def lowers_incrementally(operator: str) -> Callable[[RowBuilder], RowBuilder]:
     """Register how an operator over a whole image is computed when rows come a few at a time."""
 
-    def register(make: RowAdder) -> RowAdder:
-        _ROW_ADDERS[operator] = make
+    def register(make: RowBuilder) -> RowBuilder:
+        _ROW_BUILDERS[operator] = make
         return make
 
     return register
 
 
-def row_adder(operator: str) -> RowAdder:
-    """Return the function registered for ``operator`` by :func:`adds_rows`."""
-    return _ROW_ADDERS[operator]
+def row_builder(operator: str) -> RowBuilder:
+    """Return the function registered for ``operator`` by :func:`lowers_incrementally`."""
+    return _ROW_BUILDERS[operator]

@@ -1,4 +1,4 @@
-"""How kernels of int8 layers round their sums: what a policy of rounding is for a certain layer."""
+"""Rounding mode of int8 kernels: a layer's rounding policy as the kernels know it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from hilc.ops.operands import quantization
 
 
 class Rounds(IntEnum):
-    """How kernels round sums: ``HIL_ROUND_TWICE`` and the others of ``quant.h``."""
+    """Rounding mode of kernels: ``HIL_ROUND_TWICE`` and the others of ``quant.h``."""
 
     TWICE = 0
     TWICE_NARROW = 1
@@ -26,7 +26,7 @@ ROUNDED_ONCE = {Rounds.TWICE: 0, Rounds.TWICE_NARROW: 0, Rounds.HALF_UP_NARROW: 
 
 
 def rounds(rounding: Rounding, ties: bool, narrow: bool) -> Rounds:
-    """Return how kernels round sums by a policy.
+    """Return the rounding mode of a policy.
 
     Ties to even are half up where no sum ``ties``; ``narrow`` sums and their shifts to the right
     take fewer instructions.
@@ -40,7 +40,7 @@ def rounds(rounding: Rounding, ties: bool, narrow: bool) -> Rounds:
 
 
 def sum_rounds(node: Node, x: Tensor, count: int, scale: FixedPoint) -> Rounds:
-    """Return how kernels round sums of ``count`` int8 numbers, less their zero points.
+    """Return the rounding mode for sums of ``count`` int8 values, less their zero points.
 
     By TensorFlow Lite's policy that is in the long form, which serves every shift.
     """

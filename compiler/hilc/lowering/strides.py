@@ -60,9 +60,9 @@ def nest(shape: Sequence[int], *strides: Sequence[int]) -> list[Loop]:
 class Walk:
     """Nested loops as kernels turn them with ``hil_walk_next``."""
 
-    #: How often the innermost loop turns in all.
+    #: Iterations of the innermost loop in all.
     rows: int
-    #: How often each loop does; those not needed stand in front and run once.
+    #: Iterations of each loop; unused loops come first and run once.
     counts: tuple[int, ...]
     #: By operand, what its position gains when a loop advances while all loops inside of it start
     #: again.

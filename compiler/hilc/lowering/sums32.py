@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from hilc.ir import ELEMENT_TYPES, Rounding
-from hilc.lowering.linear import LinearForm, has_tying_sums
+from hilc.lowering.linear import LinearForm, LinearWeights, has_tying_sums, packed_once
 from hilc.numerics.requantize import INT32_MAX, FixedPoint, reduced_multiplier, reduced_shift
 
 #: The largest magnitude of an input.
@@ -29,17 +29,17 @@ _MOST_RIGHT = 30
 
 @dataclass(frozen=True)
 class NarrowSums:
-    """What makes outputs of sums of 32 bits, one value a channel."""
+    """Requantization of 32-bit sums, one value per channel."""
 
     bias: npt.NDArray[np.int64]
     #: The multiplier of a sum, of whose product the upper word is the output.
     multipliers: npt.NDArray[np.int64]
-    #: The same in two: 15 bits, and the shift of their product to the right.
+    #: The multiplier reduced to 15 bits, and the right shift of its product, in bits.
     reduced: npt.NDArray[np.int64]
     shifts: npt.NDArray[np.int64]
     low: int
     high: int
-    #: What is added to the upper word, and the shift behind it; none where that is the output.
+    #: Addend of the upper word, and the right shift after it; None if the upper word is the output.
     addends: npt.NDArray[np.int64] | None = None
     rights: npt.NDArray[np.int64] | None = None
 
@@ -56,10 +56,16 @@ class NarrowSums:
 
 
 def narrow_sums(form: LinearForm) -> NarrowSums | None:
-    """Return how sums become outputs; None where they or their shifts leave the range."""
+    """Return the requantization; None if sums or shifts are out of range."""
+    return narrow_sums_of(form.packing)
+
+
+@packed_once
+def narrow_sums_of(form: LinearWeights) -> NarrowSums | None:
+    """Return the requantization; None if sums or shifts are out of range."""
     outputs = form.wide
     requant = outputs.requant
-    if requant.sums != "int64" or outputs.bound >= 2**31 or form.weights.dtype.itemsize > 1:
+    if requant.sums != "int64" or outputs.bound >= 2**31 or form.matrix.dtype.itemsize > 1:
         return None
     if requant.rounding is Rounding.NEAREST_EVEN:
         return _even_sums(form)
@@ -67,7 +73,7 @@ def narrow_sums(form: LinearForm) -> NarrowSums | None:
     multipliers = np.broadcast_to(reduced_multiplier(requant.multipliers), bias.shape)
     shifts = np.broadcast_to(reduced_shift(requant.shifts.astype(np.int64)), bias.shape)
     # A channel that is nearly dead: no sum reaches half a step.
-    most = np.abs(bias) + _MOST * np.abs(form.weights.astype(np.int64)).sum(axis=1)
+    most = np.abs(bias) + _MOST * np.abs(form.matrix.astype(np.int64)).sum(axis=1)
     dead = most * multipliers < np.int64(1) << (shifts - 1)
     if not (dead | ((shifts >= _LEAST_SHIFT) & (shifts <= _MOST_SHIFT))).all():
         return None
@@ -77,15 +83,15 @@ def narrow_sums(form: LinearForm) -> NarrowSums | None:
     return NarrowSums(bias, scaled, reduced, shifts, requant.low, requant.high)
 
 
-def _even_sums(form: LinearForm) -> NarrowSums | None:
-    """Return how sums become outputs that are rounded once; None where one may tie."""
+def _even_sums(form: LinearWeights) -> NarrowSums | None:
+    """Return the requantization that rounds once; None if a sum may tie."""
     outputs = form.wide
     requant, bias = outputs.requant, outputs.bias
     if has_tying_sums(form):
         return None
     multipliers = np.broadcast_to(requant.multipliers.astype(np.int64), bias.shape)
     shifts = np.broadcast_to(requant.shifts.astype(np.int64), bias.shape)
-    most = np.abs(bias) + _MOST * np.abs(form.weights.astype(np.int64)).sum(axis=1)
+    most = np.abs(bias) + _MOST * np.abs(form.matrix.astype(np.int64)).sum(axis=1)
     # Below half a step whatever the input is.
     dead = most * multipliers < np.int64(1) << np.clip(30 - shifts, 0, 62)
     rights = np.where(dead, 1, -1 - shifts)

@@ -10,7 +10,7 @@ import numpy.typing as npt
 from hilc.ir import Array
 from hilc.lowering.channels import sum_ends
 from hilc.lowering.parameters import HilSvdf, HilSvdfScales
-from hilc.lowering.registry import Layer, once
+from hilc.lowering.registry import Layer, cached_per_layer
 from hilc.ops.operands import quantization
 from hilc.ops.svdf import scaling, sizes
 
@@ -28,9 +28,9 @@ class SvdfForm:
     #: the reference wrap around where they leave 32 bits.
     features: Array
     offsets: npt.NDArray[np.int64]
-    #: Weights of what filters keep, one filter behind the other.
+    #: Weights in time, one filter after the other.
     moments: Array
-    #: Of units, with what zero points of features add.
+    #: Bias of each unit, with the contribution of the features' zero point.
     bias: npt.NDArray[np.int32]
     #: The largest magnitude of a filter's sum.
     bound: int
@@ -46,7 +46,7 @@ def svdf_shape(layer: Layer) -> tuple[HilSvdf, int]:
     return shape, n.batch * n.filters * (n.depth + n.memory)
 
 
-@once
+@cached_per_layer
 def svdf_form(layer: Layer) -> SvdfForm:
     """Return the form of a layer of int8."""
     shape, macs = svdf_shape(layer)

@@ -14,14 +14,14 @@ import numpy as np
 
 from hilc.ir import Array
 from hilc.lowering.channels import sum_ends
-from hilc.lowering.linear import MatrixProduct, WideRequantization
+from hilc.lowering.linear import LinearWeights, MatrixProduct, WideRequantization
 from hilc.lowering.parameters import (
     HilImages,
     HilOutputRange,
     HilPhases,
     HilRequantization,
 )
-from hilc.lowering.registry import Layer, once
+from hilc.lowering.registry import Layer, cached_per_layer
 from hilc.lowering.rounds import rounds
 from hilc.numerics.requantize import has_ties
 from hilc.ops import linear, transpose_conv
@@ -37,7 +37,7 @@ class _Run:
     count: int
     #: The first input under the first window; may be outside.
     start: int
-    #: Of the filter, in the order of the inputs.
+    #: Taps of the filter, in the order of the inputs.
     taps: Sequence[int]
 
 
@@ -102,7 +102,7 @@ def phases_form(layer: Layer, dtype: str) -> PhasesForm | None:
     return _form(layer) if layer.out.dtype == dtype else None
 
 
-@once
+@cached_per_layer
 def _form(layer: Layer) -> PhasesForm | None:
     """Return the form of a layer; None where some outputs have no taps."""
     node, out = layer.node, layer.out
@@ -139,7 +139,7 @@ def _form(layer: Layer) -> PhasesForm | None:
 
 
 def phase_outputs(layer: Layer, form: PhasesForm) -> list[HilRequantization]:
-    """Return how the sums of each phase of an int8 layer become outputs."""
+    """Return the requantization of each phase of an int8 layer."""
     requant = linear.channel_requantization(layer.node, form.ops, layer.out)
     zero_point = linear.pad_value(layer.node, form.ops)
     biases = [
@@ -182,7 +182,8 @@ def wide_phases(layer: Layer, form: PhasesForm) -> list[MatrixProduct]:
         bias = linear.fold_zero_point(phase.weights, form.ops.bias_data, zero_point, 0)
         bound = accumulator_bound(phase.weights, bias, most, 0)
         outputs = WideRequantization(requant, bias, bound)
-        found.append(MatrixProduct(phase.weights, outputs, bias, zero_point, form.macs, 1))
+        weights = LinearWeights(phase.weights, outputs, bias, zero_point)
+        found.append(MatrixProduct(weights, form.macs, 1))
     return found
 
 

@@ -55,6 +55,7 @@ class Block:
     pool: int | None = None
 
     def meets(self, other: Block) -> bool:
+        """Return whether the live ranges of the two blocks overlap."""
         return self.first <= other.last and other.first <= self.last
 
 

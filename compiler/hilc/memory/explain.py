@@ -35,18 +35,22 @@ class ArenaSlot:
 
     @property
     def end(self) -> int:
+        """Offset of the first byte after the slot in its pool."""
         return self.offset + self.nbytes
 
     def lives_at(self, step: int) -> bool:
+        """Return whether the buffer is live at ``step``."""
         return self.first <= step <= self.last
 
 
 @dataclass(frozen=True)
 class PlannedLayer:
-    """A layer of the model, by its name and its operator."""
+    """A layer of the model: its name, its operator, and the kernel variant that computes it."""
 
     name: str
     op: str
+    #: Empty where no kernel computes it: a layer of an external module.
+    variant: str = ""
 
 
 @dataclass(frozen=True)
@@ -177,7 +181,10 @@ def _step_memory(program: Program, index: int, living: Sequence[ArenaSlot]) -> S
     pools = range(len(program.pools))
     in_pools = [[t for t in living if t.pool == pool] for pool in pools]
     return StepMemory(
-        nodes=tuple(PlannedLayer(node.name, node.op) for node in nodes_of(step)),
+        nodes=tuple(
+            PlannedLayer(node.name, node.op, variant)
+            for node, variant in zip(nodes_of(step), _variants_of(step), strict=True)
+        ),
         macs=0 if isinstance(step.call, ExternalCall) else step.call.macs,
         used_bytes=sum(
             _covered(slots)
@@ -193,6 +200,18 @@ def _step_memory(program: Program, index: int, living: Sequence[ArenaSlot]) -> S
 def nodes_of(step: Step) -> tuple[Node, ...]:
     """Return the layers that a step computes."""
     return step.call.nodes if isinstance(step.call, FusedCall) else (step.node,)
+
+
+def _variants_of(step: Step) -> tuple[str, ...]:
+    """Return the kernel variant of each layer that a step computes."""
+    call = step.call
+    if isinstance(call, ExternalCall):
+        return ("",)
+    if isinstance(call, FusedCall):
+        # Slices of a layer have one variant.
+        by_layer = {stage.layer: stage.call.variant for stage in reversed(call.stages)}
+        return tuple(by_layer.get(layer, "") for layer in range(len(call.nodes)))
+    return (call.variant,)
 
 
 def _kept(call: FusedCall) -> Iterator[tuple[str, int, int]]:

@@ -25,7 +25,7 @@ from hilc.fusion.call import FusedCall
 from hilc.fusion.candidates import Call, Lowering
 from hilc.ir import Graph, Node
 from hilc.lowering.access import ForbiddenInterval
-from hilc.lowering.choice import DEFAULT_CHOICE, Choice
+from hilc.lowering.choice import DEFAULT_CHOICE, KernelSelection
 from hilc.lowering.kernels import KernelCall
 from hilc.memory.allocate import (
     ALIGNMENT,
@@ -108,7 +108,7 @@ class Planner:
         self.pins = _renamed_pins(pins, self._given, graph)
         self.lowering = Lowering(graph, cpu)
 
-    def plan(self, choice: Choice = DEFAULT_CHOICE) -> Program:
+    def plan(self, choice: KernelSelection = DEFAULT_CHOICE) -> Program:
         """Return the program for a choice of kernels and fused groups.
 
         Raise :class:`~hilc.errors.InputError` if it does not fit into the pools.
@@ -206,7 +206,7 @@ class Planner:
             )
         return first
 
-    def _groups(self, choice: Choice) -> dict[str, FusedCall]:
+    def _groups(self, choice: KernelSelection) -> dict[str, FusedCall]:
         """Return the calls of the fused groups, by the name of their last node."""
         calls: dict[str, FusedCall] = {}
         taken: set[str] = set()
@@ -223,7 +223,7 @@ class Planner:
             calls[group.nodes[-1]] = call
         return calls
 
-    def _chosen_call(self, node: Node, choice: Choice) -> KernelCall | ExternalCall:
+    def _chosen_call(self, node: Node, choice: KernelSelection) -> KernelCall | ExternalCall:
         candidates = self.lowering.calls(node)
         wanted = choice.kernels.get(node.name, candidates[0].variant)
         for call in candidates:
@@ -244,7 +244,7 @@ def plan(
     pins: Mapping[str, Pin] = NO_PINS,
     memory: Sequence[PoolSpec] = (PoolSpec(),),
     scratch_in_pool: bool = True,
-    choice: Choice = DEFAULT_CHOICE,
+    choice: KernelSelection = DEFAULT_CHOICE,
 ) -> Program:
     """Return the program that computes ``graph`` on ``cpu``; the arguments are those of
     :class:`Planner`.
@@ -403,7 +403,7 @@ def _differences(
 
 def _extend_buffers(values: Liveness, differences: Sequence[_Pair]) -> None:
     """Assign the caller's output buffer to an operand that the step may overwrite in place."""
-    #: How many values each buffer of the caller holds at each step.
+    #: Number of values that each buffer of the caller holds at each step.
     held = Counter[tuple[BufferRef, int]]()
     for value in values.distinct:
         if value.buffer is not None:

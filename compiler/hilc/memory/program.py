@@ -73,7 +73,7 @@ class Pool:
     nbytes: int
     #: Memory region of the board that it has to be in; None for any.
     region: str | None
-    #: What it holds survives from one run to the next: no other model may work in it.
+    #: Whether its content survives from one run to the next: no other model may use it.
     persistent: bool = False
 
     def is_static(self, pools: str) -> bool:
@@ -100,6 +100,7 @@ class Step:
 
     @property
     def outputs(self) -> tuple[str, ...]:
+        """Names of the tensors that the step writes."""
         return self.node.outputs
 
     @property
@@ -133,7 +134,7 @@ class Program:
     workspace_bytes: int
     #: Lower bound of the workspace for the selected calls.
     workspace_bound_bytes: int
-    #: What an inference keeps between the rows that it is fed; None where the input is whole.
+    #: Buffer that an inference keeps between fed rows; None if the input is whole.
     feed: BufferRef | None = None
 
     @property

@@ -45,7 +45,7 @@ def _sigmoid_table() -> npt.NDArray[np.int16]:
 
 #: sigmoid(i / 24) - 1/2 in Q0.16.
 SIGMOID = _sigmoid_table()
-#: The same from -256 steps to 256, at which it ends.
+#: :data:`SIGMOID` from -256 steps to 256; the outermost values are repeated.
 SIGNED_SIGMOID = np.concatenate([-SIGMOID[-1:], -SIGMOID[:0:-1], SIGMOID, SIGMOID[-1:]])
 
 

@@ -162,7 +162,7 @@ def _single_wide(x: Int32Like, multiplier: Int32Like | int, shift: Int32Like | i
     return _once(x, reduced_multiplier(multiplier), reduced_shift(shift))
 
 
-#: Where requantization that saturates ends: a zero point may be added to it in 32 bits.
+#: Bound of saturating requantization: adding a zero point to it does not exceed 32 bits.
 SATURATED = 2**30
 
 

@@ -40,9 +40,11 @@ HEADROOM_BITS = 19
 
 @dataclass(frozen=True, kw_only=True)
 class CumsumAttributes(Attributes):
-    #: A sum leaves the element at its own place out.
+    """Attributes of CUMSUM."""
+
+    #: Whether each sum excludes the element at its own position.
     exclusive: bool = False
-    #: The sums begin at the end.
+    #: Whether to sum from the end.
     reverse: bool = False
 
 

@@ -172,7 +172,7 @@ def _reference(
 
 
 def _bits(x: Int64Array) -> Int64Array:
-    """Return how many bits a number takes, from 0 on."""
+    """Return the number of significant bits of a non-negative number."""
     return np.frexp(x.astype(np.float64))[1].astype(np.int64)
 
 

@@ -19,7 +19,7 @@ from hilc.ir import Attributes
 #: An activation that is fused into an operator: the range that its output is clamped to.
 Activation = Literal["NONE", "RELU", "RELU6", "RELU_N1_TO_1"]
 
-#: What lies around an image under a sliding window (:mod:`hilc.ops.geometry`).
+#: Padding of an image under a sliding window (:mod:`hilc.ops.geometry`).
 Padding = Literal["SAME", "VALID"] | tuple[int, int, int, int]
 
 
@@ -27,7 +27,7 @@ Padding = Literal["SAME", "VALID"] | tuple[int, int, int, int]
 class ActivationAttributes(Attributes):
     """Attributes of an operator that an activation may be fused into."""
 
-    #: What the output is clamped to.
+    #: Activation that clamps the output.
     activation: Activation = "NONE"
 
 
@@ -37,9 +37,9 @@ class WindowAttributes(Attributes):
 
     #: Rows from one position of the window to the next, at least 1.
     stride_h: int
-    #: Columns likewise.
+    #: Columns from one position of the window to the next, at least 1.
     stride_w: int
-    #: What lies around the image; in numbers, rows above and below it, columns left and right.
+    #: Padding; as numbers: rows above and below the image, columns left and right of it.
     padding: Padding
 
     @property
@@ -54,7 +54,7 @@ class ConvolutionAttributes(WindowAttributes, ActivationAttributes):
 
     #: Rows from one tap of the filter to the next, at least 1.
     dilation_h: int = 1
-    #: Columns likewise.
+    #: Columns from one tap of the filter to the next, at least 1.
     dilation_w: int = 1
 
     @property

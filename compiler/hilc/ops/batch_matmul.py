@@ -31,9 +31,11 @@ from hilc.ops.traits import IntegerOperands
 
 @dataclass(frozen=True, kw_only=True)
 class BatchMatmulAttributes(Attributes):
-    #: The first input's matrices are transposed.
+    """Attributes of BATCH_MATMUL."""
+
+    #: Whether the first input's matrices are transposed.
     adj_x: bool = False
-    #: The second input's are.
+    #: Whether the second input's matrices are transposed.
     adj_y: bool = False
 
 
@@ -41,7 +43,7 @@ class BatchMatmulAttributes(Attributes):
 class Product:
     """Sizes of a product of matrices."""
 
-    #: What the batches of both broadcast to.
+    #: Broadcast shape of the batch axes.
     batch: tuple[int, ...]
     rows: int
     depth: int

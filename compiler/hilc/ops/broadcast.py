@@ -10,7 +10,7 @@ from hilc.ir import Node, Tensor
 from hilc.ops.operands import invalid, operand, require_dtype, unsupported
 from hilc.ops.traits import ChannelGroup, in_step
 
-#: What the reference broadcasts at most.
+#: Largest rank that the reference broadcasts.
 _MAX_RANK = 6
 
 

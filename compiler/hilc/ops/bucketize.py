@@ -22,7 +22,9 @@ DTYPES = ("int32", "int64", "float32")
 
 @dataclass(frozen=True, kw_only=True)
 class BucketizeAttributes(Attributes):
-    #: Where intervals end and the next ones begin, ascending.
+    """Attributes of BUCKETIZE."""
+
+    #: Boundaries between intervals, ascending.
     boundaries: tuple[float, ...]
 
 

@@ -26,6 +26,8 @@ TYPES = (*CASTABLE, "uint16", "uint32", "uint64")
 
 @dataclass(frozen=True, kw_only=True)
 class CastAttributes(Attributes):
+    """Attributes of CAST."""
+
     #: The type of the output.
     dtype: str
 

@@ -67,7 +67,7 @@ def _pairs(node: Node, ins: Sequence[Tensor | None]) -> Tensor:
 
 
 def part(node: Node, ins: Sequence[Tensor | None]) -> IndexMap:
-    """Return where the real or the imaginary parts are."""
+    """Return the positions of the real or imaginary parts."""
     shape = _pairs(node, ins).shape
     axes = [Axis(n, step) for n, step in zip(shape[:-1], strides(shape)[:-1], strict=True)]
     return IndexMap(shape[:-1], tuple(axes), int(node.op == "IMAG"))

@@ -52,9 +52,11 @@ def _check_parts(node: Node, ins: Sequence[Tensor | None], outs: Sequence[Tensor
 
 @dataclass(frozen=True, kw_only=True)
 class ConcatenationAttributes(Attributes):
+    """Attributes of CONCATENATION."""
+
     #: The axis along which the inputs are joined; negative from the last.
     axis: int
-    #: Files have a field for it; no kernel clamps what it copies.
+    #: Always NONE: files have the field, but kernels do not clamp copied elements.
     activation: Literal["NONE"] = "NONE"
 
 
@@ -93,6 +95,8 @@ def _concatenation(
 
 @dataclass(frozen=True, kw_only=True)
 class PackAttributes(Attributes):
+    """Attributes of PACK."""
+
     #: The new axis, counted in the output; negative from the last.
     axis: int
     #: The number of inputs.
@@ -135,6 +139,8 @@ def _pack(
 
 @dataclass(frozen=True, kw_only=True)
 class SplitAttributes(Attributes):
+    """Attributes of SPLIT and SPLIT_V."""
+
     #: The number of outputs.
     num_splits: int
 
@@ -222,7 +228,9 @@ def _split_v(
 
 @dataclass(frozen=True, kw_only=True)
 class UnpackAttributes(Attributes):
-    #: The axis that goes; negative from the last.
+    """Attributes of UNPACK."""
+
+    #: Axis to remove; negative from the last.
     axis: int
     #: The number of outputs.
     num: int

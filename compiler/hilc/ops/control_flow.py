@@ -27,6 +27,8 @@ MAX_ITERATIONS = 1 << 20
 
 @dataclass(frozen=True, kw_only=True)
 class IfAttributes(Attributes):
+    """Attributes of IF: its two branches."""
+
     #: The graph that runs where the condition holds.
     then: Graph
     #: The graph that runs where it does not.
@@ -35,6 +37,8 @@ class IfAttributes(Attributes):
 
 @dataclass(frozen=True, kw_only=True)
 class WhileAttributes(Attributes):
+    """Attributes of WHILE: its condition and body."""
+
     #: Whether there is another iteration: a graph from the variables to one bool, and to the values
     #: of the last variables that it updates.
     condition: Graph

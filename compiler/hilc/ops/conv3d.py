@@ -24,19 +24,21 @@ _RANK, _CHANNEL_AXIS = 5, 4
 
 @dataclass(frozen=True, kw_only=True)
 class Conv3DAttributes(ActivationAttributes):
+    """Attributes of CONV_3D."""
+
     #: Slices from one position of the filter to the next, at least 1.
     stride_d: int
-    #: Rows likewise.
+    #: Rows from one position of the filter to the next, at least 1.
     stride_h: int
-    #: Columns likewise.
+    #: Columns from one position of the filter to the next, at least 1.
     stride_w: int
     #: Slices from one tap of the filter to the next, at least 1.
     dilation_d: int = 1
-    #: Rows likewise.
+    #: Rows from one tap of the filter to the next, at least 1.
     dilation_h: int = 1
-    #: Columns likewise.
+    #: Columns from one tap of the filter to the next, at least 1.
     dilation_w: int = 1
-    #: What lies around the volume.
+    #: Padding of the volume.
     padding: Literal["SAME", "VALID"]
 
 

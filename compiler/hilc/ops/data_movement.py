@@ -31,6 +31,7 @@ SLICED_AXES = 5
 
 
 def itemsize(tensor: Tensor) -> int:
+    """Return the size of an element, in bytes."""
     return np.dtype(tensor.dtype).itemsize
 
 
@@ -79,15 +80,17 @@ def _transpose(
 
 @dataclass(frozen=True, kw_only=True)
 class StridedSliceAttributes(Attributes):
-    #: Bit i: the i-th begin counts for nothing, the axis is taken from its start.
+    """Attributes of STRIDED_SLICE: its masks."""
+
+    #: Bit i: ignore the i-th begin and slice the axis from its start.
     begin_mask: int = 0
-    #: Bit i: the i-th end counts for nothing, the axis is taken to its end.
+    #: Bit i: ignore the i-th end and slice the axis to its end.
     end_mask: int = 0
-    #: Bit i: in this place stand all axes that have no begin of their own, taken whole.
+    #: Bit i: an ellipsis, for all axes without a begin of their own, which are not sliced.
     ellipsis_mask: int = 0
-    #: Bit i: in this place stands a new axis of one element.
+    #: Bit i: insert a new axis of size 1.
     new_axis_mask: int = 0
-    #: Bit i: the element at the i-th begin is taken, and its axis dropped.
+    #: Bit i: select the element at the i-th begin and remove the axis.
     shrink_axis_mask: int = 0
 
 
@@ -133,7 +136,7 @@ def sliced_shape(node: Node, ins: Sequence[Tensor | None]) -> list[tuple[int, in
 
 
 def slices(node: Node, ins: Sequence[Tensor | None]) -> list[_Slice]:
-    """Return what is taken along each axis of the input, new ones included."""
+    """Return the slice along each axis of the input, new axes included."""
     begin, end, steps = (constant_ints(node, operand(node, ins, i)) for i in (1, 2, 3))
     if not len(begin) == len(end) == len(steps):
         invalid(node, f"slices by {len(begin)} begins, {len(end)} ends and {len(steps)} strides")

@@ -31,6 +31,8 @@ CHANNEL_AXIS = 3
 
 @dataclass(frozen=True, kw_only=True)
 class DepthwiseConv2DAttributes(ConvolutionAttributes):
+    """Attributes of DEPTHWISE_CONV_2D."""
+
     #: Output channels for each of the input: M of the weights' shape.
     depth_multiplier: int
 

@@ -40,23 +40,25 @@ _MOST = 1 << 16
 
 @dataclass(frozen=True, kw_only=True)
 class DetectionAttributes(Attributes):
-    #: Boxes that are found at most.
+    """Attributes of DETECTION_POSTPROCESS."""
+
+    #: Largest number of boxes.
     max_detections: int
-    #: Classes that are given of each box; regular, a box is found by each of its classes anyway.
+    #: Classes per box; irrelevant in regular mode, which searches each class.
     max_classes_per_detection: int
     #: Classes, without the background.
     num_classes: int
-    #: Scores below this do not count.
+    #: Least score of a box.
     nms_score_threshold: float
-    #: The share of intersection in union above which the worse of two boxes is dropped.
+    #: Intersection over union above which the box of lower score is dropped.
     nms_iou_threshold: float
-    #: By how much the offset of a box's centre from its anchor's is multiplied, downwards.
+    #: Factor of the vertical offset of a box's centre from its anchor's.
     y_scale: float
-    #: The same to the right.
+    #: Factor of the horizontal offset.
     x_scale: float
-    #: By how much the logarithm of its height over the anchor's is multiplied.
+    #: Factor of the logarithm of its height over the anchor's.
     h_scale: float
-    #: The same of its width.
+    #: Factor of the logarithm of its width over the anchor's.
     w_scale: float
     #: Whether each class is searched by itself.
     use_regular_nms: bool = False
@@ -66,7 +68,7 @@ class DetectionAttributes(Attributes):
 
 @dataclass(frozen=True)
 class Detection:
-    """What a node searches."""
+    """Sizes and thresholds of the search of a node."""
 
     anchors: int
     #: Numbers of an encoded box.
@@ -80,7 +82,7 @@ class Detection:
 
 
 def detection(node: Node, ins: Sequence[Tensor | None]) -> Detection:
-    """Return what a node searches, checked."""
+    """Return the sizes and thresholds of a node's search, checked."""
     require_counts(node, inputs=3, outputs=4)
     boxes, scores, anchors = (operand(node, ins, index) for index in range(3))
     for tensor in (boxes, scores, anchors):
@@ -182,7 +184,7 @@ def _largest(a: Array | np.float32, b: Array | np.float32) -> Array:
 
 
 def _overlaps(boxes: Float32Array, one: int) -> Float32Array:
-    """Return how much each box and one overlap: the share of intersection in union."""
+    """Return the intersection over union of each box and one box."""
     zero = np.float32(0)
     with np.errstate(all="ignore"):
         areas = (boxes[:, 2] - boxes[:, 0]) * (boxes[:, 3] - boxes[:, 1])

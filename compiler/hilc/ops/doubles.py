@@ -35,7 +35,7 @@ def _modulo(x: Doubles, y: Doubles) -> Doubles:
     return np.where(other_sign, rest + y, rest)
 
 
-#: Of two numbers, in the order of ``enum hil_double_operation`` of
+#: Functions of two operands, in the order of ``enum hil_double_operation`` in
 #: ``hil/kernels/generic/double.h``.
 BINARY: Mapping[str, Callable[[Doubles, Doubles], Doubles]] = {
     "ADD": lambda x, y: x + y,
@@ -47,7 +47,7 @@ BINARY: Mapping[str, Callable[[Doubles, Doubles], Doubles]] = {
     "FLOOR_MOD": _modulo,
     "POW": lambda x, y: np.power(x, y),
 }
-#: Likewise, of ``enum hil_double_comparison``; the rest are these with their operands exchanged.
+#: Comparisons, in the order of ``enum hil_double_comparison``; the others exchange the operands.
 COMPARISONS: Mapping[str, Callable[[Doubles, Doubles], Array]] = {
     "EQUAL": np.equal,
     "NOT_EQUAL": np.not_equal,
@@ -56,7 +56,7 @@ COMPARISONS: Mapping[str, Callable[[Doubles, Doubles], Array]] = {
     "GREATER": np.greater,
     "GREATER_EQUAL": np.greater_equal,
 }
-#: Likewise, of ``enum hil_double_function``.
+#: Functions of one operand, in the order of ``enum hil_double_function``.
 FUNCTIONS: Mapping[str, Callable[[Doubles], Doubles]] = {
     "ABS": np.abs,
     "NEG": lambda x: -x,
@@ -73,12 +73,14 @@ FUNCTIONS: Mapping[str, Callable[[Doubles], Doubles]] = {
     "LOGISTIC": lambda x: 1 / (1 + np.exp(-x)),
     "RELU": lambda x: np.where(x < 0, 0, x),
 }
-#: Likewise, of ``enum hil_double_reduction``.
+#: Reductions, in the order of ``enum hil_double_reduction``.
 REDUCTIONS = ("SUM", "MEAN", "REDUCE_MAX", "REDUCE_MIN", "REDUCE_PROD")
 
 
 @dataclass(frozen=True, kw_only=True)
 class DoubleCastAttributes(Attributes):
+    """Attributes of a cast to or from float64."""
+
     #: The type of the output.
     dtype: str
 

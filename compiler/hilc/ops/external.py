@@ -16,6 +16,8 @@ from hilc.ops.operands import invalid, require_counts
 
 @dataclass(frozen=True, kw_only=True)
 class ExternalAttributes(Attributes):
+    """Attributes of a node that an external module computes."""
+
     #: The subgraph, which holds its own constants.
     graph: Graph
     module: ExternalModule
@@ -26,6 +28,7 @@ class ExternalAttributes(Attributes):
 
 
 def subgraph(node: Node) -> Graph:
+    """Return the graph that an external node computes."""
     return ExternalAttributes.of(node).graph
 
 

@@ -31,21 +31,27 @@ GAINS = 125
 
 @dataclass(frozen=True, kw_only=True)
 class FilterBankAttributes(Attributes):
+    """Attributes of SIGNAL_FILTER_BANK."""
+
     #: Channels of the output.
     num_channels: int
 
 
 @dataclass(frozen=True, kw_only=True)
 class LogAttributes(Attributes):
-    #: Bits by which inputs are raised, 0 to 31.
+    """Attributes of SIGNAL_FILTER_BANK_LOG."""
+
+    #: Left shift of the inputs, in bits, 0 to 31.
     input_correction_bits: int
-    #: What a logarithm of one is in the output.
+    #: Output value of a logarithm of 1.
     output_scale: int
 
 
 @dataclass(frozen=True, kw_only=True)
 class PcanAttributes(Attributes):
-    #: Bits by which products with gains are shifted to the right, 0 to 63.
+    """Attributes of SIGNAL_PCAN."""
+
+    #: Right shift of products with gains, in bits, 0 to 63.
     snr_shift: int
 
 

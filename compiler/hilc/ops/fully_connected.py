@@ -20,7 +20,9 @@ _BIAS_TOLERANCE = 0.02
 
 @dataclass(frozen=True, kw_only=True)
 class FullyConnectedAttributes(ActivationAttributes):
-    #: The output keeps the input's leading dimensions; otherwise it has two.
+    """Attributes of FULLY_CONNECTED."""
+
+    #: Whether the output keeps the input's leading axes; otherwise its rank is 2.
     keep_num_dims: bool = False
 
 
@@ -44,7 +46,7 @@ def _infer(node: Node, ins: Sequence[Tensor | None]) -> list[Signature]:
 
 
 def requantization(node: Node, ops: linear.Operands, out: Tensor) -> linear.Requantization:
-    """Return how sums become outputs, by the rule for the factor of all weights.
+    """Return the requantization of the sums, by the rule for the factor of all weights.
 
     With one scale for all weights TFLM multiplies it with the input's in double, TFLite in float32.
     Where no sum that can occur tells one from the other, the factor is TFLite's, so that the code

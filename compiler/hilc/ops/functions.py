@@ -44,7 +44,9 @@ ROOT_HEADROOM_BITS = 20
 
 @dataclass(frozen=True, kw_only=True)
 class GeluAttributes(Attributes):
-    #: By tanh, not by the error function.
+    """Attributes of GELU."""
+
+    #: Whether to approximate by tanh instead of the error function.
     approximate: bool = False
 
 

@@ -64,6 +64,8 @@ def _check_moved(node: Node, ins: Sequence[Tensor | None], outs: Sequence[Tensor
 
 @dataclass(frozen=True, kw_only=True)
 class GatherAttributes(Attributes):
+    """Attributes of GATHER."""
+
     #: The axis along which the indices count; negative from the last.
     axis: int = 0
     #: Leading axes that the tensor and the indices have in common.
@@ -93,6 +95,11 @@ def _source(node: Node) -> int:
 
 
 def gathered(node: Node, ins: Sequence[Tensor | None]) -> Gathered:
+    """Return the sizes of a GATHER or EMBEDDING_LOOKUP.
+
+    Raises :class:`~hilc.errors.ModelError` for attributes or shapes that disagree and for constant
+    indices out of range.
+    """
     require_counts(node, inputs=2)
     x, indices = operand(node, ins, _source(node)), _indices(node, ins, 1 - _source(node))
     stated = GatherAttributes.of(node) if node.op == "GATHER" else GatherAttributes()
@@ -239,6 +246,8 @@ def _update(
 
 @dataclass(frozen=True, kw_only=True)
 class OneHotAttributes(Attributes):
+    """Attributes of ONE_HOT."""
+
     #: The new axis, counted in the output; negative from the last.
     axis: int = -1
 

@@ -38,6 +38,7 @@ class Axis:
 
     @property
     def indices(self) -> Table:
+        """Index of each position, ``count`` in all."""
         return np.arange(self.count) * self.step if self.table is None else self.table
 
 

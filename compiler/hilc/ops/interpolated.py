@@ -46,7 +46,7 @@ def check_fraction(node: Node, out: Tensor) -> None:
 
 
 def sigmoid_scale(node: Node, x: Tensor) -> FixedPoint:
-    """Return what brings an input to positions in the table: a multiplier and a shift to the right.
+    """Return the factor from an input to positions in the table: multiplier and right shift.
 
     The multiplier is cut off, not rounded.
     """
@@ -68,7 +68,9 @@ def sigmoid_scale(node: Node, x: Tensor) -> FixedPoint:
 
 
 def softmax_scale(node: Node, x: Tensor, beta: float) -> FixedPoint:
-    """Return what brings a distance to a row's maximum to the table of exponentials."""
+    """Return the factor from a distance to a row's maximum to positions in the table of
+    exponentials.
+    """
     require_symmetric(node, x)
     real = quantization(node, x)[0] * float(np.float32(beta))
     scale = multiplier(node, real / (_EXPONENT_RANGE / _EXPONENT_STEPS))

@@ -42,18 +42,20 @@ Floats = npt.NDArray[np.float32]
 
 @dataclass(frozen=True, kw_only=True)
 class LayerNormAttributes(Attributes):
-    #: What is added to the variance.
+    """Attributes of LAYER_NORMALIZATION."""
+
+    #: Addend of the variance.
     epsilon: float
-    #: The mean is taken off first.
+    #: Whether the mean is subtracted first.
     centered: bool = True
 
 
 class Scaling(NamedTuple):
-    """What integers take from quantizations and constants."""
+    """Parameters of the integer computation, from quantizations and constants."""
 
     #: Epsilon in the units of the deviation.
     epsilon: np.float32
-    #: Of each element of a row, in steps of the output.
+    #: Factor and addend of each element of a row, in steps of the output.
     factors: Floats
     addends: Floats
 

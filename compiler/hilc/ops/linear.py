@@ -164,7 +164,7 @@ def _check_quantized(
 
 
 def pad_value(node: Node, ops: Operands) -> int:
-    """Return what positions outside an image hold: the number that stands for zero."""
+    """Return the value of padding: the integer that represents 0."""
     return quantization(node, ops.x)[1] if ops.x.element.quantized else 0
 
 
@@ -218,7 +218,7 @@ class Requantization:
 def requantization(
     node: Node, factors: Sequence[float], out: Tensor, sums: str = "int32"
 ) -> Requantization:
-    """Return how sums become outputs.
+    """Return the requantization of the sums.
 
     ``factors`` are input scale times weight scale, in the reference's own precision; ``sums`` is
     the type that sums are kept in.

@@ -66,7 +66,7 @@ def _bounds(
     outs: Sequence[Tensor],
     values: Sequence[Interval | None],
 ) -> list[Interval]:
-    """Return what the table holds between the ends of an interval, of all elements together."""
+    """Return the range of the table's values within an interval, over all elements."""
     interval, out = values[0], outs[0]
     if interval is None or out.dtype not in BOUNDED:
         return [any_value(out)]

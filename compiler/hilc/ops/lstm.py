@@ -14,7 +14,7 @@ for the gates in order the weights of the input ``[units, depth]``, the weights 
 
 The arithmetic of integers is TensorFlow Lite Micro's: gates in int16, whose arguments are Q3.12 and
 whose values are Q0.15, a cell state in int16 whose scale is a power of two, products that are each
-rounded and saturated. A hidden state of int8 goes with an input of int8 and biases of int32, one of
+rounded and saturated. An int8 hidden state requires an int8 input and int32 biases, one of
 int16 with int16 and int64.
 """
 
@@ -51,9 +51,9 @@ GATES = ("input", "forget", "cell", "output")
 #: The positions of the inputs.
 X, IN_WEIGHTS, HIDDEN_WEIGHTS, BIASES, HIDDEN, CELL = 0, 1, 5, 9, 13, 14
 
-#: Scales of what gates are functions of, and of their values.
+#: Scales of the gates' arguments and of their values.
 _GATE_SCALE, _VALUE_SCALE = 2.0**-12, 2.0**-15
-#: To the table's positions from Q3.12.
+#: Factor from Q3.12 to positions in the table.
 GATE_POSITIONS = FixedPoint(3, 0)
 #: The least and the largest power of two that is a cell state's scale.
 _CELL_POWERS = (-26, 1)
@@ -68,7 +68,9 @@ _TYPES = {
 
 @dataclass(frozen=True, kw_only=True)
 class LstmAttributes(Attributes):
-    #: The input's first axis is that of the steps.
+    """Attributes of UNIDIRECTIONAL_SEQUENCE_LSTM."""
+
+    #: Whether the input is [steps, batch, elements], not [batch, steps, elements].
     time_major: bool = False
     #: The largest magnitude of the cell state; 0 for no limit.
     cell_clip: float = 0.0
@@ -76,6 +78,8 @@ class LstmAttributes(Attributes):
 
 @dataclass(frozen=True)
 class Sizes:
+    """Sizes of an LSTM: batch, time steps, input elements, and units of the hidden state."""
+
     batch: int
     steps: int
     depth: int
@@ -95,7 +99,7 @@ def sizes(node: Node, ins: Sequence[Tensor | None]) -> Sizes:
 class Scaling:
     """The factors of an integer node, from one quantization to the next."""
 
-    #: Of each gate: from sums of the weighted input, and of the weighted hidden state.
+    #: Factor of each gate, for the sums of the weighted input and of the weighted hidden state.
     inputs: tuple[FixedPoint, ...]
     hidden: tuple[FixedPoint, ...]
     #: From products to the cell state (of the forget gate and it, of input and cell gate), and to

@@ -80,7 +80,7 @@ def reduced_shape(node: Node, ins: Sequence[Tensor | None]) -> tuple[int, ...]:
 
 
 def divisor(node: Node, count: int) -> float:
-    """Return what the sum of ``count`` real numbers is divided by."""
+    """Return the divisor of the sum of ``count`` real values."""
     return 1.0 if node.op == "SUM" else float(count)
 
 

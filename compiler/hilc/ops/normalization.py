@@ -46,7 +46,7 @@ LEAST_NORM = float(np.float32(1e-6))
 
 
 class LogScales(NamedTuple):
-    """What LOG_SOFTMAX of int8 takes from the scale of its input."""
+    """Fixed-point parameters of an int8 LOG_SOFTMAX, from the scale of its input."""
 
     #: From a difference of inputs to Q5.26.
     difference: FixedPoint

@@ -42,7 +42,7 @@ RunGraph = Callable[[Graph, Sequence[Array | None]], list[Array]]
 
 @dataclass(frozen=True)
 class Control:
-    """How an operator calls graphs."""
+    """Protocol of an operator that calls graphs."""
 
     #: The graphs of a node.
     graphs: Callable[[Node], tuple[Graph, ...]]
@@ -117,7 +117,7 @@ class OpDef:
     #: The graph that a node runs; its inputs and outputs are the node's, by position. The
     #: interpreter calls this, not ``reference``.
     subgraph: Callable[[Node], Graph] | None = None
-    #: How it calls graphs that depend on values. The interpreter calls this, not ``reference``;
+    #: Calls of its graphs, which depend on values. The interpreter calls this, not ``reference``;
     #: :mod:`hilc.codegen.control_flow` writes functions for them.
     control: Control | None = None
 
@@ -133,8 +133,8 @@ class OpDef:
     #: The fused activation that computes the same: with one quantization before and behind it, it
     #: only clamps.
     as_activation: Activation | None = None
-    #: How a float node between DEQUANTIZE and QUANTIZE becomes an integer node
-    #: (:mod:`hilc.transforms.fuse_quantized`); None where it does not. Operators that copy
+    #: Integer form of a float node between DEQUANTIZE and QUANTIZE
+    #: (:mod:`hilc.transforms.fuse_quantized`); None if it has none. Operators that copy
     #: elements, and functions of single elements, need no statement.
     integer_form: IntegerForm | None = None
     #: Whether it converts real numbers to quantized integers, or back; None for other operators.
@@ -152,7 +152,7 @@ class OpDef:
     is_identity: Callable[[Node, Ins], bool] | None = None
     #: Lower and upper bounds of its outputs.
     bounds: Bounds | None = None
-    #: How its output is computed a few rows at a time.
+    #: Relation of its output rows to its input rows; None if it cannot be divided into bands.
     rows: Rows | None = None
     #: The height of the image whose rows a node reduces to one; None where a node does not.
     whole_height: Callable[[Node, Ins], int | None] | None = None

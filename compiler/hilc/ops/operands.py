@@ -26,7 +26,7 @@ ARITHMETIC = tuple(name for name, row in ELEMENT_TYPES.items() if row.weights)
 #: Scales from here to its inverse stay finite, and above zero, in single precision arithmetic.
 LEAST_SCALE = 1e-30
 
-#: What the reference shifts an int32 to the left at most: by 31 bits, and more, C defines nothing.
+#: Largest left shift of an int32 in the reference; C leaves 31 bits and more undefined.
 _MOST_SHIFT = 30
 
 

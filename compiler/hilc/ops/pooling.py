@@ -37,6 +37,8 @@ from hilc.ops.traits import IntegerOperands, WindowRows, ascending, channelwise
 
 @dataclass(frozen=True, kw_only=True)
 class PoolingAttributes(WindowAttributes, ActivationAttributes):
+    """Attributes of AVERAGE_POOL_2D, MAX_POOL_2D and L2_POOL_2D."""
+
     #: Height of the window.
     filter_h: int
     #: Width of the window.

@@ -1,7 +1,7 @@
 """QUANTIZE and DEQUANTIZE: between float32 and integers, and from one quantization to another.
 
 A float32 number beyond int32, in steps of the output's scale, becomes the end of the output's type
-on its side, infinity likewise, and NaN the type's smallest value. The reference converts it to
+on its side, as does infinity, and NaN the type's smallest value. The reference converts it to
 int32 unchecked, which C leaves undefined: on x86 all of these become the same end of the type.
 
 From one quantization of bytes to another every byte has one answer: a table, as in
@@ -36,7 +36,7 @@ from hilc.ops.unary import look_up
 
 #: Types for which every number has an entry in a table.
 BYTES = tuple(name for name, row in ELEMENT_TYPES.items() if row.tabled)
-#: What the reference quantizes each type to.
+#: Types that the reference quantizes each type to.
 _TARGETS: Mapping[str, tuple[str, ...]] = {
     "float32": ("int8", "uint8", "int16", "uint16"),
     "int8": (*BYTES, "int16", "int32"),
@@ -52,6 +52,8 @@ _DEQUANTIZED = ("int8", "uint8", "int16", "uint16")
 
 @dataclass(frozen=True, kw_only=True)
 class QuantizeAttributes(Attributes):
+    """Attributes of QUANTIZE."""
+
     #: The type of the output.
     dtype: str = "int8"
 

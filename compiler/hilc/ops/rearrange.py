@@ -90,7 +90,9 @@ def _tile(node: Node, ins: Sequence[Tensor | None]) -> IndexMap:
 
 @dataclass(frozen=True, kw_only=True)
 class MirrorPadAttributes(Attributes):
-    #: Whether the elements at the borders are repeated (SYMMETRIC) or not (REFLECT).
+    """Attributes of MIRROR_PAD."""
+
+    #: Whether the mirror includes the elements at the borders (SYMMETRIC) or not (REFLECT).
     mode: Literal["REFLECT", "SYMMETRIC"]
 
 
@@ -121,13 +123,17 @@ def _mirror_pad(node: Node, ins: Sequence[Tensor | None]) -> IndexMap:
 
 @dataclass(frozen=True, kw_only=True)
 class BlockAttributes(Attributes):
+    """Attributes of SPACE_TO_DEPTH."""
+
     #: Rows and columns of a block, at least 1.
     block_size: int
 
 
 @dataclass(frozen=True, kw_only=True)
 class DepthToSpaceAttributes(BlockAttributes):
-    #: Of some rows of an image: the first of them in its block, and how many. No file says it.
+    """Attributes of DEPTH_TO_SPACE."""
+
+    #: For a band of rows: position of the first row in its block, and number of rows. Internal.
     part: tuple[int, int] | None = None
 
 
@@ -226,7 +232,7 @@ class Blocks(NamedTuple):
 
 
 def blocks(node: Node, ins: Sequence[Tensor | None]) -> Blocks:
-    """Return what SPACE_TO_BATCH_ND or BATCH_TO_SPACE_ND takes apart or joins."""
+    """Return the blocks that SPACE_TO_BATCH_ND splits or BATCH_TO_SPACE_ND joins."""
     require_counts(node, inputs=3)
     shape = operand(node, ins, 0).shape
     if len(shape) not in (3, 4):

@@ -43,17 +43,23 @@ Activation = Literal["TANH", "RELU", "LOGISTIC"]
 
 @dataclass(frozen=True, kw_only=True)
 class GruAttributes(Attributes):
-    #: The reset gate is applied to the weighted hidden state, not to the hidden state.
+    """Attributes of GRU."""
+
+    #: Whether the reset gate multiplies the weighted hidden state instead of the hidden state.
     linear_before_reset: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)
 class RnnAttributes(Attributes):
+    """Attributes of RNN."""
+
     activation: Activation = "TANH"
 
 
 @dataclass(frozen=True)
 class Sizes:
+    """Sizes of a GRU or RNN: time steps, batch, and units of the hidden state."""
+
     steps: int
     batch: int
     units: int
@@ -131,7 +137,7 @@ def _reference(
 
 
 def _weighted(hidden: Array, weights: Array, bias: Array) -> Array:
-    """Return what the hidden state adds to gates, in the order of the kernels."""
+    """Return the hidden state's contributions to the gates, in the order of the kernels."""
     sums: Array = in_order(hidden[:, np.newaxis] * weights) + bias
     return sums
 

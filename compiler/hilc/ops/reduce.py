@@ -90,6 +90,8 @@ def _channel_groups(node: Node, ins: Sequence[Tensor | None], out: Tensor) -> li
 
 @dataclass(frozen=True, kw_only=True)
 class ArgAttributes(Attributes):
+    """Attributes of ARG_MAX and ARG_MIN."""
+
     #: Type of the output.
     dtype: Literal["int32", "int64"] = "int32"
 

@@ -42,12 +42,14 @@ Float32Array = npt.NDArray[np.float32]
 
 @dataclass(frozen=True, kw_only=True)
 class ResizeAttributes(Attributes):
-    #: The corners of input and output lie on each other.
+    """Attributes of RESIZE_BILINEAR and RESIZE_NEAREST_NEIGHBOR."""
+
+    #: Whether the corner pixels of input and output coincide.
     align_corners: bool = False
-    #: Pixels are areas, whose centers lie on halves.
+    #: Whether the center of pixel i is at i + 0.5.
     half_pixel_centers: bool = False
-    #: Of some rows of an image: the rows of the whole input and of the whole output, and those
-    #: before these rows in each. No file says it.
+    #: For a band of rows: rows of the whole input and of the whole output, and rows before the
+    #: band in each. Internal.
     part: tuple[int, int, int, int] | None = None
 
 
@@ -116,13 +118,13 @@ class Between:
 
     first: Array
     second: Array
-    #: How far from the first it is, in parts of ``one``: a float32, or whole.
+    #: Distance from the first, in units of 1 / ``one``: float32 or integers.
     fraction: Array
     one: int
 
 
 def between(node: Node, size: int, count: int, element: ElementType) -> Between:
-    """Return where ``count`` rows or columns of such elements lie between ``size`` of them."""
+    """Return the positions of ``count`` output rows or columns among ``size`` of the input."""
     if not element.quantized:
         found = _between_reals(node, size, count)
     elif node.rounding is Rounding.NEAREST_EVEN:
@@ -140,7 +142,7 @@ def between(node: Node, size: int, count: int, element: ElementType) -> Between:
 
 
 def rows_between(node: Node, x: Tensor, out: Tensor) -> Between:
-    """Return where the rows of ``out`` lie between those of ``x``, which may be parts of images."""
+    """Return the positions of the rows of ``out`` among those of ``x``, which may be bands."""
     size, rows, before, first = _part_of(node, x, out)
     found = between(node, size, rows, out.element)
     own = slice(first, first + out.shape[1])
@@ -216,7 +218,7 @@ def _between_exactly(node: Node, size: int, count: int) -> Between:
     return Between(first, np.minimum(first + 1, size - 1), steps - first * one, one)
 
 
-#: What the weights of four pixels add up to at most: sums of bytes by them have 32 bits.
+#: Largest sum of the weights of four pixels: the weighted sum of bytes has 32 bits.
 _MOST_PARTS = 1 << 23
 
 

@@ -33,7 +33,9 @@ Reduction = Literal["none", "add", "mul", "max", "min"]
 
 @dataclass(frozen=True, kw_only=True)
 class ScatterAttributes(Attributes):
-    #: How a block is combined with what is in its place.
+    """Attributes of a scatter."""
+
+    #: Combination of a block with the values at its position.
     reduction: Reduction = "none"
 
 

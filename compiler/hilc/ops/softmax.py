@@ -53,15 +53,17 @@ Int64Array = npt.NDArray[np.int64]
 #: Integer bits of the scaled difference and of the sum of exponentials.
 _DIFFERENCE_BITS = 5
 SUM_BITS = 12
-#: What 12 integer bits hold when every exponential is one.
+#: Largest sum of exponentials of 1 that 12 integer bits hold.
 MAX_DEPTH = (1 << SUM_BITS) - 1
 
 
 @dataclass(frozen=True, kw_only=True)
 class SoftmaxAttributes(Attributes):
+    """Attributes of SOFTMAX."""
+
     #: The factor of the inputs, above 0.
     beta: float
-    #: The type of the output; empty for that of the input. int16 of int8 inputs alone.
+    #: Type of the output; empty for that of the input. Only int8 inputs accept int16.
     dtype: str = field(default="", metadata=ADDED)
 
 

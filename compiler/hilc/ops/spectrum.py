@@ -24,21 +24,27 @@ _MOST_LENGTH = 1 << 15
 
 @dataclass(frozen=True, kw_only=True)
 class WindowedAttributes(Attributes):
-    #: Bits by which products with weights are shifted to the right, 0 to 31.
+    """Attributes of SIGNAL_WINDOW."""
+
+    #: Right shift of products with weights, in bits, 0 to 31.
     shift: int
 
 
 @dataclass(frozen=True, kw_only=True)
 class FourierAttributes(Attributes):
-    #: Samples of a frame, a power of two; what a frame lacks is zero.
+    """Attributes of SIGNAL_RFFT and SIGNAL_IRFFT."""
+
+    #: Samples of a frame, a power of two; a shorter frame is padded with zeros.
     fft_length: int
 
 
 @dataclass(frozen=True, kw_only=True)
 class EnergyAttributes(Attributes):
-    #: The first frequency whose energy is wanted. Those that are not wanted have none.
+    """Attributes of SIGNAL_ENERGY."""
+
+    #: Index of the first frequency whose energy is computed; the energy of others is 0.
     start_index: int
-    #: The frequency behind the last one.
+    #: Index after the last one.
     end_index: int
 
 

@@ -32,12 +32,12 @@ from hilc.ops.operands import (
 from hilc.ops.traits import ascending
 
 _ADDED = ("int16", "float32")
-#: What the stacker waits for before its first row.
+#: Number of rows that the stacker waits for, before its first row.
 NOTHING_YET = -1
 
 
 class Memory(NamedTuple):
-    """What an operator remembers: a tensor that no file has."""
+    """State of an operator: a tensor that the file does not have."""
 
     shape: tuple[int, ...]
     dtype: str
@@ -50,35 +50,43 @@ class Memory(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class DelayAttributes(Attributes):
-    #: Samples by which the stream is late.
+    """Attributes of SIGNAL_DELAY."""
+
+    #: Delay, in samples.
     delay_length: int
 
 
 @dataclass(frozen=True, kw_only=True)
 class FramerAttributes(Attributes):
+    """Attributes of SIGNAL_FRAMER."""
+
     #: Samples of a frame.
     frame_size: int
-    #: Samples from the beginning of a frame to that of the next.
+    #: Hop between frames, in samples.
     frame_step: int
-    #: There is silence before the first sample; otherwise the first frames are not valid.
+    #: Whether zeros precede the first sample; otherwise the first frames are not valid.
     prefill: bool
 
 
 @dataclass(frozen=True, kw_only=True)
 class OverlapAddAttributes(Attributes):
-    #: Samples from the beginning of a frame to that of the next.
+    """Attributes of SIGNAL_OVERLAP_ADD."""
+
+    #: Hop between frames, in samples.
     frame_step: int
 
 
 @dataclass(frozen=True, kw_only=True)
 class StackerAttributes(Attributes):
-    #: Numbers of a row.
+    """Attributes of SIGNAL_STACKER."""
+
+    #: Elements of a row.
     num_channels: int
     #: Rows before the current one in an output.
     stacker_left_context: int
-    #: Rows behind it.
+    #: Rows after the current one in an output.
     stacker_right_context: int
-    #: Rows from a valid output to the next.
+    #: Rows between two valid outputs.
     stacker_step: int
 
 
@@ -105,11 +113,13 @@ class SubtractionAttributes(Attributes):
 
 @dataclass(frozen=True, kw_only=True)
 class CircularBufferAttributes(Attributes):
+    """Attributes of CIRCULAR_BUFFER."""
+
     #: Rows that come until the operators behind it run. Without it the reference guesses.
     cycles_max: int = 0
     #: Rows of the output.
     slots: int = 0
-    #: The number that rows have which did not come yet.
+    #: Value of the rows before the first.
     empty: int = 0
 
 
@@ -177,21 +187,21 @@ def _delay(
 
 
 class Framing(NamedTuple):
-    """How a stream is cut."""
+    """Division of a stream into frames."""
 
     rows: int
     #: Frames of a row that an input completes.
     frames: int
     #: Samples that a row remembers, at least one.
     memory: int
-    #: Those of them that the first frame leaves out.
+    #: Remembered samples that the first frame skips.
     skipped: int
     #: Frames that are not valid after a reset.
     missing: int
 
 
 def framing(node: Node, ins: Sequence[Tensor | None]) -> Framing:
-    """Return how a framer cuts its stream, checked."""
+    """Return the division of a framer's stream, checked."""
     x, attributes = operand(node, ins, 0), FramerAttributes.of(node)
     _require_rows(node, x, 1)
     _require_positive(node, attributes, "frame_size", "frame_step")

@@ -40,14 +40,18 @@ from hilc.ops.operands import (
 
 @dataclass(frozen=True, kw_only=True)
 class SvdfAttributes(Attributes):
-    #: How many filters make a unit.
+    """Attributes of SVDF."""
+
+    #: Filters per unit.
     rank: int
-    #: What the output is clamped to; of int8, whose type clamps it, NONE or RELU.
+    #: Activation; NONE or RELU for int8, whose type clamps the output.
     activation: Activation = "NONE"
 
 
 @dataclass(frozen=True)
 class Sizes:
+    """Sizes of an SVDF: batch, input elements, units, rank, and time steps of the memory."""
+
     batch: int
     depth: int
     units: int
@@ -56,6 +60,7 @@ class Sizes:
 
     @property
     def filters(self) -> int:
+        """Number of filters: ``rank`` for each unit."""
         return self.units * self.rank
 
 
@@ -222,7 +227,7 @@ def in_order(summands: Array) -> Array:
 
 
 def _wrapped(sums: Int64Array) -> Int64Array:
-    """Return what 32 bits hold of sums."""
+    """Return sums wrapped to 32 bits."""
     held: npt.NDArray[np.int32] = sums.astype(np.int32)
     return held.astype(np.int64)
 

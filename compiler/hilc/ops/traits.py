@@ -170,7 +170,7 @@ class SampledRows:
     image: int = 0
 
 
-#: How an operator on images (NHWC, a batch of 1) is computed a few rows at a time.
+#: Relation of output rows to input rows of an operator on images (NHWC, a batch of 1).
 Rows = SameRows | BroadcastRows | WindowRows | SampledRows
 
 # Integers -------------------------------------------------------------------------------------
@@ -212,7 +212,7 @@ class SharedQuantization:
     refusal: Callable[[Node], str | None]
 
 
-#: How an operator on floats between DEQUANTIZE and QUANTIZE becomes one on integers.
+#: Integer form of a float operator between DEQUANTIZE and QUANTIZE.
 IntegerForm = WeightedSums | IntegerOperands | IntegerInput | SharedQuantization
 
 #: A conversion between integers with a quantization and real numbers.
@@ -257,7 +257,7 @@ class Weights:
     channel_axis: int
     #: Whether each output sums over all channels of the input, the last axis of the weights.
     sums: bool
-    #: Of how many channels it keeps a multiple when some go.
+    #: The number of channels stays a multiple of this when some are removed.
     block: int = 1
     #: Whether one scale for all channels means another rounding than one each.
     one_scale_differs: bool = False

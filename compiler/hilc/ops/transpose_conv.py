@@ -27,8 +27,7 @@ SHAPE, WEIGHTS, IMAGE, BIAS = range(4)
 class TransposeConvAttributes(WindowAttributes, ActivationAttributes):
     """Attributes of TRANSPOSE_CONV: the window slides over the output."""
 
-    #: Of some rows of the output: how many, and by how many of its rows the first window reaches
-    #: above them. No file says it.
+    #: For a band of output rows: their number, and rows of the first window above them. Internal.
     part: tuple[int, int] | None = None
 
 

@@ -35,7 +35,9 @@ MOST_FEATURES = 1 << 14
 
 @dataclass(frozen=True, kw_only=True)
 class TreeEnsembleAttributes(Attributes):
-    #: Sums for each row.
+    """Attributes of TREE_ENSEMBLE."""
+
+    #: Number of sums for each row.
     targets: int
 
 
@@ -50,7 +52,7 @@ class Trees:
 
     @property
     def visited(self) -> int:
-        """Return how many nodes a row visits in all, where each way of a branch is as likely."""
+        """Return the expected number of nodes that a row visits, branches being equally likely."""
         arrivals = np.zeros(self.tests.size)
         arrivals[self.roots] = 1
         for place, (test, offset) in enumerate(zip(self.tests, self.nexts, strict=True)):

@@ -51,14 +51,16 @@ Int64Array = npt.NDArray[np.int64]
 _ASYMMETRIC = tuple(name for name in ARITHMETIC if not ELEMENT_TYPES[name].symmetric)
 _DTYPES = dict.fromkeys(("HARD_SWISH", "RELU_0_TO_1", "RELU_N1_TO_1"), _ASYMMETRIC)
 
-#: Where the reference's logistic leaves the formula: above, it is 1; below, exp(x).
+#: Bounds of the formula in the reference's logistic: above, it is 1; below, exp(x).
 _LOGISTIC_ONE_ABOVE = np.float32(16.619047164916992)
 _LOGISTIC_EXP_BELOW = np.float32(-9.0)
 
 
 @dataclass(frozen=True, kw_only=True)
 class LeakyReluAttributes(Attributes):
-    #: The factor of numbers below zero.
+    """Attributes of LEAKY_RELU."""
+
+    #: Slope of negative inputs.
     alpha: float
 
 
@@ -131,7 +133,7 @@ def _reference(
 
 
 def _steps(node: Node, source: Tensor) -> Int64Array:
-    """Return how far every number of the source's type is from its zero point."""
+    """Return the difference of every value of the source's type and its zero point."""
     return np.array(source.element.values, np.int64) - quantization(node, source)[1]
 
 
@@ -355,7 +357,7 @@ _ONE = FixedPoint(1 << 30, 1)
 
 @dataclass(frozen=True)
 class Rescaling:
-    """Numbers brought to another scale, those below zero by a factor of their own, and clamped."""
+    """Requantization, with a factor of its own for negative values, and clamping."""
 
     positive: FixedPoint
     negative: FixedPoint
@@ -368,6 +370,7 @@ class Rescaling:
         return self.positive == self.negative == _ONE
 
     def of(self, x: Int64Array) -> Int64Array:
+        """Return ``x`` requantized by the factor of its sign, and clamped."""
         scaled = np.where(x < 0, requantize(x, *self.negative), requantize(x, *self.positive))
         return np.clip(scaled, self.low, self.high)
 
@@ -380,11 +383,12 @@ class Sigmoid:
     scale: FixedPoint
 
     def of(self, x: Int64Array) -> Int64Array:
+        """Return the function of each element, interpolated from a table."""
         return self.function(x, self.scale)
 
 
 def integer_function(node: Node, source: Tensor, target: Tensor) -> Rescaling | Sigmoid:
-    """Return what a node computes of integers without zero points."""
+    """Return the function that a node computes on integers without zero points."""
     if node.op in ("LOGISTIC", "TANH"):
         check_fraction(node, target)
         function = interpolate.logistic if node.op == "LOGISTIC" else interpolate.tanh

@@ -30,13 +30,17 @@ from hilc.ops.traits import ChannelGroup, FewerChannels, SameRows, always, ascen
 
 @dataclass(frozen=True, kw_only=True)
 class ReshapeAttributes(Attributes):
-    #: The shape of the output where there is no second input; -1 for one side that follows.
+    """Attributes of RESHAPE."""
+
+    #: Shape of the output if there is no second input; -1 for one inferred size.
     new_shape: tuple[int, ...] | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
 class SqueezeAttributes(Attributes):
-    #: The axes that go; empty for every axis of one element.
+    """Attributes of SQUEEZE."""
+
+    #: Axes to remove; empty for every axis of size 1.
     squeeze_dims: tuple[int, ...] = ()
 
 
@@ -158,6 +162,8 @@ EXPAND_DIMS = replace(
 
 @dataclass(frozen=True, kw_only=True)
 class BitCastAttributes(Attributes):
+    """Attributes of BIT_CAST."""
+
     #: The type of the output, of as many bytes as that of the input.
     dtype: str
 
@@ -182,7 +188,7 @@ def _reference_bit_cast(
     return [np.ascontiguousarray(x).reshape(x.shape).view(outs[0].dtype)]
 
 
-#: The same bytes as elements of another type.
+#: Reinterpretation of the bytes as elements of another type.
 BIT_CAST = OpDef(_infer_bit_cast, _reference_bit_cast, attributes=BitCastAttributes, view=True)
 
 

@@ -64,7 +64,7 @@ class QuantizedModel(NamedFile):
     #: Suffix of the file's format: ``.onnx`` or ``.pt2``.
     suffix: str = ".onnx"
     report: Report = field(kw_only=True)
-    #: The same as an ONNX model, where the file is another.
+    #: The quantized model as ONNX, if the file has another format.
     onnx: bytes = field(kw_only=True, repr=False)
 
     def save(self, path: str | Path) -> Path:

@@ -21,7 +21,7 @@ from hilc.support.optional import require
 #: Part of the names of observers in a prepared module.
 _OBSERVER = "activation_post_process"
 _PURPOSE = "the quantization of PyTorch programs"
-#: What `run_decompositions` makes of a batch normalization in evaluation, and PT2E does not know.
+#: Operator that `run_decompositions` makes of a batch normalization; PT2E does not know it.
 _DECOMPOSED = "_native_batch_norm_legit_no_training"
 
 
@@ -97,7 +97,7 @@ def quantize(
 
 
 def _buffers(module: Any) -> dict[str, Any]:
-    """Return what the program has for buffers, which runs may change."""
+    """Return the program's buffers, which runs may change."""
     named = module.named_buffers()
     return {name: value.clone() for name, value in named if _OBSERVER not in name}
 

@@ -40,7 +40,7 @@ _OPERATORS = frozenset(
         "Unsqueeze",
     )
 )  # fmt: skip
-#: Of these only the functions of one tensor have one.
+#: Operators that are quantized only with a single tensor operand.
 _OF_A_NUMBER = frozenset(("Div", "Pow"))
 #: Operators that a layer may end with.
 _CLAMPS = frozenset(("Clip", "Relu"))

@@ -48,7 +48,7 @@ class TensorNoise:
 
 @dataclass(frozen=True)
 class Accuracy:
-    """How many samples the largest output names right."""
+    """Number of samples whose largest output is the right class."""
 
     samples: int
     float_right: int
@@ -72,7 +72,7 @@ class Report:
     float_layers: tuple[FloatLayer, ...]
     #: None without labels.
     accuracy: Accuracy | None = None
-    #: What was excluded, and computes on integers all the same, as all around it does.
+    #: Excluded layers that are computed on integers nevertheless, as their neighbours are.
     not_excluded: tuple[str, ...] = ()
 
     def _repr_html_(self) -> str:
@@ -93,7 +93,7 @@ def shown_db(value: float | None) -> str:
 
 
 def summary_lines(report: Report) -> list[str]:
-    """Return what a report says of the model as a whole, in sentences."""
+    """Return a report's statements about the whole model, one sentence each."""
     outputs = ", ".join(f"{name} {shown_db(db)} dB" for name, db in report.outputs.items())
     over = counted(report.samples, "sample")
     lines = [f"signal-to-noise of the outputs over {over}: {outputs}"]
@@ -185,7 +185,7 @@ def compare(
     )
 
 
-#: What a reader appends to the name of a tensor for the steps that an operator is made of.
+#: Suffix that a reader appends to a tensor's name for the intermediate steps of an operator.
 _STEP = re.compile(r"(:\d+)+$")
 
 

@@ -1,4 +1,4 @@
-"""What the user chooses of a quantization, checked when it is stated."""
+"""Settings of a quantization, checked on construction."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ ACTIVATIONS: Mapping[str, Activations] = {
 }
 #: Scores up to this one, which a mask sets, are as good as minus infinity for a softmax.
 MASKED = -1e4
-#: How ranges of activations are found from samples.
+#: Methods that find ranges of activations from samples.
 CALIBRATORS: Mapping[str, str] = {
     "minmax": "all values",
     "entropy": "the range whose quantized distribution is nearest (onnxruntime, 8 bits)",
@@ -55,7 +55,7 @@ class Settings:
 
     #: One of :data:`CALIBRATORS`.
     calibrator: str = "minmax"
-    #: Of the calibrator `percentile`: the share of values inside of the range, in percent
+    #: For the calibrator `percentile`: share of values inside the range, in percent
     #: (:attr:`share` where it is None).
     percentile: float | None = None
     #: One of :data:`ACTIVATIONS`.

@@ -1,4 +1,4 @@
-"""What a quantizer is given, and what it gives."""
+"""Input and result of a quantizer."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class Source:
     graph: Graph
     #: Its file.
     data: bytes
-    #: The same as an ONNX model without open sizes.
+    #: The model as ONNX, without open sizes.
     onnx: bytes
 
 

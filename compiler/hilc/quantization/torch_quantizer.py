@@ -37,7 +37,7 @@ from hilc.support.suggest import nearest
 
 #: Operators with weights as argument 1, whose output channels lie along axis 0.
 _LAYERS = frozenset(("conv1d", "conv2d", "linear"))
-#: Those whose weights have their channels along axis 1.
+#: Layers whose weights have their channels along axis 1.
 _TRANSPOSED = frozenset(("conv_transpose1d", "conv_transpose2d"))
 #: Sums and products: of two tensors, which become operands on integers, or of one and a number.
 _ARITHMETIC = frozenset(("add", "sub", "mul"))
@@ -45,7 +45,7 @@ _PRODUCTS = frozenset(("matmul", "bmm"))
 #: Normalizations of the last axis, whose factors stay floats.
 _NORMALIZATIONS = frozenset(("layer_norm", "rms_norm"))
 _SHARES = frozenset(("softmax", "_softmax"))
-#: Those of all elements, of a window, or of the four pixels around a place.
+#: Averages: of all elements, of a window, or of the four pixels around a position.
 _AVERAGES = frozenset(
     (
         "upsample_bilinear2d",
@@ -56,7 +56,7 @@ _AVERAGES = frozenset(
         "adaptive_avg_pool2d",
     )
 )
-#: What a layer, sum or average before it takes in: it is monotone, and constant beyond its bounds.
+#: Clamps that are fused into a preceding layer, sum or average.
 _CLAMPS = frozenset(("relu", "relu6", "hardtanh", "clamp", "clamp_min"))
 #: Functions of single elements, which become tables of 256 results.
 _FUNCTIONS = _CLAMPS | frozenset(
@@ -66,9 +66,9 @@ _FUNCTIONS = _CLAMPS | frozenset(
         "rsub", "selu", "sigmoid", "silu", "sin", "softplus", "softsign", "sqrt", "square", "tanh",
     )
 )  # fmt: skip
-#: What puts elements in the place of others, as a cache does: arguments 0 and 3.
+#: Operators that replace elements, as a cache does: arguments 0 and 3.
 _PUTS = frozenset(("index_copy",))
-#: What moves elements or chooses among them: input and output have one quantization.
+#: Operators that move or select elements: input and output have one quantization.
 _MOVES = frozenset(
     (
         "_unsafe_view", "adaptive_max_pool1d", "adaptive_max_pool2d", "alias", "amax",
@@ -78,9 +78,9 @@ _MOVES = frozenset(
         "squeeze", "t", "transpose", "unflatten", "unsqueeze", "upsample_nearest2d", "view",
     )
 )  # fmt: skip
-#: The same of several tensors: one list, or two arguments.
+#: Operators that move or select elements of several tensors: one list, or two arguments.
 _JOINS = frozenset(("cat", "concat", "stack", "maximum", "minimum"))
-#: The same with several outputs.
+#: Operators that move elements to several outputs.
 _PARTS = frozenset(("chunk", "split", "split_with_sizes", "unbind"))
 
 #: Least scale, as that of onnxruntime and TensorFlow: a tensor of zeros has one, too.
@@ -126,6 +126,7 @@ class MaskedObserver(MinMaxObserver):  # type: ignore[misc]
         self.register_buffer("low", torch.tensor(float("inf")))
 
     def forward(self, x_orig: torch.Tensor) -> torch.Tensor:
+        """Record the range of the scores that are not masked; return the scores unchanged."""
         scores = x_orig.detach()
         kept = scores[scores > MASKED]
         if kept.numel():
@@ -136,6 +137,7 @@ class MaskedObserver(MinMaxObserver):  # type: ignore[misc]
         return x_orig
 
     def calculate_qparams(self) -> tuple[torch.Tensor, torch.Tensor]:
+        """Return the scale and zero point of the recorded range."""
         low = torch.minimum(self.min_val, self.low)
         found: tuple[torch.Tensor, torch.Tensor] = self._calculate_qparams(low, self.max_val)
         return found
@@ -243,7 +245,7 @@ class TorchQuantizer(Quantizer):  # type: ignore[misc]
     # Operators ------------------------------------------------------------------------------------
 
     def _annotation(self, node: Node) -> QuantizationAnnotation | None:
-        """Return how the operands and the result of a node are quantized; None where not."""
+        """Return the quantization of a node's operands and result; None if they stay floats."""
         kind = _kind(node)
         if kind in _PARTS:
             source = _operand(node, 0)
@@ -308,7 +310,7 @@ class TorchQuantizer(Quantizer):  # type: ignore[misc]
         return QuantizationAnnotation(inputs, self._result_of(node))
 
     def _given(self, node: Node) -> QuantizationSpecBase:
-        """Return how an operand is quantized: shares of a softmax as it gives them."""
+        """Return the quantization of an operand; that of a softmax's output is fixed."""
         source: Node | None = node
         while source is not None and _kind(source) in _MOVES and not self._is_excluded(source):
             source = _operand(source, 0)
@@ -317,13 +319,13 @@ class TorchQuantizer(Quantizer):  # type: ignore[misc]
         return self._shares
 
     def _result_of(self, node: Node) -> QuantizationSpecBase | None:
-        """Return how a result is quantized: not before the clamp that follows it."""
+        """Return the quantization of a result: none before a clamp that follows it."""
         users = list(node.users)
         is_clamped = len(users) == 1 and _kind(users[0]) in _CLAMPS
         return None if is_clamped and not self._is_excluded(users[0]) else self._spec(node)
 
     def _spec(self, node: Node) -> QuantizationSpec:
-        """Return how a tensor is quantized that no other shares its quantization with yet."""
+        """Return the quantization of a tensor that shares it with no other yet."""
         return self._masked if self._is_to_be_masked(node) else self._activation
 
     def _is_to_be_masked(self, node: Node) -> bool:

@@ -64,7 +64,8 @@ class Reference(Protocol):
     """Computes every tensor of a model."""
 
     @property
-    def name(self) -> str: ...
+    def name(self) -> str:
+        """Name of the reference, in reports."""
 
     @property
     def description(self) -> str:
@@ -81,6 +82,7 @@ class Reference(Protocol):
 
 
 def reference_names() -> tuple[str, ...]:
+    """Return the names of the references that ``--reference`` accepts."""
     return tuple(_REFERENCES)
 
 

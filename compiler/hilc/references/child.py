@@ -62,7 +62,7 @@ def _answer(arrays: list[Any]) -> Answer:
 
 
 def _tflite_micro() -> Callable[[dict[str, Any], bytes], Answer]:
-    """Return what answers for TensorFlow Lite Micro."""
+    """Return the server that runs models with TensorFlow Lite Micro."""
     import numpy as np
     from tflite_micro.python.tflite_micro import _runtime
 
@@ -95,7 +95,7 @@ def _tflite_micro() -> Callable[[dict[str, Any], bytes], Answer]:
 
 
 def _tflite(package: str) -> Callable[[dict[str, Any], bytes], Answer]:
-    """Return what answers for a release of TFLite's runtime, with its reference kernels."""
+    """Return the server that runs models with a release of TFLite's reference kernels."""
     module = importlib.import_module(f"{package}.interpreter")
     models: dict[int, Any] = {}
 

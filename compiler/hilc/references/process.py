@@ -234,7 +234,7 @@ class SharedProcess:
         )
 
     def _remedy(self, said: str) -> str:
-        """Return what to do about the reason for which the process did not start."""
+        """Return the remedy for the reason why the process did not start."""
         if "ModuleNotFoundError" in said:
             return self._install
         if memory := self.memory_remedy():

@@ -26,7 +26,7 @@ from hilc.references.process import (
     described,
 )
 
-#: What operators say to types that they do not take; of zeros they say other things, too.
+#: Messages of operators about types that they do not support; zeros cause other messages, too.
 _OF_TYPES = re.compile(r"not supported|supported currently|only supports|unsupported", re.I)
 _ADDRESS_SPACE = 8 << 30
 
@@ -46,6 +46,11 @@ class TfliteRuntime:
         self._require_types()
 
     def run_all(self, inputs: Mapping[str, Array]) -> Mapping[str, Array]:
+        """Return every tensor of one inference, by name.
+
+        Raises :class:`~hilc.errors.InputError` for inputs of another name, shape or type, and
+        :class:`~hilc.errors.ModelError` if the runtime rejects the model.
+        """
         check_inputs(self._graph, inputs)
         try:
             return self._file.named(self._run(inputs))
@@ -68,6 +73,7 @@ class TfliteRuntime:
         self.reset_state()
 
     def reset_state(self) -> None:
+        """Give every variable its initial value."""
         self._loaded.reset()
 
 
@@ -101,7 +107,7 @@ class _LoadedModel:
         self._ask({"do": "reset"})
 
     def refusal(self, error: Refused) -> ModelError:
-        """Return the error that tells what the runtime said."""
+        """Return the error with the runtime's message."""
         remedy = self._process.memory_remedy() if error.may_lack_memory else ""
         return ModelError(
             f"{self._package} cannot run this model: {error}",

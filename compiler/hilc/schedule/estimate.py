@@ -13,8 +13,8 @@ from dataclasses import dataclass, field, replace
 from statistics import median
 
 from hilc.external import ExternalCall
+from hilc.fusion.bounds import Estimate, Prices
 from hilc.fusion.call import FusedCall
-from hilc.fusion.frame import Outline, Prices
 from hilc.ir import Node
 from hilc.lowering.bodies import body_key
 from hilc.lowering.choice import CostEstimate, Group
@@ -94,7 +94,7 @@ class Segment(Sketch):
 
 @dataclass(frozen=True)
 class _Memory:
-    """What a segment's memory is known to be; see :class:`Segment`."""
+    """Bounds of a segment's memory; see :class:`Segment`."""
 
     bound: int
     in_place: bool
@@ -240,7 +240,7 @@ class Estimator:
         around, ending, starting = self._sizes(first, last)
         return around + max(ending, starting)
 
-    def group_memory_bound(self, first: int, last: int, outlines: Sequence[Outline]) -> int:
+    def group_memory_bound(self, first: int, last: int, outlines: Sequence[Estimate]) -> int:
         """Return the same for a group with one of these outlines."""
         around, ending, starting = self._sizes(first, last)
         # The padding after the last of several blocks is not counted.
@@ -276,7 +276,7 @@ class Estimator:
         reads: Sequence[str],
         writes: Sequence[str],
     ) -> _Memory:
-        """Return what a segment's memory is known to be without a plan."""
+        """Return the bounds of a segment's memory without a plan."""
         alive = self._liveness.neighbours(first, last)
         # As in a plan of this step, with the steps before and after it.
         blocks = [Block(v.tensor.nbytes, 0, 2, *v.pin) for v in alive.around]

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from hilc.lowering.choice import CostEstimate
 from hilc.schedule.goals import LimitError
 from hilc.schedule.policy import GOALS
-from hilc.schedule.search import Found
+from hilc.schedule.search import SearchResult
 
 #: Limits of memory and of flash that are tried, at most.
 _RAM_LIMITS = 16
@@ -52,7 +52,7 @@ class Frontier:
 
 
 def find_frontier(
-    model: str, cpu: str, search: Callable[[str, int | None, int | None], Found]
+    model: str, cpu: str, search: Callable[[str, int | None, int | None], SearchResult]
 ) -> Frontier:
     """Return the programs of each goal, and of limits between these, of which none takes as many
     instructions, as much workspace and as much flash as another one.

@@ -19,7 +19,7 @@ import numpy.typing as npt
 
 from hilc.errors import InputError
 from hilc.fusion.bands import NotFusible, is_image
-from hilc.fusion.frame import LeastCost, Prices, least_of
+from hilc.fusion.bounds import LeastCost, Prices, least_of
 from hilc.lowering.choice import Group
 from hilc.memory.plan import Planner
 from hilc.ops import OPS
@@ -40,7 +40,7 @@ class Objective:
 
 @dataclass(frozen=True, eq=False)
 class Rest:
-    """Stands for the groups of some layers that are not yet laid out: their lower bounds."""
+    """Lower bounds of the groups of some layers that are not laid out yet."""
 
     groups: GroupsOfLayers
     cost: float
@@ -50,10 +50,12 @@ class Rest:
 
     @property
     def first(self) -> int:
+        """Index of the first layer."""
         return self.groups.first
 
     @property
     def last(self) -> int:
+        """Index of the last layer."""
         return self.groups.last
 
     def cost_at(self, flash_worth: float) -> float:
@@ -77,7 +79,7 @@ class GroupsOfLayers:
         self._tried = tried
         #: Groups that are laid out.
         self.found: list[Segment] = []
-        #: What stands for the others; None where there are none.
+        #: Lower bounds of the groups not laid out; None if there are none.
         self.rest: Rest | None = None
         self.lay_out()
 
@@ -184,7 +186,7 @@ class FusedGroups:
         found: list[GroupsOfLayers] = []
         #: For each layer, the ends of segments that start with it.
         ends: list[list[int]] = [[] if blocked[i] else [i] for i in range(count)]
-        #: The same whatever they cost.
+        #: Ends of the segments that are kept whatever their cost.
         kept = [list(own) for own in ends]
         longest = min(self._policy.longest_group, max(1, self._policy.most_spans // count), count)
         for length in range(1, longest + 1):
@@ -247,7 +249,7 @@ class FusedGroups:
         # The last layer may have one row: an average over the image.
         shapes = [self._graph.tensors[name].shape for name in names]
         height = max((shape[1] for shape in shapes if len(shape) == 4), default=1)
-        #: Of each number of rows at a time; of a single layer also the one that goes backward.
+        #: Groups of each number of rows at a time; for a single layer also the backward one.
         steps: list[Sequence[Group]] = []
         for rows in self._policy.fused_rows:
             try:

@@ -19,9 +19,9 @@ class LimitError(InputError):
         self.least_flash = least_flash
 
 
-#: What the segments of a program may take of a limit that it has to keep as a whole.
+#: Shares of a program's limit that its segments may use.
 _SHARES = (1.0, 0.95, 0.9, 0.8)
-#: Prices of a byte of flash at which kernels are looked for that keep a limit of it.
+#: Prices of a byte of flash, in instructions, that the search for kernels below a limit tries.
 _WORTHS = (20.0, 1e6)
 
 

@@ -31,7 +31,7 @@ class _Order:
     differences: tuple[int, int]
     #: Least offset of the operand and of the output, because of scratch below them.
     least: tuple[int, int]
-    #: How far the scratch reaches beyond the offset of the operand and of the output.
+    #: Bytes of scratch beyond the offset of the operand and of the output.
     reach: tuple[int, int]
 
 

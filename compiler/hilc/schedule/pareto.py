@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from hilc.errors import InputError
-from hilc.lowering.choice import Choice, CostEstimate
+from hilc.lowering.choice import CostEstimate, KernelSelection
 from hilc.memory.allocate import align
 from hilc.memory.plan import Planner
 from hilc.memory.program import Program
@@ -29,7 +29,7 @@ FASTEST = Objective()
 class PlannedProgram:
     """Program of the frontier; instructions and flash are estimates."""
 
-    choice: Choice
+    choice: KernelSelection
     program: Program
     instructions: int
     flash_bytes: int
@@ -38,10 +38,12 @@ class PlannedProgram:
 
     @property
     def workspace_bytes(self) -> int:
+        """Workspace of the program, in bytes."""
         return self.program.workspace_bytes
 
     @property
     def cost(self) -> CostEstimate:
+        """Workspace in bytes, estimated instructions, and estimated flash in bytes."""
         return CostEstimate(self.workspace_bytes, self.instructions, self.flash_bytes)
 
 
@@ -70,7 +72,7 @@ class ParetoFrontier:
         self.tuned = tuning is not None
         #: Unit of the costs.
         self.counter = "instructions" if tuning is None else tuning.counter
-        #: Those that are known, and what finds the next ones.
+        #: Known partitions, and iterators over the next ones.
         self._partitions: dict[Objective, list[Partition]] = {}
         self._walks: dict[Objective, Iterator[Partition]] = {}
         self._planned: dict[Partition, PlannedProgram | InputError] = {}

@@ -14,7 +14,7 @@ from statistics import median
 import numpy as np
 import numpy.typing as npt
 
-from hilc.lowering.choice import Choice, Group
+from hilc.lowering.choice import Group, KernelSelection
 from hilc.memory.allocate import align
 from hilc.memory.plan import Planner
 from hilc.schedule.estimate import UNLIMITED, Estimator, Segment
@@ -41,10 +41,12 @@ class Partition:
     measured: bool = False
 
     @property
-    def choice(self) -> Choice:
+    def choice(self) -> KernelSelection:
         """Kernels and fused groups of the partition."""
         kernels = {s.names[0]: s.kernel for s in self.segments if s.group is None}
-        return Choice(kernels, tuple(s.group for s in self.segments if s.group is not None))
+        return KernelSelection(
+            kernels, tuple(s.group for s in self.segments if s.group is not None)
+        )
 
 
 class Partitioner:
@@ -71,7 +73,7 @@ class Partitioner:
         #: Costs of programs that were measured as a whole, by their segments.
         self._whole = {_key(found): p.count for p, found in known if found is not None}
         sums = [(p.count, _cost(found)) for p, found in known if found is not None]
-        #: How much more a whole program costs than its segments, measured alone.
+        #: Ratio of a whole program's cost to that of its segments, measured alone.
         self._beyond = median(count / max(1, cost) for count, cost in sums) if sums else 1.0
         #: The programs that were measured as a whole.
         self.measured = [self._partition(found) for _, found in known if found is not None]
@@ -198,7 +200,7 @@ class Partitioner:
             measured is not None,
         )
 
-    def _segments_of(self, choice: Choice) -> list[Segment] | None:
+    def _segments_of(self, choice: KernelSelection) -> list[Segment] | None:
         """Return the segments of a choice; None if a layer has no such kernel, or a better one in
         every respect.
         """
@@ -227,7 +229,7 @@ def _is_sliced(partition: Partition) -> bool:
 
 
 def _key(segments: Sequence[Segment]) -> tuple[tuple[int, str, Group | None], ...]:
-    """Return what tells the programs of a graph apart."""
+    """Return the key of a graph's program."""
     return tuple((segment.first, segment.kernel, segment.group) for segment in segments)
 
 

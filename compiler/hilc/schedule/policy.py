@@ -106,7 +106,7 @@ class SearchPolicy:
     #: Flash of a layer beside its kernel in bytes: its function, the call, its description for the
     #: firmware.
     layer_bytes: int = 120
-    #: The same for a layer of a graph that IF or WHILE calls, which the firmware does not describe.
+    #: Flash of a layer of a graph that IF or WHILE calls, without a description, in bytes.
     called_layer_bytes: int = 40
     #: Flash of an entry in the table of a fused group in bytes.
     group_entry_bytes: int = 8

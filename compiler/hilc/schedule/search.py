@@ -13,7 +13,7 @@ from collections.abc import Callable, MutableMapping, Sequence
 from dataclasses import dataclass
 
 from hilc.errors import InputError
-from hilc.lowering.choice import Choice, ChoiceReport
+from hilc.lowering.choice import ChoiceReport, KernelSelection
 from hilc.memory.explain import Saving
 from hilc.memory.plan import Planner
 from hilc.memory.program import Program
@@ -22,20 +22,20 @@ from hilc.schedule.pareto import ParetoFrontier, PlannedProgram
 from hilc.schedule.policy import POLICY, SearchPolicy
 from hilc.schedule.tuning import Tuning
 
-__all__ = ["Found", "LimitError", "choose", "search"]
+__all__ = ["SearchResult", "LimitError", "choose", "search"]
 
 
 @dataclass(frozen=True)
-class Found:
+class SearchResult:
     """Result of a search."""
 
     program: Program
-    choice: Choice
+    choice: KernelSelection
     report: ChoiceReport
     #: Goal that determines the code that layers share.
     sharing: str
     _goals: Goals
-    #: What was asked for.
+    #: Requested goal and limit of flash.
     _optimize: str
     _flash: int | None
 
@@ -72,7 +72,7 @@ def search(
     policy: SearchPolicy = POLICY,
     progress: Callable[[], None] | None = None,
     known: MutableMapping[str, Goals] | None = None,
-) -> Found:
+) -> SearchResult:
     """Return the program for a goal and limits; see :func:`choose`.
 
     ``known`` has the programs that earlier searches with the same arguments found, by the sharing
@@ -81,7 +81,7 @@ def search(
     is selected. ``progress`` is called for every program that is planned.
     """
     known = {} if known is None else known
-    best: Found | None = None
+    best: SearchResult | None = None
     refusal: InputError | None = None
     for sharing in _sharings(optimize, flash, policy):
         if sharing not in known:
@@ -96,7 +96,9 @@ def search(
         except InputError as error:
             refusal = error
             continue
-        found = Found(planned.program, planned.choice, report, sharing, goals, optimize, flash)
+        found = SearchResult(
+            planned.program, planned.choice, report, sharing, goals, optimize, flash
+        )
         if best is None or _instructions(found, policy) < _instructions(best, policy):
             best = found
         if report.chosen == report.fastest:
@@ -146,7 +148,7 @@ def _sharings(optimize: str, flash: int | None, policy: SearchPolicy) -> Sequenc
     return ways[ways.index("balanced" if optimize == "ram" else optimize) :]
 
 
-def _instructions(found: Found, policy: SearchPolicy) -> float:
+def _instructions(found: SearchResult, policy: SearchPolicy) -> float:
     """Return the instructions of a program, including the effect of shared code, which estimates
     leave out.
     """

@@ -11,8 +11,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from hilc.errors import InputError
-from hilc.lowering.choice import Choice, Group
-from hilc.source import Source
+from hilc.lowering.choice import Group, KernelSelection
+from hilc.source import PreparedModel
 from hilc.support.counters import Counter
 from hilc.support.inputs import check_regular
 from hilc.support.jsondata import decode, json_bytes, parse_json
@@ -62,7 +62,7 @@ class TunedProgram:
 
     #: The goal whose sharing of code it was built with.
     sharing: str
-    #: Kernel variants of single layers, as in :class:`hilc.lowering.choice.Choice`.
+    #: Kernel variants of single layers, as in :class:`hilc.lowering.choice.KernelSelection`.
     kernels: Mapping[str, str]
     groups: tuple[TunedGroup, ...]
     workspace_bytes: int
@@ -70,8 +70,9 @@ class TunedProgram:
     count: int
 
     @property
-    def choice(self) -> Choice:
-        return Choice(self.kernels, tuple(tuned.group for tuned in self.groups))
+    def choice(self) -> KernelSelection:
+        """The kernel of each layer and the fused groups."""
+        return KernelSelection(self.kernels, tuple(tuned.group for tuned in self.groups))
 
 
 def sharing_of(optimize: str) -> str:
@@ -85,11 +86,11 @@ class Tuning:
 
     format: int
     model: str
-    #: Digest of the model (:attr:`hilc.source.Source.digest`).
+    #: Digest of the model (:attr:`hilc.source.PreparedModel.digest`).
     digest: str
     cpu: str
     compiler: str
-    #: Where it was measured; the counts are those of any board of the core.
+    #: Board of the measurement; the counts apply to any board with the core.
     board: str
     #: Unit of the counts: ``instructions`` of an emulator, or ``cycles`` of hardware.
     counter: Counter
@@ -97,6 +98,7 @@ class Tuning:
     programs: tuple[TunedProgram, ...]
 
     def to_json(self) -> bytes:
+        """Return the tuning log as JSON."""
         return json_bytes(asdict(self))
 
     @property
@@ -116,11 +118,11 @@ class Tuning:
         """Yield the programs whose code is shared as the goal ``optimize`` shares it."""
         return (p for p in self.programs if p.sharing == sharing_of(optimize))
 
-    def program(self, optimize: str, choice: Choice) -> TunedProgram | None:
+    def program(self, optimize: str, choice: KernelSelection) -> TunedProgram | None:
         """Return the program of a choice, built for a goal; None if it was not measured."""
         return next((p for p in self.shared_as(optimize) if p.choice == choice), None)
 
-    def check(self, source: Source, cpu: Cpu, compiler: str) -> None:
+    def check(self, source: PreparedModel, cpu: Cpu, compiler: str) -> None:
         """Raise :class:`~hilc.errors.InputError` for a log of another model, core or compiler
         version.
         """

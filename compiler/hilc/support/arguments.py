@@ -32,7 +32,7 @@ from hilc.errors import InputError
 _Keywords = ParamSpec("_Keywords")
 _Result = TypeVar("_Result")
 
-#: What is accepted for a type beyond its own values, and how messages call it.
+#: Values accepted for a type besides its own, and its name in messages.
 _SCALARS: Mapping[Any, tuple[Callable[[object], bool], str]] = {
     bool: (lambda x: isinstance(x, bool) or _is_numpys(type(x), "bool", "bool_"), "True or False"),
     int: (lambda x: isinstance(x, Integral) and not isinstance(x, bool), "an int"),
@@ -134,7 +134,7 @@ def _accepts(accepted: Any, value: object) -> bool:
     if accepted in _SCALARS:
         return _SCALARS[accepted][0](value)
     if origin is Literal:
-        # Which words there are is said by whoever knows them.
+        # The caller knows the accepted words and states them.
         return any(isinstance(value, type(word)) for word in arguments)
     if origin in (Union, UnionType):
         return any(_accepts(argument, value) for argument in arguments)
@@ -159,7 +159,7 @@ def _accepts(accepted: Any, value: object) -> bool:
 
 
 def _is_open(kind: type) -> bool:
-    """Whether any value may be of this type: a protocol, which tells by attributes."""
+    """Return whether any value may be of this type: a protocol is checked by attributes."""
     return kind is object or bool(getattr(kind, "_is_protocol", False))
 
 
@@ -184,5 +184,5 @@ def _described(accepted: Any) -> str:
 
 
 def _in_list(accepted: Any) -> str:
-    """Return how messages call the elements of a list."""
+    """Return the name of a list's elements in messages."""
     return re.sub(r"\b(a|an) ", "", _described(accepted))

@@ -13,14 +13,14 @@ from typing import Any, Literal
 from hilc.errors import InputError
 from hilc.support.suggest import nearest
 
-#: How an option is written on a command line: a word, a number of bytes (``32K``), a switch
+#: Form of an option on a command line: a word, a number of bytes (``32K``), a switch
 #: (``--x``), a switch that can be turned off (``--no-x``), or a word that may be repeated.
 Form = Literal["word", "bytes", "switch", "yes_no", "repeated"]
 
 
 @dataclass(frozen=True)
 class Option:
-    """What a field states beside its type and its default."""
+    """Metadata of an option besides its type and default."""
 
     #: One sentence, for command lines and reference pages.
     help: str

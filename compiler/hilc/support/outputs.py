@@ -37,7 +37,7 @@ _MOST_NAMED = 5
 _FULL = (errno.ENOSPC, errno.EDQUOT)
 #: System errors of a full or failing disk.
 _UNWRITABLE = (*_FULL, errno.EFBIG, errno.EROFS, errno.EIO)
-#: What to do about those that the name itself causes.
+#: Remedies for errors that the name itself causes.
 _REMEDIES = {
     errno.ENOTDIR: "choose a name where no file is in the place of a folder",
     errno.EISDIR: "give the name of a file: this one is a folder's",

@@ -56,6 +56,7 @@ class Table:
         return cls(lambda key: f"{path}: {key}", "", values, error)
 
     def error(self, key: str, problem: str, hint: str = "") -> HilError:
+        """Return the exception for a problem of ``key``, with its file and path."""
         return self._error(f"{self._place(self._key(key))}: {problem}", hint)
 
     def _key(self, key: str) -> str:
@@ -109,6 +110,7 @@ class Table:
         return text
 
     def choice(self, key: str, choices: Iterable[str], default: str | None = None) -> str:
+        """Return the string at ``key``; raise if it is none of ``choices``."""
         options = tuple(choices)
         value = self.string(key, default)
         if value not in options:
@@ -119,6 +121,7 @@ class Table:
         return value
 
     def integer(self, key: str, low: int, high: int, default: int | None = None) -> int:
+        """Return the integer at ``key``; raise if it is not within ``low`` to ``high``."""
         value: int = self._get(key, int, "an integer", default)
         if not low <= value <= high:
             raise self.error(key, f"{value} is not within {low} to {high}")
@@ -129,6 +132,7 @@ class Table:
         self._known.append(key)
 
     def boolean(self, key: str, default: bool) -> bool:
+        """Return the boolean at ``key``; raise for another type."""
         value: bool = self._get(key, bool, "true or false", default)
         return value
 
@@ -147,6 +151,7 @@ class Table:
         return value
 
     def strings(self, key: str, default: tuple[str, ...] | None = None) -> tuple[str, ...]:
+        """Return the printable strings at ``key``; raise for another type."""
         values = self._get(key, (list, tuple), "a list of strings", default)
         if not all(isinstance(value, str) for value in values):
             raise self._wrong_type(key, values, "a list of strings")
@@ -155,15 +160,18 @@ class Table:
         return tuple(values)
 
     def integers(self, key: str, default: tuple[int, ...] | None = None) -> tuple[int, ...]:
+        """Return the integers at ``key``; raise for another type."""
         values = self._get(key, (list, tuple), "a list of integers", default)
         if not all(isinstance(value, int) and not isinstance(value, bool) for value in values):
             raise self._wrong_type(key, values, "a list of integers")
         return tuple(values)
 
     def table(self, key: str) -> Table:
+        """Return the table at ``key``; raise for another type."""
         return Table(self._place, self._key(key), self._get(key, dict, "a table"), self._error)
 
     def tables(self, key: str) -> tuple[Table, ...]:
+        """Return the tables at ``key``, an array of tables; raise for another type."""
         entries = self._get(key, list, "a list of tables", ())
         if not all(isinstance(entry, dict) for entry in entries):
             raise self._wrong_type(key, entries, "a list of tables")

@@ -23,7 +23,7 @@ from typing import IO
 _FOLDER = re.compile(r"hil-[a-z]+-\w{8}")
 #: In each temporary folder, locked by its owner. A folder without it is not ours.
 _MARK = ".hil-temporary"
-#: How often a new file may be taken for abandoned in the moment before it is locked.
+#: Number of times a new file may be taken for abandoned in the moment before it is locked.
 _ATTEMPTS = 20
 _PARTIAL = re.compile(r"\.hil-\d+-[0-9a-f]{8}")
 

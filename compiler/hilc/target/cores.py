@@ -117,7 +117,7 @@ class Timing:
     has registers.
     """
 
-    #: Where the table is published, and what it leaves to the chip, as it is taken here.
+    #: Source of the table, and the assumptions about what it leaves to the chip.
     source: str
     assumes: str
     #: A load or a store of one register.

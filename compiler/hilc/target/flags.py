@@ -60,7 +60,7 @@ def read_name(table: Table, key: str, form: str, example: str, default: str | No
     return text
 
 
-#: What the names of programs and files consist of: none is a path or an option.
+#: Pattern of names of programs and files: none is a path or an option.
 WORD = r"[A-Za-z0-9][A-Za-z0-9_.+-]*"
 
 

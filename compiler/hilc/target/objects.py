@@ -222,7 +222,7 @@ def _machine_name(machine: int, wide: bool) -> str:
 
 
 def _arm_misfit(found: ObjectFile, cpu: Cpu) -> str:
-    """Return what ``cpu`` cannot execute of an object; empty if it can execute all."""
+    """Return the parts of an object that ``cpu`` cannot execute; empty for none."""
     attributes = found.attributes
     arch, profile = attributes.get(_CPU_ARCH), attributes.get(_CPU_PROFILE, _MICROCONTROLLER)
     if arch is not None and (profile != _MICROCONTROLLER or arch not in cpu.objects.built_for):
@@ -245,7 +245,7 @@ def _arm_misfit(found: ObjectFile, cpu: Cpu) -> str:
 
 
 def _riscv_misfit(found: ObjectFile, cpu: Cpu) -> str:
-    """Return what ``cpu`` cannot execute of an object; empty if it can execute all."""
+    """Return the parts of an object that ``cpu`` cannot execute; empty for none."""
     if found.flags & (_RISCV_FLOAT_ABI | _RISCV_EMBEDDED):
         how = "the floating-point unit's" if found.flags & _RISCV_FLOAT_ABI else "RV32E's"
         return f"that passes arguments in {how} registers; firmware of {cpu.name} is ilp32"

@@ -23,11 +23,11 @@ class Carrying:
     """The graphs of a call, without states, and the operands that the call has for those."""
 
     graphs: tuple[Graph, ...]
-    #: What the call takes behind its other inputs.
+    #: States that the call reads, after its other inputs.
     state_inputs: tuple[Hashable, ...]
-    #: What it gives behind its other outputs.
+    #: States that it returns, after its other outputs.
     state_outputs: tuple[Hashable, ...]
-    #: Those that have another value behind the call.
+    #: States whose value the call changes.
     updated: frozenset[Hashable]
     #: A tensor of each.
     kinds: Mapping[Hashable, Tensor]

@@ -12,7 +12,7 @@ from hilc.errors import InputError
 from hilc.ir import Graph, Node
 from hilc.ops import OPS
 
-#: How a transpose orders [1, channels, height, width] for operators on images.
+#: Permutation of [1, channels, height, width] to the order of operators on images.
 _CHANNELS_BEHIND = (0, 2, 3, 1)
 _HINT = "give the input as a whole: feed=whole"
 

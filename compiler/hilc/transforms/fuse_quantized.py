@@ -65,15 +65,15 @@ from hilc.transforms.remove_dead import remove_dead
 
 #: The integers that operators compute with a quantization, the narrowest first.
 _INTEGERS = tuple(row for row in ELEMENT_TYPES.values() if row.quantized and row.computed is row)
-#: What becomes them.
+#: Types that are computed as these integers.
 _QUANTIZED = tuple(name for name, row in ELEMENT_TYPES.items() if row.computed in _INTEGERS)
-#: What a reader appends to the name of an operator's result for the steps on the way to it.
+#: Suffix that a reader appends to the name of an operator's result for its intermediate steps.
 _STEPS = re.compile(r"(:\d+)+$")
 
 
-#: How many nodes there are, and the positions in the logs of :class:`_Undoable`.
+#: Number of nodes, and positions in the logs of :class:`_Undoable`.
 _State = tuple[int, ...]
-#: How many operators in a row an operator on integers is made of.
+#: Largest number of consecutive operators that become one operator on integers.
 _LONGEST_ROW = 128
 
 _KeyT = TypeVar("_KeyT", bound=Hashable)
@@ -85,7 +85,7 @@ class _Undoable(dict[_KeyT, _ValueT]):
 
     def __init__(self, given: Mapping[_KeyT, _ValueT] | None = None) -> None:
         super().__init__(given or {})
-        #: What each changed key had before; an empty tuple for nothing.
+        #: Previous value of each changed key; an empty tuple for none.
         self._log: list[tuple[_KeyT, tuple[_ValueT, ...]]] = []
 
     def __setitem__(self, key: _KeyT, value: _ValueT) -> None:
@@ -235,7 +235,7 @@ class _Fusion:
         return FusedGraph(graph, tuple(self._float_layers(graph)), biases)
 
     def _float_layers(self, graph: Graph) -> list[FloatLayer]:
-        """Return what computes on floats, conversions aside."""
+        """Return the nodes that compute on floats, except conversions."""
         found = []
         for node in graph.nodes:
             # Constants of floats alone are factors of an operator on integers.
@@ -683,7 +683,7 @@ class _Fusion:
         return self._computed((x,), out, layer, stored)
 
     def _bias(self, bias: Tensor, units: Array, out: Tensor, sums: str) -> str:
-        """Return a bias in whole units of the sums, and note what of it is lost."""
+        """Return a bias rounded to the scale of the sums, and record the rounding error."""
         if bias.data is None:
             raise _NoIntegersError(f"its bias {bias.name!r} is computed")
         steps = np.rint(bias.data.astype(np.float64).reshape(-1) / units)
@@ -782,7 +782,7 @@ def _is_computed(tensor: Tensor) -> bool:
 
 
 def _form(tensor: Tensor) -> _Form:
-    """Return what the integers that compute for a tensor are."""
+    """Return the quantization of the integers that compute a tensor."""
     assert tensor.quant is not None
     element = tensor.element.computed
     lowered = int(tensor.element.low - element.low)

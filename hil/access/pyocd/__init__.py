@@ -11,26 +11,23 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from hil.access.protocols import Capability, Flasher, Need
+from hil.access.pyocd.library import GENERIC_TARGET, NAME
 from hil.board.settings import Setting
 from hilc.support.optional import install_hint, is_installed
 
 if TYPE_CHECKING:
-    from hil.access.connection import Connection
-    from hil.access.probes import ProbeInfo
+    from hil.access.connection import Connection, ProbeInfo
     from hil.access.protocols import FlasherSession
     from hil.access.usb import ForbiddenProbe
     from hil.board import Board
     from hil.board.chip import Chip
     from hil.board.settings import Value
 
-#: The target of a core whose chip is unknown: it has no flash that pyOCD could program.
-GENERIC_TARGET = "cortex_m"
-
 
 class PyOcd(Flasher):
     """Programs boards through CMSIS-DAP, ST-Link, J-Link and other probes."""
 
-    name = "pyocd"
+    name = NAME
     title = "pyOCD"
     settings: Mapping[str, Setting] = {
         "target": Setting("name", "pyOCD's name of the chip (`pyocd list --targets`)"),

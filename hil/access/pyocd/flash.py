@@ -12,11 +12,12 @@ import time
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
-from hil.access.protocols import Flashed, Progress
-from hil.access.pyocd import GENERIC_TARGET, locks
-from hil.access.pyocd.library import OPTIONS, prepare
+from hil.access.connection import Flashed
+from hil.access.protocols import Progress
+from hil.access.pyocd import locks
+from hil.access.pyocd.library import GENERIC_TARGET, OPTIONS, prepare
 from hil.access.pyocd.targets import check_target, settings_of
-from hil.errors import FlashError, InputError, Mend, ProbeError
+from hil.errors import FlashError, InputError, ProbeError, Remedy
 from hil.firmware.image import Segment
 
 if TYPE_CHECKING:
@@ -40,6 +41,8 @@ def connected(
 
     ``connect_mode`` is pyOCD's: ``halt``, ``attach``, ``pre-reset`` or ``under-reset``. A locked
     chip is an error, unless ``erase_to_unlock``: then its whole flash is erased.
+
+    Raise :class:`ProbeError` if there is no such probe or it cannot be opened.
     """
     from pyocd.core.exceptions import Error
     from pyocd.core.helpers import ConnectHelper
@@ -128,7 +131,10 @@ def check_core(board: Board, part_number: int, uid: str) -> None:
 def program(
     session: Session, image: Sequence[Segment], progress: Progress | None = None
 ) -> Flashed:
-    """Program ``image`` unless the board has it already; leave the core halted."""
+    """Program ``image`` unless the board has it already; leave the core halted.
+
+    Raise :class:`FlashError` if the flash differs from the image afterwards.
+    """
     start = time.monotonic()
     nbytes = sum(len(segment.data) for segment in image)
     target = session.target
@@ -156,7 +162,7 @@ def program(
         raise FlashError(
             f"{address:#010x} reads {found:#04x} after {expected:#04x} was programmed",
             "erase the board (hil erase) and repeat; check its supply and its write protection",
-            mend=Mend.FLASH,
+            remedy=Remedy.FLASH,
         )
     return Flashed(True, nbytes, time.monotonic() - start)
 
@@ -254,7 +260,7 @@ def _as_flash_error() -> Iterator[None]:
         raise FlashError(
             f"programming failed: {error}",
             "repeat it; erase a board that is protected or partly programmed first: hil erase",
-            mend=Mend.FLASH,
+            remedy=Remedy.FLASH,
         ) from None
 
 
@@ -272,12 +278,12 @@ def _probe_error(what: str, error: Any) -> ProbeError:
     from pyocd.core import exceptions
 
     hint = "check the cable and the board's supply"
-    mend: Mend | None = Mend.FLASH
+    remedy: Remedy | None = Remedy.FLASH
     if isinstance(error, exceptions.ProbeDisconnected):
         hint = "the probe was unplugged: plug it in and try again"
     elif isinstance(error, exceptions.TransferFaultError):
         hint = "the board has no memory at that address: check that --board names this board"
     elif isinstance(error, exceptions.ProbeError) or "busy" in str(error).lower():
         hint = "close other programs that use the probe, or choose another with --probe"
-        mend = None  # another user may hold the board: do not switch its power
-    return ProbeError(f"{what}: {error or type(error).__name__}", hint, mend=mend)
+        remedy = None  # another user may hold the board: do not switch its power
+    return ProbeError(f"{what}: {error or type(error).__name__}", hint, remedy=remedy)

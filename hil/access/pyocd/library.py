@@ -7,11 +7,15 @@ import os
 from collections.abc import Mapping
 from typing import Any, Final
 
-from hil.access.probes import ProbeInfo
+from hil.access.connection import ProbeInfo
 from hil.errors import ProbeError
 
 _LOG = logging.getLogger("hil.access.pyocd")
 
+#: The flasher's name in board files.
+NAME = "pyocd"
+#: The target of a core whose chip is unknown: it has no flash that pyOCD could program.
+GENERIC_TARGET = "cortex_m"
 #: Options of every session. pyOCD would take options, a configuration of the log (which can call
 #: any function) and a script from files of the working folder, and erase a locked chip.
 OPTIONS: Final[Mapping[str, Any]] = {

@@ -57,7 +57,11 @@ class RttLine:
             time.sleep(_LOOK_S)
 
     def write(self, data: bytes) -> None:
-        """Write all bytes as the firmware makes room for them."""
+        """Write all bytes as the firmware makes room for them.
+
+        Raise :class:`TimeoutError` if the firmware reads nothing, and
+        :class:`ConnectionResetError` if the probe fails.
+        """
         deadline = time.monotonic() + _WRITE_LIMIT_S
         while data:
             try:

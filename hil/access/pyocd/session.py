@@ -9,10 +9,11 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from hil.access.protocols import Flashed, FlasherSession, Progress
+from hil.access.connection import Flashed
+from hil.access.protocols import FlasherSession, Progress
 from hil.access.pyocd import flash
 from hil.access.pyocd.rtt import RttLine
-from hil.errors import DeviceError, FlashError, LinkError, Mend
+from hil.errors import DeviceError, FlashError, LinkError, Remedy
 from hil.firmware.image import Segment, read_image
 
 if TYPE_CHECKING:
@@ -150,7 +151,7 @@ class PyOcdSession(FlasherSession):
                 f"{self._board.name} has lost its firmware: address {wrong[0]:#010x} reads "
                 f"{wrong[2]:#04x} instead of {wrong[1]:#04x}",
                 "flash it again; if this repeats, check the supply",
-                mend=Mend.FLASH,
+                remedy=Remedy.FLASH,
             )
 
     @property
@@ -169,7 +170,10 @@ class PyOcdSession(FlasherSession):
 
     @contextlib.contextmanager
     def serve_debugger(self, board: Board, stub: socket.socket) -> Iterator[Callable[[], None]]:
-        """Serve gdb at ``stub`` with pyOCD's server."""
+        """Serve gdb at ``stub`` with pyOCD's server.
+
+        Raise :class:`DeviceError` if the server ends by itself.
+        """
         from pyocd.gdbserver import GDBServer
 
         # Kept for a second gdb after the first, and without a TCP server for semihosting's console.

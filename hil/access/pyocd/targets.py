@@ -13,8 +13,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from hil.access.pyocd import PyOcd
-from hil.access.pyocd.library import OPTIONS, prepare
+from hil.access.pyocd.library import NAME, OPTIONS, prepare
 from hil.board.chip import Chip, ChipRegion
 from hil.errors import InputError, ProbeError
 from hilc.support.suggest import nearest
@@ -36,7 +35,7 @@ _SECURE_BIT = 1 << 28
 
 def settings_of(board: Board) -> Mapping[str, Value]:
     """Return the board's settings of pyOCD; none for a board that pyOCD does not program."""
-    return board.settings.get(PyOcd.name, {})
+    return board.settings.get(NAME, {})
 
 
 @functools.cache

@@ -34,7 +34,10 @@ _APPLY = (
 
 
 def against_command(args: argparse.Namespace, console: Console) -> int:
-    """Compare each layer that a firmware taps with the reference of the model's file."""
+    """Compare each layer that a firmware taps with the reference of the model's file.
+
+    Raise :class:`InputError` unless there is exactly one model.
+    """
     _check(args)
     url, board = _line_of(args.against)
     # Each layer by itself, whole: as other runtimes compute them.

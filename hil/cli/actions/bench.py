@@ -10,7 +10,7 @@ from hil.access import Connection, is_machine
 from hil.board import Board
 from hil.cli.arguments import allowed_fallback, checked_board, compiled_for, opened
 from hil.cli.console import Console
-from hil.cli.outcomes import keeping, outcome_with, take_model
+from hil.cli.outcomes import keeping, outcome_with, split_sources
 from hil.cli.recording import history_of, provenance_of, recorded
 from hil.energy import check_spec, opened_meter
 from hil.errors import InputError
@@ -41,7 +41,7 @@ def measured(
     args: argparse.Namespace, console: Console, *, is_gate: bool = False
 ) -> tuple[Board, list[BenchReport]]:
     """Return the board that the arguments name and the measurements of their models on it."""
-    model = take_model(args)
+    model = split_sources(args)
     board = checked_board(args)
     check_countable(board)
     if args.cycles:

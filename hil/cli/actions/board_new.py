@@ -20,7 +20,10 @@ _PORT_ROLES = ("soc", "timer", "uart")
 
 
 def new_command(args: argparse.Namespace, console: Console) -> int:
-    """Write a board description, after the loader has accepted it."""
+    """Write a board description, after the loader has accepted it.
+
+    Raise :class:`InputError` if the file exists, unless ``--force`` is given.
+    """
     output = Path(args.output or f"{args.name}.toml")
     check_file(output, ".toml", kind="a board's description")
     if os.path.lexists(output) and not args.force:

@@ -25,9 +25,9 @@ from hil.plugins import plugins
 from hil.support.cache import (
     archive_of,
     cache_folder,
+    complete_archive,
     digest,
-    seal_archive,
-    unsealed_archive,
+    read_archive_entry,
     writable_folder,
 )
 from hil.support.identity import compiler_identity, harness_identity
@@ -42,7 +42,18 @@ _KIND = "answers"
 _KEY_VERSION = 2
 #: Arguments that do not change the answer: how it is printed, and where the library goes.
 _NOT_KEY = frozenset(
-    {"version", "json", "quiet", "verbose", "uses_plugins", "handler", "parser", "output", "force"}
+    {
+        "version",
+        "json",
+        "format",
+        "quiet",
+        "verbose",
+        "uses_plugins",
+        "handler",
+        "parser",
+        "output",
+        "force",
+    }
     | {"words", "given"}
 )
 #: Arguments that bring other programs, or files that name more files.
@@ -97,7 +108,7 @@ def kept_answer(key: str | None) -> Answer | None:
         return None
     with suppress(HilError, KeyError):
         entry = cache_folder() / _KIND / key
-        found = unsealed_archive(entry)
+        found = read_archive_entry(entry)
         if found is None:
             return None
         answer = Answer(found["models"], found["lines"], read_files(archive_of(entry)))
@@ -111,7 +122,7 @@ def keep_answer(key: str, answer: Answer) -> None:
     try:
         entry = writable_folder(_KIND) / key
         write_file(archive_of(entry), tar_bytes(answer.files))
-        seal_archive(entry, {"models": answer.models, "lines": answer.lines})
+        complete_archive(entry, {"models": answer.models, "lines": answer.lines})
     except (HilError, OSError) as error:
         _LOG.info("not kept: %s", error)
 

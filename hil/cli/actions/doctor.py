@@ -8,7 +8,8 @@ from dataclasses import asdict, replace
 from functools import partial
 
 from hil.access import flasher_named, flashers
-from hil.access.probes import ProbeInfo, choose_probe, connected_probes, lines_of
+from hil.access.connection import ProbeInfo
+from hil.access.probes import choose_probe, connected_probes, lines_of
 from hil.board import Board, load_board
 from hil.cli.command_line import checked_commands
 from hil.cli.console import Console, table

@@ -14,7 +14,7 @@ from pathlib import Path
 import hil
 from hil.cli.arguments import allowed_fallback, checked_board, compiled_for, opened
 from hil.cli.console import Console, answer_text, shown_name, table
-from hil.cli.outcomes import take_model
+from hil.cli.outcomes import split_sources
 from hil.cli.recording import history_of, provenance_of, record
 from hil.cli.render import recovery_lines
 from hil.device import Device
@@ -37,21 +37,24 @@ _SHOWN_MISMATCHES, _SHOWN_CLASSES = 5, 20
 
 
 def evaluate_command(args: argparse.Namespace, console: Console) -> int:
-    """Evaluate one model; the exit code is 1 if a limit is missed or a sample differs."""
+    """Evaluate one model; the exit code is 1 if a limit is missed or a sample differs.
+
+    Raise :class:`InputError` unless there is exactly one model.
+    """
     if args.output:
         check_file(
             args.output, ".json", kind="an evaluation", is_own=_is_evaluation, force=args.force
         )
     metrics = args.metric or ["accuracy"]
     limits = [_limits(words, metrics) for words in (args.min_limits, args.max_limits)]
-    source = take_model(args)
+    source = split_sources(args)
     history = history_of(args)
     board = checked_board(args)
     libraries = compiled_for(args, board, console)
     modules = modules_of(libraries)
     if len(modules) != 1:
         raise InputError(
-            f"an evaluation is of one model, and {len(modules)} are given",
+            f"hil evaluate takes one model; {len(modules)} are given",
             "evaluate them one by one",
         )
     (library,), (module,) = libraries, modules
@@ -63,7 +66,7 @@ def evaluate_command(args: argparse.Namespace, console: Console) -> int:
     )
     with (
         opened(args, board, libraries, console) as device,
-        console.done_of(f"{module.name} on {board.name}", " samples") as progress,
+        console.progress_count(f"{module.name} on {board.name}", " samples") as progress,
     ):
         report = hil.evaluate(
             device[module.name],
@@ -145,7 +148,7 @@ def _limits(words: Sequence[str], metrics: Sequence[str]) -> dict[str, float]:
             limits[metric] = float(value)
         except ValueError:
             raise InputError(
-                f"{word!r} is no limit of a metric", "write 0.9 or accuracy=0.9"
+                f"{word!r} is not a limit of a metric", "write 0.9 or accuracy=0.9"
             ) from None
     return limits
 
@@ -168,7 +171,11 @@ def _is_evaluation(path: Path) -> bool:
         data = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return False
-    return isinstance(data, dict) and {"metrics", "reference", "mismatches"} <= data.keys()
+    if not isinstance(data, dict):
+        return False
+    # The keys are those of version 0.1, which had no envelope.
+    is_old = {"metrics", "reference", "mismatches"} <= data.keys()
+    return is_old or data.get("command") == "evaluate"
 
 
 def evaluation_text(report: Evaluation) -> str:

@@ -16,7 +16,10 @@ from hilc.support.outputs import check_file
 
 
 def explain_command(args: argparse.Namespace, console: Console) -> int:
-    """Print the plans of the models, compiled as for firmware of the board."""
+    """Print the plans of the models, compiled as for firmware of the board.
+
+    Raise :class:`InputError` if ``--output`` is given with several models.
+    """
     # Not at the top: only a picture needs the plotting library.
     if args.output:
         check_installed("matplotlib", "a picture")
@@ -37,8 +40,8 @@ def explain_command(args: argparse.Namespace, console: Console) -> int:
     options = compile_options(args, board_of(args), for_firmware=True)
     if args.frontier:
         return _frontier(args, options, console)
-    with compiling(options, console) as told:
-        plans = explain_models(args.models, told, args.name)
+    with compiling(options, console) as reporting:
+        plans = explain_models(args.models, reporting, args.name)
     if args.output:
         picture.save(picture.plan_figure(plans[0]), args.output)
     text = "\n\n".join(plan_text(plan) for plan in plans)

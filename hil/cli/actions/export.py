@@ -29,7 +29,7 @@ def export_command(args: argparse.Namespace, console: Console) -> int:
         url=args.url,
         license=args.license,
     )
-    chosen = checked(args.export_format, args.output, core, about, force=args.force)
+    chosen = checked(args.build_system, args.output, core, about, force=args.force)
     options = compile_options(args, board, for_firmware=False)
     libraries = compiled(args, options, console)
     done = write(chosen, libraries, args.output, core, board, about, force=args.force)

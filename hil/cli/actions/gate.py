@@ -20,6 +20,8 @@ LIMITS = ("slower", "ram", "flash", "workspace", "stack", "energy")
 def gate_command(args: argparse.Namespace, console: Console) -> int:
     """Hold a measurement to limits beside its baseline; the exit code is 1 if one is exceeded, or
     if the outputs of what is measured differ from the reference.
+
+    Raise :class:`InputError` if no limit is given.
     """
     given = {name: vars(args)[f"max_{name}"] for name in LIMITS}
     limits: Mapping[str, Limit] = {name: limit for name, limit in given.items() if limit}

@@ -20,7 +20,7 @@ from hil.lab.overview import PlaceState, overview
 from hil.lab.place import Keeper, coordinator_address
 from hil.lab.selector import Selector
 from hil.results.lab import WatchedPlaceEntry
-from hil.support.visible import visible
+from hil.support.escape import escaped
 from hilc.support import optional
 
 _HEADER = ("place", "board", "state", "user", "firmware", "last result")
@@ -55,7 +55,7 @@ class _Row:
         place = self.place
         texts = (place.place, place.board, place.state, place.user, self.firmware)
         return tuple(
-            visible(text, colours=False) or "-" for text in (*texts, _result_text(self.last))
+            escaped(text, colours=False) or "-" for text in (*texts, _result_text(self.last))
         )
 
     def entry(self) -> WatchedPlaceEntry:
@@ -126,7 +126,7 @@ def _screen(rows: Sequence[_Row], note: str) -> Any:
     free = sum(row.place.state == "free" for row in rows)
     now = datetime.now().strftime("%H:%M:%S")
     line = f"{coordinator_address()}  {len(rows)} places, {free} free  {now}  Ctrl-C ends"
-    problem = [Text(visible(note, colours=False), style="bold red")] if note else []
+    problem = [Text(escaped(note, colours=False), style="bold red")] if note else []
     return Group(Text(line, style="dim"), *problem, shown)
 
 

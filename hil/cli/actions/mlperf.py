@@ -15,7 +15,7 @@ from hil.cli.actions.evaluate import load_data_set
 from hil.cli.arguments import allowed_fallback, checked_board, compiled_for
 from hil.cli.console import Console, table
 from hil.cli.mlperf_arguments import mlperf_of
-from hil.cli.outcomes import take_model
+from hil.cli.outcomes import split_sources
 from hil.cli.render import flashed_text
 from hil.firmware.build import build
 from hil.firmware.mlperf import Mlperf, wire_bytes
@@ -32,13 +32,16 @@ from hilc.errors import InputError
 
 
 def mlperf_command(args: argparse.Namespace, console: Console) -> int:
-    """Build the firmware, drive it over the benchmark's commands, write the submission's files."""
+    """Build the firmware, drive it over the benchmark's commands, write the submission's files.
+
+    Raise :class:`InputError` for accuracy without a labelled data set.
+    """
     modes = args.mode or (["performance", "accuracy"] if args.data else ["performance"])
     if "accuracy" in modes and not args.data:
         raise InputError(
             "accuracy needs a labelled data set", "add --data, or drop --mode accuracy"
         )
-    take_model(args)
+    split_sources(args)
     board = checked_board(args)
     libraries = compiled_for(args, board, console)
     mlperf = mlperf_of(args, libraries)
@@ -64,7 +67,7 @@ def _measured(
     (library,), (module,) = libraries, modules_of(libraries)
     measured, labelled = _items(args, module, mlperf)
     oracle = None if args.no_check else _oracle(args, library, module)
-    choice = Connection(
+    connection = Connection(
         args.probe,
         args.port,
         board.is_over_rtt,
@@ -78,7 +81,7 @@ def _measured(
     with open_dut(
         None if attaches else firmware,
         runner=args.runner,
-        choice=choice,
+        connection=connection,
         port=args.port,
         baud=baud,
     ) as dut:
@@ -100,13 +103,11 @@ def _measured(
                 )
             )
         if "accuracy" in modes:
-            with console.done_of(f"{module.name} on {board.name}", " inputs") as progress:
+            with console.progress_count(f"{module.name} on {board.name}", " inputs") as progress:
                 runs.append(accuracy(dut, _shown(labelled, progress)))
-    emulator = None if attaches else _emulator(args, firmware.board, choice)
+    emulator = None if attaches else _emulator(args, firmware.board, connection)
     if emulator:
-        console.warn(
-            f"{board.name} was emulated by {emulator}: its times are no result of hardware"
-        )
+        console.warn(f"{board.name} was emulated by {emulator}: its times are not hardware results")
     paths: list[Path] = []
     if args.output:
         paths = write_submission(args.output, board, mlperf.benchmark, dut, runs, emulator=emulator)
@@ -168,11 +169,11 @@ def _shown(items: Sequence[Item], progress: Any) -> Iterator[Item]:
         yield item
 
 
-def _emulator(args: argparse.Namespace, board: Board, choice: Connection) -> str | None:
+def _emulator(args: argparse.Namespace, board: Board, connection: Connection) -> str | None:
     """Return the program that the board ran in; None for hardware."""
-    if choice.lab is not None or not is_machine(board, args.runner, choice):
+    if connection.lab is not None or not is_machine(board, args.runner, connection):
         return None
-    return runner_name(board, args.runner, choice)
+    return runner_name(board, args.runner, connection)
 
 
 def _checked_text(checked: MlperfChecked | None) -> str:

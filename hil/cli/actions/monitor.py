@@ -40,9 +40,9 @@ def _line(
     board = checked_board(args)
     libraries = compiled_for(args, board, console)
     firmware = build(libraries, board, workspace=args.workspace)
-    with console.part_done(f"programming {board.name}") as progress:
-        choice = Connection(args.probe, args.port, board.is_over_rtt, progress)
-        with start(board, firmware, args.runner, choice) as running:
+    with console.progress_fraction(f"programming {board.name}") as progress:
+        connection = Connection(args.probe, args.port, board.is_over_rtt, progress)
+        with start(board, firmware, args.runner, connection) as running:
             if running.line is not None:
                 yield running.url, running.line, running.alive, firmware.elf
                 return

@@ -35,13 +35,13 @@ def quantize_command(args: argparse.Namespace, console: Console) -> int:
         is_own=is_own_file,
         force=args.force,
     )
-    samples = _samples(args.samples)
+    samples = _samples(args.calibration)
     name, _, path = args.model.rpartition("=")
     with ExitStack() as stack:
 
         def progress(what: str, count: int) -> Callable[[], None]:
             shown = stack.enter_context(
-                console.counting(f"{what} {counted(count, 'sample')}", "done")
+                console.progress_total(f"{what} {counted(count, 'sample')}", "done")
             )
             return shown or (lambda: None)
 
@@ -63,8 +63,8 @@ def quantize_command(args: argparse.Namespace, console: Console) -> int:
     made.save(args.output)
     if made.report.calibration_samples < _FEW:
         console.warn(
-            f"the ranges are those of {counted(made.report.calibration_samples, 'sample')}; give a "
-            "hundred that are like what the board will see"
+            f"the ranges are those of {counted(made.report.calibration_samples, 'sample')}; give "
+            "about 100 that resemble the board's inputs"
         )
     seconds = round(time.monotonic() - start, 3)
     console.result(_entry(made, args, seconds), _text(made, args, seconds))

@@ -34,9 +34,9 @@ from hilc.codegen.control_flow import with_control_flow
 from hilc.compiler import Programs
 from hilc.compiler import prepared as prepared_model
 from hilc.errors import InputError
-from hilc.lowering.choice import Choice
+from hilc.lowering.choice import KernelSelection
 from hilc.schedule.tuning import load_tuning
-from hilc.source import Source
+from hilc.source import PreparedModel
 from hilc.support.outputs import check_file, write_file
 from hilc.target import get_cpu
 
@@ -45,7 +45,10 @@ GOALS = ("balanced", "speed", "ram", "size")
 
 
 def tune_command(args: argparse.Namespace, console: Console) -> int:
-    """Measure all kernels of all layers of a model, then whole programs for each goal."""
+    """Measure all kernels of all layers of a model, then whole programs for each goal.
+
+    Raise :class:`InputError` for options that fix what is measured, or more than one model file.
+    """
     start = time.monotonic()
     board = checked_board(args)
     check_countable(board)
@@ -84,7 +87,7 @@ def tune_command(args: argparse.Namespace, console: Console) -> int:
     # Hours of a board are not replaced by an emulator's minutes unasked.
     counter = load_tuning(output).counter if output.exists() and not args.force else None
 
-    def compiled(choice: Choice, goal: str | None) -> ModelLibrary:
+    def compiled(choice: KernelSelection, goal: str | None) -> ModelLibrary:
         own = replace(options, choice=choice, optimize=goal or options.optimize)
         return hilc.compile(model.path, options=own)
 
@@ -155,7 +158,7 @@ def _check(args: argparse.Namespace, board: Board, device: Device, library: Mode
     ).check()
 
 
-def _is_log(path: Path, source: Source, cpu: str) -> bool:
+def _is_log(path: Path, source: PreparedModel, cpu: str) -> bool:
     """Return whether the file is a log of the same model and core."""
     try:
         log = load_tuning(path)

@@ -9,7 +9,7 @@ from dataclasses import replace
 from hil.cli.actions.against import against_command
 from hil.cli.arguments import allowed_fallback, checked_board, compiled_for, opened
 from hil.cli.console import Console
-from hil.cli.outcomes import keeping, outcome_with, take_model
+from hil.cli.outcomes import keeping, outcome_with, split_sources
 from hil.cli.recording import history_of, provenance_of, recorded
 from hil.errors import InputError, UsageError
 from hil.firmware.project import modules_of
@@ -28,7 +28,10 @@ from hilc.artifact.library import ModelLibrary, Module
 
 
 def verify_command(args: argparse.Namespace, console: Console) -> int:
-    """Compare each model of the image, or firmware that taps its layers, with the reference."""
+    """Compare each model of the image, or firmware that taps its layers, with the reference.
+
+    Raise :class:`UsageError` without ``--board`` or ``--against``.
+    """
     if args.against:
         return against_command(args, console)
     for option, value in (("--baud", args.baud), ("--checksums", args.checksums)):
@@ -43,10 +46,13 @@ def verify_command(args: argparse.Namespace, console: Console) -> int:
 
 
 def verify_on_board(args: argparse.Namespace, console: Console) -> int:
-    """Compare each model of the image with its reference."""
+    """Compare each model of the image with its reference.
+
+    Raise :class:`InputError` for options that do not apply to the number or kind of models.
+    """
     if args.expect and not args.inputs:
         raise InputError("--expect is given without --inputs", "add --inputs F.npz")
-    model = take_model(args)
+    model = split_sources(args)
     if args.expect and (args.reference or model or args.per_layer):
         given = {"--reference": args.reference, "--source": model}
         option = next((name for name, value in given.items() if value), "--per-layer")

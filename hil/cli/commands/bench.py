@@ -9,7 +9,6 @@ from hil.cli.command import Command
 from hil.cli.options import (
     LIBRARY_MODEL,
     add_device_options,
-    add_format,
     add_measuring_options,
     add_models,
     add_recording,
@@ -23,7 +22,7 @@ if TYPE_CHECKING:
 def add_options(parser: Parser) -> None:
     """Add the command's options."""
     add_models(parser)
-    add_format(parser)
+    parser.has_reports = True
     add_recording(parser)
     parser.add_argument("--per-layer", action="store_true", help="show each layer")
     parser.add_argument(

@@ -18,11 +18,12 @@ def add_new_options(parser: Parser) -> None:
     parser.add_argument("name", metavar="NAME", help="the name of the board and of its file")
     parser.add_argument("-o", "--output", metavar="FILE.toml", help="default: ./NAME.toml")
     parser.add_argument("--force", action="store_true", help="replace the file")
-    parser.add_argument("--from", dest="base", metavar="BOARD", help="copy from this description")
+    parser.renamed["--from"] = "--base"
+    parser.add_argument("--base", metavar="BOARD", help="copy from this description")
     parser.add_argument(
         "--flasher",
         metavar="NAME[:KEY=VALUE]",
-        help="what programs the board; its settings select a chip that it describes",
+        help="the flasher, with settings that select a chip that it describes",
     )
     parser.add_argument("--description", metavar="TEXT", help="maker, board and core in one line")
     add_cpu(parser, "the core")

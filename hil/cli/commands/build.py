@@ -13,7 +13,6 @@ from hil.cli.options import (
     add_code_options,
     add_compile_options,
     add_force,
-    add_format,
     add_mlperf_options,
     add_models,
 )
@@ -33,7 +32,7 @@ def add_options(parser: Parser) -> None:
         help="the project's folder; with several boards, the parent of one folder per board",
     )
     add_force(parser)
-    add_format(parser)
+    parser.has_reports = True
     parser.add_argument("--sizes", action="store_true", help="show each section and its owner")
     add_mlperf_options(parser, "--mlperf", None)
     add_board(parser, several=True)

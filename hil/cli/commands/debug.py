@@ -34,12 +34,12 @@ def add_options(parser: Parser) -> None:
     board.add_argument(
         "--runner",
         metavar="NAME[:KEY=VALUE]",
-        help="what serves gdb: an emulator or a flasher (default: the board's first)",
+        help="the gdb server: an emulator or a flasher (default: the board's first)",
     )
     board.add_argument(
         "--listen",
         metavar="HOST:PORT",
-        help="serve gdb on TCP, to whoever reaches that port (default: a socket in a "
+        help="serve gdb on this TCP port, without access control (default: a socket in a "
         "folder of this user)",
     )
     add_code_options(parser)
@@ -66,7 +66,7 @@ def run(args: argparse.Namespace, console: Console) -> int:
     )
     debugger_of(board, args.runner, connection)
     connection, elf = image_of(args, board, args.runner, connection, console)
-    with console.part_done(f"programming {board.name}") as progress:
+    with console.progress_fraction(f"programming {board.name}") as progress:
         connection = replace(connection, progress=progress)
         with serve(board, elf, args.runner, connection, listen) as server:
             lines = [f"halted before the first instruction; connect with\n\n  {server.command}\n"]

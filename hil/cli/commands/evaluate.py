@@ -51,24 +51,26 @@ def add_options(parser: Parser) -> None:
         "--score",
         choices=("outputs", "reconstruction"),
         default="outputs",
-        help="what is evaluated: the model's first output (default), or of an autoencoder the mean "
-        "squared difference between it and the input",
+        help="the evaluated values: the model's first output (default), or an "
+        "autoencoder's mean squared error against its input",
     )
     parser.add_argument(
         "-o",
         "--output",
         metavar="F.json",
-        help="write the result here; the journal that an interrupted evaluation goes on from is "
-        "F.json.journal (default: in the cache)",
+        help="write the result here; an interrupted evaluation continues from F.json.journal "
+        "(default: in the cache)",
     )
     add_force(parser)
     parser.add_argument(
-        "--restart", action="store_true", help="begin anew where one was interrupted"
+        "--restart",
+        action="store_true",
+        help="start again instead of continuing an interrupted evaluation",
     )
     parser.add_argument(
         "--reference",
         metavar="NAME",
-        help="the reference beside the device, as for hil verify",
+        help="the reference to compare with, as for hil verify",
     )
     add_allow_fallback(parser)
     add_recording(parser)
@@ -88,7 +90,7 @@ def run(args: argparse.Namespace, console: Console) -> int:
 
 
 COMMAND = Command(
-    "Take a model's accuracy over a labelled data set, on a board and of its reference.",
+    "Measure the accuracy of a model on a board, and of its reference, over labelled data.",
     add_options,
     run,
 )

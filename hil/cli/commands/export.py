@@ -14,16 +14,21 @@ if TYPE_CHECKING:
     from hil.cli.console import Console
 
 
+#: The build systems of this project; a plug-in may add others.
+_BUILD_SYSTEMS = ("cmake", "zephyr", "arduino", "cmsis-pack", "platformio", "esp-idf")
+
+
 def add_options(parser: Parser) -> None:
     """Add the command's options."""
+    for name in _BUILD_SYSTEMS:
+        parser.renamed[f"--format {name}"] = f"--build-system {name}"
     add_models(parser, several="several models become one library")
     completed_by(
         parser.add_argument(
-            "--format",
-            dest="export_format",
+            "--build-system",
             required=True,
             metavar="NAME",
-            help="cmake, zephyr, arduino, cmsis-pack, platformio, esp-idf, or a plugin's",
+            help=f"{', '.join(_BUILD_SYSTEMS)}, or a plug-in's",
         ),
         exports,
     )
@@ -34,16 +39,18 @@ def add_options(parser: Parser) -> None:
         target.add_argument("--board", metavar="B", help="compile for this board's core"), boards
     )
     add_cpu(target, "compile for this core (default: code for any core)")
-    group = parser.add_argument_group("library", "What the library's manifest says of it.")
+    group = parser.add_argument_group("library", "Entries of the library's manifest.")
     group.add_argument("--library", metavar="N", help="its name (default: the models' names)")
     group.add_argument(
         "--library-version", default="1.0.0", metavar="V", help="its version (default: 1.0.0)"
     )
-    group.add_argument("--vendor", default="hil", metavar="N", help="of a pack (default: hil)")
+    group.add_argument(
+        "--vendor", default="hil", metavar="N", help="a pack's vendor (default: hil)"
+    )
     group.add_argument(
         "--author", default="hil", metavar="NAME", help="author and maintainer (default: hil)"
     )
-    group.add_argument("--url", default="", metavar="URL", help="where the library is at home")
+    group.add_argument("--url", default="", metavar="URL", help="the library's home page")
     group.add_argument(
         "--license",
         metavar="SPDX",

@@ -29,14 +29,16 @@ def add_watch_options(parser: Parser) -> None:
     """Add the options of ``hil lab watch``."""
     parser.add_argument("filter", nargs="?", metavar="TAG=VALUE,...", help="only matching places")
     parser.add_argument(
-        "--once", action="store_true", help="show them once, as where stdout is no terminal"
+        "--once",
+        action="store_true",
+        help="print the list once and exit (default if stdout is not a terminal)",
     )
     parser.add_argument(
         "--interval",
         type=positive_float,
         default=2.0,
         metavar="S",
-        help="seconds between two looks (default: 2)",
+        help="seconds between updates (default: 2)",
     )
     add_history(parser)
 

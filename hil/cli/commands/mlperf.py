@@ -34,7 +34,7 @@ def add_options(parser: Parser) -> None:
         "--mode",
         action="append",
         choices=("performance", "accuracy"),
-        help="run only this; may be repeated (default: what the data permits)",
+        help="run only this; may be repeated (default: all that the data permits)",
     )
     parser.add_argument(
         "-o", "--output", metavar="DIR", help="write results/ and systems/ of a submission here"
@@ -54,7 +54,7 @@ def add_options(parser: Parser) -> None:
         "--iterations",
         type=positive_int,
         metavar="N",
-        help="inferences a window, not by its length",
+        help="inferences per window, instead of a length",
     )
     parser.add_argument(
         "--warmups",

@@ -1,4 +1,4 @@
-"""``hil quantize``: quantize a model in floats, and report what is lost."""
+"""``hil quantize``: quantize a float model, and report the loss of accuracy."""
 
 from __future__ import annotations
 
@@ -15,15 +15,16 @@ if TYPE_CHECKING:
 
 def add_options(parser: Parser) -> None:
     """Add the command's options."""
+    parser.renamed["--samples"] = "--calibration"
     parser.add_argument(
-        "model", metavar="MODEL", help="an .onnx or .pt2 file in floats; NAME=path names it"
+        "model", metavar="MODEL", help="a float model, .onnx or .pt2; NAME=path names it"
     )
     parser.add_argument(
-        "--samples",
+        "--calibration",
         required=True,
         metavar="F.npz",
-        help="calibration samples: one array per input, by name, the first axis counts them; or an "
-        ".npy file for the only input",
+        help="calibration samples: one array per input, by name, with the samples on the first "
+        "axis; or an .npy file for a single input",
     )
     parser.add_argument(
         "-o", "--output", required=True, metavar="OUT", help="an .onnx file, or .pt2 of a .pt2"
@@ -42,21 +43,21 @@ def add_options(parser: Parser) -> None:
         "--calibrator",
         choices=("minmax", "entropy", "percentile", "mse"),
         default="minmax",
-        help="how ranges of activations are found (default: minmax, all values); entropy for ONNX, "
-        "mse for PyTorch",
+        help="how the ranges of activations are computed (default: minmax, all values); entropy "
+        "for ONNX, mse for PyTorch",
     )
     group.add_argument(
         "--percentile",
         type=positive_float,
         metavar="P",
-        help="of the calibrator percentile: the share of values within the range (default: 99.999)",
+        help="for --calibrator percentile: percent of the values in the range (default: 99.999)",
     )
     group.add_argument(
         "--activations",
         choices=("int8", "uint8", "int16"),
         default="int8",
-        help="type of activations (default: int8); int16 takes more memory and instructions, and "
-        "has less noise",
+        help="type of activations (default: int8); int16 is more precise, and takes more "
+        "memory and instructions",
     )
     group.add_argument(
         "--per-tensor",
@@ -68,7 +69,7 @@ def add_options(parser: Parser) -> None:
         action="append",
         default=[],
         metavar="NODE",
-        help="leave this node, or module of PyTorch, in floats; may be repeated",
+        help="keep this node, or PyTorch module, in float32; may be repeated",
     )
     group.add_argument(
         "--keep-state",
@@ -79,7 +80,7 @@ def add_options(parser: Parser) -> None:
     report.add_argument(
         "--test",
         metavar="F.npz",
-        help="samples that the models are compared over (default: those of --samples)",
+        help="samples that the models are compared over (default: those of --calibration)",
     )
     report.add_argument(
         "--labels", metavar="F.npy", help="the class of each of these samples, for the accuracy"
@@ -95,7 +96,7 @@ def run(args: argparse.Namespace, console: Console) -> int:
 
 
 COMMAND = Command(
-    "Quantize an ONNX or PyTorch model in floats, and report what is lost.",
+    "Quantize a float ONNX or PyTorch model; report the loss of accuracy.",
     add_options,
     run,
 )

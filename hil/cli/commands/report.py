@@ -31,10 +31,10 @@ def add_options(parser: Parser) -> None:
         action="append",
         default=[],
         metavar="F.json",
-        help="show these results too: what report, verify, bench, build, evaluate or explain wrote "
-        "with --json; may be repeated",
+        help="also show these results: JSON that report, verify, bench, build, evaluate or "
+        "explain wrote with --json; may be repeated",
     )
-    parser.add_argument("--results", metavar="F.json", help="store what is measured for --from")
+    parser.add_argument("--results", metavar="F.json", help="store the measurements, for --from")
     parser.add_argument("--title", metavar="TEXT", help="the page's title")
     parser.add_argument(
         "--samples", type=positive_int, metavar="N", help=f"number of samples (default: {SAMPLES})"
@@ -43,12 +43,13 @@ def add_options(parser: Parser) -> None:
     parser.add_argument(
         "--metrics",
         action="store_true",
-        help="show how far each tensor is from the reference: RMSE, MAE, cosine, SNR and others",
+        help="show the error of each tensor against the reference: RMSE, MAE, cosine, SNR and "
+        "others",
     )
     parser.add_argument(
         "--float-model",
         metavar="F",
-        help="show the same of the model in floats that the only model was quantized from",
+        help="also show the error against the float model that the only model was quantized from",
     )
     add_recording(parser)
     add_measuring_options(parser, "samples; the first is measured: one array per input, by name")

@@ -22,6 +22,7 @@ def run(args: argparse.Namespace, console: Console) -> int:
     """Raise InputError: the component is not installed."""
     from hil.errors import InputError
 
+    console.command = ""  # its commands are those of the component
     raise InputError(
         "hil tvmc is part of hil.compat.tvm (compatibility with microTVM), which is not installed",
         "install the whole distribution (pip install --force-reinstall hil-harness), or use "

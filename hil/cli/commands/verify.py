@@ -11,7 +11,6 @@ from hil.cli.options import (
     SAMPLES,
     add_allow_fallback,
     add_device_options,
-    add_format,
     add_models,
     add_quantize_inputs,
     add_recording,
@@ -41,7 +40,7 @@ def add_options(parser: Parser) -> None:
         "is compiled with the reference's arithmetic",
     )
     add_allow_fallback(parser)
-    add_format(parser)
+    parser.has_reports = True
     add_recording(parser)
     parser.add_argument(
         "--against",
@@ -68,13 +67,13 @@ def add_options(parser: Parser) -> None:
     parser.add_argument(
         "--metrics",
         action="store_true",
-        help="say how far the results are from the reference: RMSE, MAE, L2r, NSE, cosine, SNR, "
+        help="report the error against the reference: RMSE, MAE, L2r, NSE, cosine, SNR, "
         "top-1; with --per-layer of every layer",
     )
     parser.add_argument(
         "--float-model",
         metavar="F",
-        help="say the same of the model in floats that this one was quantized from",
+        help="also report the error against the float model that this one was quantized from",
     )
     parser.add_argument(
         "--keep-state",

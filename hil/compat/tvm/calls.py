@@ -55,7 +55,10 @@ def functions(client: Client) -> tuple[str, ...]:
 
 
 def call(client: Client, function: str, arguments: Sequence[CallArgument]) -> CallResult:
-    """Call a packed function by name, exactly once."""
+    """Call a packed function by name, exactly once.
+
+    Raise :class:`InputError` if the call does not fit into one request.
+    """
     values = b"".join(map(_call_argument, arguments))
     name_and_values = protocol.VALUES[protocol.Value.STRING].build({"value": function}) + values
     size = len(name_and_values) + protocol.fixed_bytes(protocol.REQUESTS[Command.CALL])
@@ -104,6 +107,10 @@ def _metadata_constant(client: Client, model: int, index: int) -> MetadataConsta
 
 
 def metadata_tensor_of(reply: Any, name: str) -> MetadataTensor:
+    """Return the tensor that a METADATA_TENSOR reply describes.
+
+    Raise :class:`LinkError` if its shape or type is not valid.
+    """
     shape = replies.shape_of(reply, protocol.SIDE_BYTES[Command.METADATA_TENSOR])
     replies.require(all(side >= 0 for side in shape), f"tensor {name!r} of the shape {list(shape)}")
     try:
@@ -145,10 +152,14 @@ def _call_value(kind: int, value: bytes, text: str) -> int | float | str | Handl
 
 
 class TvmCalls(BoardCalls):
+    """Calls of packed functions in firmware with TVM's run time."""
+
     def functions(self, client: Client) -> tuple[str, ...]:
+        """Return the names of the functions in the order of the image's table."""
         return functions(client)
 
     def check(self, name: str, arguments: Sequence[Any]) -> None:
+        """Raise :class:`InputError` for a value that cannot be passed to a packed function."""
         for argument in arguments:
             if not isinstance(argument, int | float | str | TensorRef | Handle | NoneType):
                 raise InputError(
@@ -167,6 +178,10 @@ class TvmCalls(BoardCalls):
                 raise InputError(f"{text!r} contains a zero character, which ends a string in C")
 
     def call(self, client: Client, name: str, arguments: Sequence[CallArgument]) -> Any:
+        """Return the value that the function returns.
+
+        Raise :class:`DeviceError` if its status is not 0.
+        """
         result = call(client, name, arguments)
         if result.returned != 0:
             reason = f": {result.error}" if result.error else ""
@@ -174,4 +189,5 @@ class TvmCalls(BoardCalls):
         return result.value
 
     def metadata(self, client: Client, model: int) -> Metadata:
+        """Return the metadata of a model: its name, inputs, outputs and constants."""
         return metadata(client, model)

@@ -35,6 +35,8 @@ def metadata_function(module: Module) -> str | None:
 
 
 class RuntimeGlue(Glue):
+    """C of a model for TVM's C run time: DLTensors and packed functions."""
+
     def __init__(self, module: Module, workspace: Workspace, *, has_header: bool) -> None:
         super().__init__(module, workspace, has_header=has_header)
         self._is_packed = is_packed(module)

@@ -20,15 +20,19 @@ _CALL_ARGUMENTS = 16
 
 
 class TvmFirmware(FirmwareRuntime):
+    """TVM's C run time (crt) as a part of the firmware."""
+
     glue = RuntimeGlue
     includes = ("crt", "runtime/include")
     header = "hil_crt.h"
 
     def files(self) -> Mapping[str, bytes]:
+        """Return the sources and headers of the run time by their path in a project."""
         own = {f"crt/{path.name}": path.read_bytes() for path in sorted(CRT.glob("*.[ch]"))}
         return own | {f"runtime/{path}": data for path, data in crt_files().items()}
 
     def sources(self, modules: Sequence[Module]) -> Sequence[str]:
+        """Return the C files to compile; those of packed functions if a model has any."""
         sources = ["crt/platform.c", "crt/format.c"]
         sources += [f"runtime/{path}" for path in crt_sources()]
         if any(map(is_packed, modules)):
@@ -36,18 +40,21 @@ class TvmFirmware(FirmwareRuntime):
         return sources
 
     def generated(self, modules: Sequence[Module]) -> Mapping[str, str]:
+        """Return the system library's source; nothing without packed functions."""
         if not any(map(is_packed, modules)):
             return {}
         functions = [name for module in modules for name in module.functions]
         return {"generated/system_lib.c": system_lib_source(functions, weak=False)}
 
     def macros(self, modules: Sequence[Module]) -> Mapping[str, int]:
+        """Return the macros of packed functions: that there are any, and the most arguments."""
         if not any(map(is_packed, modules)):
             return {}
         most = max(_CALL_ARGUMENTS, *map(most_arguments, modules))
         return {"HIL_HAS_PACKED": 1, "HIL_CALL_ARGUMENTS_MAX": most}
 
     def tables(self, modules: Sequence[Module]) -> str:
+        """Return the C table of the packed models; empty without packed functions."""
         if not any(map(is_packed, modules)):
             return ""
         names = [f"hil_packed_model_{model_key(m)}" if is_packed(m) else "" for m in modules]
@@ -59,4 +66,5 @@ class TvmFirmware(FirmwareRuntime):
         )
 
     def entry_point(self) -> str:
+        """Return the name of the function by which TVM's run time finds a library's functions."""
         return ENTRY_POINT

@@ -68,7 +68,10 @@ class NoBuildError(HilError):
 
 
 def compile_command(args: argparse.Namespace, console: Console) -> int:
-    """Compile a model (``tvmc compile``)."""
+    """Compile a model (``tvmc compile``).
+
+    Raise :class:`InputError` if the file does not exist or an output format is not offered.
+    """
     compilation = translate(args)
     notes = [*compilation.notes]
     if not Path(args.FILE).is_file():
@@ -97,7 +100,7 @@ def compile_command(args: argparse.Namespace, console: Console) -> int:
     check_file(output, kind="an output of tvmc compile", is_own=_is_compiled)
     for dump in dumps:
         check_file(dump, kind="a dump of code", is_own=_is_dump)
-    with console.counting("compiling", "programs tried") as progress:
+    with console.progress_total("compiling", "programs tried") as progress:
         options = CompileOptions(**compilation.options, externals=externals, progress=progress)
         library = compile_model(Path(args.FILE), options)
     (module,) = library.modules
@@ -197,7 +200,10 @@ def _sources(library: ModelLibrary) -> str:
 
 
 def create_command(args: argparse.Namespace, console: Console) -> int:
-    """Create a firmware project for the archive's models (``tvmc micro create``)."""
+    """Create a firmware project for the archive's models (``tvmc micro create``).
+
+    Raise :class:`InputError` for a missing option or file, or an existing project.
+    """
     check_platform(args.platform, args.template_dir)
     options = parse_options(args.project_option)
     _log_notes(options.notes, console)
@@ -249,7 +255,10 @@ def _with_code(
 
 
 def build_command(args: argparse.Namespace, console: Console) -> int:
-    """Build a project (``tvmc micro build``)."""
+    """Build a project (``tvmc micro build``).
+
+    Raise :class:`InputError` if the project was changed since it was created.
+    """
     check_platform(args.platform, args.template_dir)
     options = parse_options(args.project_option)
     _log_notes(options.notes, console)

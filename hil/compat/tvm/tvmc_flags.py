@@ -38,9 +38,11 @@ class Registry:
 
     @property
     def flag(self) -> str:
+        """Name of its option on the command line, without dashes."""
         return self.title.lower()
 
     def check_name(self, name: str) -> None:
+        """Raise :class:`InputError` unless ``name`` is one of the registry."""
         if name not in self.options:
             raise InputError(
                 f'{self.title} "{name}" is not defined', f"choose {listed(self.options, 'or')}"

@@ -20,7 +20,8 @@ SUMMARY = "tvmc's commands for microcontrollers, for scripts written for microTV
 class Commands(Protocol):
     """The result of ``add_subparsers``."""
 
-    def add_parser(self, name: str, **settings: Any) -> Any: ...
+    def add_parser(self, name: str, **settings: Any) -> Any:
+        """Add the parser of a command and return it, like argparse."""
 
 
 def add_tvmc(commands: Commands) -> None:

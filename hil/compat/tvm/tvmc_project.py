@@ -88,7 +88,10 @@ def check_platform(platform: str, template_dir: str | None) -> None:
 
 
 def parse_options(words: Sequence[str]) -> ProjectOptions:
-    """Parse the ``NAME=VALUE`` of ``--project-option``."""
+    """Parse the ``NAME=VALUE`` of ``--project-option``.
+
+    Raise :class:`InputError` for an unknown option or value.
+    """
     given: dict[str, str] = {}
     notes: list[str] = []
     for word in words:

@@ -144,8 +144,8 @@ COMMANDS: Mapping[str, Sequence[str]] = {
     "bench": ("bench", "ñ.tflite", "--board", "mps2-an386", "--history", "new.db"),
     "matrix": ("verify", "ñ.tflite", "--board", "native", "--board", "mps2-an386", "--samples", "1")
     + ("--jobs", "2", "--junit", "junit.xml"),
-    "export": ("export", "ñ.tflite", "--format", "cmake", "--library", "Digits", "-o", "out"),
-    "quantize": ("quantize", "float.onnx", "--samples", "inputs.npz", "-o", "quantized.onnx"),
+    "export": ("export", "ñ.tflite", "--build-system", "cmake", "--library", "Digits", "-o", "out"),
+    "quantize": ("quantize", "float.onnx", "--calibration", "inputs.npz", "-o", "quantized.onnx"),
     "evaluate": ("evaluate", "ñ.tflite", "--board", "native", "--data", "samples.npz")
     + ("--labels", "labels.npy", "--samples", "3"),
     "history": ("history", "--history", "known.db"),

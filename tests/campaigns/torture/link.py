@@ -45,7 +45,7 @@ class Job:
     inferences: int
 
     def run(self) -> Counts:
-        """Run the inferences; the first error that recovery does not mend ends them."""
+        """Run the inferences; the first error that recovery does not correct ends them."""
         tally = over_noise(
             _case(self.model, self.board), self.weather, self.inferences, recover=True
         )
@@ -159,5 +159,5 @@ def figures(counts: Counts) -> Figures:
         ],
         rows,
         counts.findings,
-        [f"A session has {_PIECE} inferences; an error that recovery does not mend ends it."],
+        [f"A session has {_PIECE} inferences; an error that recovery does not correct ends it."],
     )

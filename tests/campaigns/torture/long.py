@@ -127,7 +127,7 @@ def _sample() -> Sample:
     return Sample(me.memory_info().rss, me.num_fds(), me.num_threads(), emulators)
 
 
-def _held() -> tuple[int, int, int, int]:
+def _validity() -> tuple[int, int, int, int]:
     """Return how many children, listening ports, descriptors and threads there are."""
     me = psutil.Process()
     listening = [c for c in me.net_connections("inet") if c.status == psutil.CONN_LISTEN]
@@ -147,10 +147,10 @@ def run(budget: Budget) -> Figures:
         # What the first use of anything keeps (modules, caches) is no growth.
         for name in (*PASSING, *(name for name, _ in STEADY)):
             _use_once(name, case)
-        before = _held()
+        before = _validity()
         loads, samples, passed, lasted_s = _use(case, budget, seconds, round_s)
         time.sleep(1.0)
-        after = _held()
+        after = _validity()
     finally:
         tempfile.tempdir = before_folder
         os.environ.pop("TMPDIR")

@@ -136,15 +136,15 @@ def run(budget: Budget) -> Figures:
     try:
         digits = case("digits")
         _cost(digits, 2)  # what the first use of anything keeps is no board's cost
-        held = _held()
+        held = _validity()
         costs = {size: _cost(digits, size) for size in sizes}
-        left = _held()
+        left = _validity()
     finally:
         resource.setrlimit(resource.RLIMIT_NOFILE, limits)
     return _figures(costs, held, left)
 
 
-def _held() -> tuple[int, int]:
+def _validity() -> tuple[int, int]:
     me = psutil.Process()
     return me.num_fds(), len(me.children(recursive=True))
 

@@ -49,7 +49,8 @@ def entry(text: str) -> dict[str, Any]:
 def error(text: str) -> dict[str, Any]:
     """Return the error that ended a command, or its only combination."""
     data = answer(text)
-    found: dict[str, Any] = data["error"] if "error" in data else entry(text)["error"]
+    errors = [one["error"] for one in data["results"] if "error" in one]
+    found: dict[str, Any] = data["error"] if "error" in data else errors[0]
     assert found["exit_code"] == data["exit_code"]
     return found
 

@@ -25,7 +25,6 @@ import numpy as np
 from hostile_files import Format, changed_json, changed_text, damaged
 from tiny_library import tiny_library
 
-import hil.verify.evaluation as evaluation
 from hil.board import load_board
 from hil.board.config import configured, power_table, read_config, remember, remembered
 from hil.energy.trace import read_trace
@@ -36,7 +35,8 @@ from hil.history.gate import gate, parse_limit
 from hil.history.measurement import read_measurements
 from hil.history.store import APPLICATION_ID, History
 from hil.results.codec import encode
-from hil.support.cache import RESULT, sealed
+from hil.support.cache import RESULT, with_checksum
+from hil.verify import evaluation
 from hil.verify.datasets import DataSet, array_data, digest_of, load_data, read_index
 from hil.verify.samples import load_array, load_arrays
 from hilc.artifact.library import TensorInfo
@@ -425,7 +425,7 @@ def _cached() -> list[bytes]:
         {"build_id": "0" * 32, "elf": elf, "sizes": sizes},
         {"archive": archive, "reports": {}},
     )
-    return [sealed(value).encode() for value in values]
+    return [with_checksum(value).encode() for value in values]
 
 
 def _changed_cached(dice: Random, data: bytes) -> bytes:
@@ -437,7 +437,7 @@ def _changed_cached(dice: Random, data: bytes) -> bytes:
         return data
     if isinstance(value, dict):
         value.pop("seal", None)
-        return sealed(value).encode()
+        return with_checksum(value).encode()
     return json.dumps(value).encode()
 
 

@@ -17,7 +17,7 @@ from pathlib import Path
 
 from hil import virtual_probe
 from hil.access import Connection, Flashed, Flasher, FlasherSession, Need, Setting, register_flasher
-from hil.access.probes import ProbeInfo
+from hil.access.connection import ProbeInfo
 from hil.access.protocols import Progress
 from hil.board import Board
 from hil.errors import FlashError

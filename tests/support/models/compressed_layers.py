@@ -12,7 +12,7 @@ from single_op import SingleOp
 
 from hilc.fusion.candidates import Lowering
 from hilc.ir import Array, Graph
-from hilc.lowering.choice import Choice
+from hilc.lowering.choice import KernelSelection
 from hilc.lowering.compressed import CompressedCall
 from hilc.target import Cpu
 
@@ -69,7 +69,7 @@ def layers(rng: np.random.Generator, first: int = 0) -> list[SingleOp]:
     return found
 
 
-def every_variant(graph: Graph, cpu: Cpu) -> Iterator[tuple[Choice, list[CompressedCall]]]:
+def every_variant(graph: Graph, cpu: Cpu) -> Iterator[tuple[KernelSelection, list[CompressedCall]]]:
     """Yield choices that together have each compressed call of each layer, with these calls."""
     lowering = Lowering(graph, cpu)
     found = {
@@ -78,4 +78,7 @@ def every_variant(graph: Graph, cpu: Cpu) -> Iterator[tuple[Choice, list[Compres
     }
     for turn in range(max(map(len, found.values()))):
         chosen = {name: own[turn % len(own)] for name, own in found.items() if own}
-        yield Choice({name: call.variant for name, call in chosen.items()}), [*chosen.values()]
+        yield (
+            KernelSelection({name: call.variant for name, call in chosen.items()}),
+            [*chosen.values()],
+        )

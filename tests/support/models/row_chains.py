@@ -9,7 +9,7 @@ import numpy as np
 from nodes import make_node
 
 from hilc.ir import ELEMENT_TYPES, Array, Graph, Node, Quant, Rounding, Tensor
-from hilc.lowering.choice import Choice, Group
+from hilc.lowering.choice import Group, KernelSelection
 from hilc.ops import OPS
 
 QUANT = Quant((0.125,), (3,))
@@ -26,7 +26,7 @@ class Chains:
     """A graph of chains, how they run, and inputs."""
 
     graph: Graph
-    choice: Choice
+    choice: KernelSelection
     inputs: dict[str, Array]
 
 
@@ -141,7 +141,7 @@ def random_chains(
             inputs[name] = rng.integers(low, high + 1, shape).astype(dtype)
         else:
             inputs[name] = rng.standard_normal(shape).astype(np.float32)
-    return Chains(graph, Choice(groups=tuple(groups)), inputs)
+    return Chains(graph, KernelSelection(groups=tuple(groups)), inputs)
 
 
 def _chain(b: _Builder, largest: int, channels: int, resized: bool) -> None:

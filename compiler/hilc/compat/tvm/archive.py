@@ -208,12 +208,17 @@ def _require_kind(value: Any, kind: type, label: str) -> Any:
 
 
 class TvmReader(ForeignReader):
+    """Reader of archives (Model Library Format) that TVM wrote."""
+
     def entries(self, metadata: _Entry, label: str) -> Mapping[str, _Entry]:
+        """Return the entry of each module in ``metadata.json``, by name."""
         return tvm_entries(metadata, label)
 
     def module(self, files: Mapping[str, bytes], name: str, entry: _Entry, label: str) -> Module:
+        """Return the module ``name``, which ``entry`` describes."""
         return tvm_module(files, name, entry, label)
 
     def path_beside_others(self, path: str, module: str) -> str:
+        """Return a file's path in an archive of several modules."""
         # Until version 6 an archive had one module.
         return f"src/{module}.relay" if path == "src/relay.txt" else path

@@ -90,6 +90,7 @@ class Shapes:
         return self._names.setdefault(tuple(shape), f"shape_{len(self._names)}")
 
     def definitions(self) -> str:
+        """Return the C definitions of the shapes, each a static array of int64_t."""
         return "".join(
             f"static const int64_t {name}[{len(shape)}] = {{{', '.join(map(c_int, shape))}}};\n"
             for shape, name in self._names.items()
@@ -141,9 +142,12 @@ def declare_arguments(count: int) -> str:
 
 
 class Packed(Convention):
+    """TVM's packed calling convention: arrays of values and type codes."""
+
     external_include = f'#include "{PACKED_CALL}"\n#include "{BACKEND_API}"\n\n'
 
     def main_prototype(self, function: str, arguments: Sequence[MainArgument]) -> str:
+        """Return the main's declaration, without the semicolon."""
         return packed_prototype(function)
 
     def external_prototype(
@@ -155,11 +159,13 @@ class Packed(Convention):
         has_scratch: bool,
         has_device: bool,
     ) -> str:
+        """Return the declaration of an external function, without the semicolon."""
         return packed_prototype(symbol)
 
     def external_function(
         self, symbol: str, input_count: int, output_count: int, has_scratch: bool, body: str
     ) -> str:
+        """Return the definition of an external function that unpacks what ``body`` uses."""
         names = [f"input{i}" for i in range(input_count)]
         names += [f"output{i}" for i in range(output_count)] + ["scratch"] * has_scratch
         unpacked = "".join(
@@ -171,6 +177,7 @@ class Packed(Convention):
         return f"{packed_head(symbol, len(names), *used)}{unpacked}{body}}}\n"
 
     def calls(self, options: Options) -> Calls:
+        """Return a writer of packed calls for one file."""
         return _Calls(options)
 
 

@@ -63,6 +63,8 @@ def _archive_files() -> Mapping[str, bytes]:
 
 
 class ShippedCrt(ShippedRuntime):
+    """TVM's standalone C runtime, as archives include it."""
+
     folders = ("runtime/", "templates/")
     dependency = {
         "short_name": "tvm_standalone_crt",
@@ -72,6 +74,7 @@ class ShippedCrt(ShippedRuntime):
     }
 
     def files(self) -> Mapping[str, bytes]:
+        """Return the runtime's files by their path in the archive."""
         return _archive_files()
 
 

@@ -18,11 +18,15 @@ from hilc.host.runtime import HostRuntime, Session
 
 
 class TvmRuntime(HostRuntime):
+    """TVM's C runtime, linked with a library for this machine."""
+
     def sources(self) -> Sequence[Path]:
+        """Return the runtime's C files, with a platform for this machine."""
         # The files of an archive, and a platform for this machine (host/platform.c).
         return sorted(CRT.rglob("*.c"))
 
     def session(self, code: Code) -> Session:
+        """Return the session of a library that was linked with it."""
         return _Session(code)
 
 

@@ -32,15 +32,19 @@ from hilc.memory.plan import Program
 
 
 class PackedInterface(Interface):
+    """TVM's packed interface: a run function of packed arguments, and metadata."""
+
     name = "packed"
     header_includes = ("stdint.h", RUNTIME_API)
     entry_includes = ("stddef.h", PACKED_CALL, "tvm/runtime/crt/error_codes.h")
     operator_includes = (PACKED_CALL,)
 
     def symbol(self, module: str) -> str:
+        """Return the stem of all global symbols of ``module``, in the given case."""
         return f"tvmgen_{module}"
 
     def reserved(self, symbol: str) -> Mapping[str, str]:
+        """Return the names of the metadata and lookup functions, and their meanings."""
         names = {
             "the function that returns the metadata": (get_metadata(symbol), GET_METADATA),
             "the function that looks up constants": (lookup(symbol), LOOKUP),
@@ -48,6 +52,7 @@ class PackedInterface(Interface):
         return {name: what for what, both in names.items() for name in both}
 
     def declared(self, names: Names) -> Sequence[str]:
+        """Return the names of the functions that the header declares."""
         reset = (names.reset,) if names.states else ()
         return (names.run, *reset, get_metadata(names.symbol), lookup(names.symbol))
 
@@ -66,11 +71,13 @@ class PackedInterface(Interface):
     def operator_functions(
         self, constants: ConstantPool, names: Names, options: Options
     ) -> Iterable[str]:
+        """Return the functions that look up constants."""
         return _lookups(constants, names, options)
 
     def sources(
         self, program: Program, names: Names, options: Options, constants: ConstantPool
     ) -> Mapping[int, str]:
+        """Return the C file of the metadata, number 2."""
         return {2: write_c_metadata(program, names, options, constants)}
 
     def functions(
@@ -80,6 +87,7 @@ class PackedInterface(Interface):
         operators: Sequence[Operator],
         options: Options,
     ) -> Iterable[str]:
+        """Yield the functions of the function table, in its order."""
         packed = options.api == "packed"
         yield names.run
         if names.states:
@@ -94,6 +102,7 @@ class PackedInterface(Interface):
             yield from dict.fromkeys(module.symbol for module in modules)
 
     def declarations(self, program: Program, names: Names, options: Options) -> Iterable[str]:
+        """Yield the prototypes of the run, reset, metadata and lookup functions."""
         yield f"{_run_comment(program, names, options)}{packed_prototype(names.run)};\n"
         if names.states:
             yield f"{_reset_comment(program, options)}{packed_prototype(names.reset)};\n"
@@ -110,6 +119,7 @@ class PackedInterface(Interface):
         )
 
     def entry_point(self, program: Program, names: Names, options: Options) -> Iterable[str]:
+        """Yield the run function, which checks its arguments and calls the main."""
         arguments = main_arguments(program, options)
         given = _given(program, options)
         if names.states:

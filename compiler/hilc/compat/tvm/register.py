@@ -23,6 +23,7 @@ from hilc.host.runtime import provide_host_runtime
 
 
 def register() -> None:
+    """Register the packed interface, the allocator, the runtimes and the archive reader."""
     provide_option_check(check_options)
     CONVENTIONS.add("packed", Packed())
     INTERFACES.add("packed", PackedInterface())

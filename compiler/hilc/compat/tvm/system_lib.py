@@ -153,13 +153,17 @@ class SystemLib(FunctionTable):
     includes = INCLUDES
 
     def declarations(self, functions: Sequence[str]) -> str:
+        """Return the C declarations of the functions."""
         return registry_declarations(functions)
 
     def definitions(self, functions: Sequence[str], weak: bool) -> str:
+        """Return the C definitions of the registry and its entry point."""
         return registry_definitions(functions, weak)
 
     def source(self, functions: Sequence[str], weak: bool) -> str:
+        """Return a C file with the registry and its entry point."""
         return system_lib_source(functions, weak)
 
     def llvm_module(self, functions: Sequence[str], name: str) -> str:
+        """Return the registry as an LLVM module called ``name``, with weak symbols."""
         return registry_module(functions, name)

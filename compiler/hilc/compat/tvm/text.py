@@ -87,6 +87,7 @@ _COMMENT_OR_STRING = re.compile(r'"(?:[^"\\]|\\.?)*"?|/\*(?:.*?\*/|.*)|//[^\n]*'
 
 
 def without_comments(text: str) -> str:
+    """Return C code with each comment replaced by a space; string literals stay."""
     return _COMMENT_OR_STRING.sub(lambda m: m[0] if m[0].startswith('"') else " ", text)
 
 

@@ -20,7 +20,7 @@ from hilc.ops.verify import check_attributes, check_tensor, located, no_elements
 from hilc.ops.views import ReshapeAttributes
 from hilc.support.identifiers import NumberedNames
 
-#: What the constants of a model may hold together, those included that no node reads in the end.
+#: Limit of a model's constants together, in bytes, unread ones included.
 MAX_CONSTANT_BYTES = 1 << 30
 
 
@@ -64,7 +64,7 @@ def _as_viewed(view: Array, data: Array, other: Array) -> Array:
 
 
 def _products(node: Node, ins: Sequence[Tensor | None], outs: Sequence[Tensor]) -> int:
-    """Return how many products an operator with sums of them computes; 0 for others."""
+    """Return the multiply-accumulates of a linear operator; 0 for others."""
     return outs[0].size * OPS[node.op].depth(node, ins)
 
 
@@ -84,13 +84,13 @@ class Builder:
         self._origins: dict[int, tuple[Array, Dequantized]] = {}
         #: The integers of dequantized constants and of views of them, by name.
         self.integers: dict[str, Dequantized] = {}
-        #: What all constants together hold.
+        #: Size of all constants together, in bytes.
         self._constant_bytes = 0
         self.budget = NodeBudget()
         #: Positions of the nodes that compute a tensor, and the tensors that nodes name.
         self._makers: dict[str, int] = {}
         self._used: set[str] = set()
-        #: What tensors stand for whose type the intermediate representation does not have.
+        #: Meaning of tensors whose type the intermediate representation does not have.
         self.kinds: dict[str, Stored] = {}
         #: Names that the model does not know.
         self._fresh: set[str] = set()
@@ -110,7 +110,7 @@ class Builder:
         return tensor
 
     def kind(self, tensor: Tensor | None) -> Stored | None:
-        """Return what a tensor stands for; None where its type says that."""
+        """Return the meaning of a tensor's values; None if its type states it."""
         return None if tensor is None else self.kinds.get(tensor.name)
 
     def named(self, tensor: Tensor, kind: Stored | None) -> Tensor:

@@ -1,7 +1,7 @@
 """The walk over the nodes of a model: each goes to its translator, or is expanded.
 
 An operator without a translator that ONNX defines by a function is expanded through the body of
-that; the model's own functions likewise.
+that, as are the model's own functions.
 """
 
 from __future__ import annotations

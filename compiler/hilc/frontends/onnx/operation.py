@@ -35,7 +35,7 @@ from hilc.ops.gather import GatherAttributes
 from hilc.ops.verify import check_tensor
 from hilc.ops.views import BitCastAttributes, ReshapeAttributes
 
-#: What a translator returns: the node's outputs in order; None for one that nothing may read.
+#: Result of a translator: the node's outputs in order; None for one that must not be read.
 Outputs = Tensor | Sequence[Tensor | None]
 Translator = Callable[["Operation"], Outputs]
 
@@ -109,7 +109,7 @@ class Operation:
 
     @property
     def count(self) -> int:
-        """How many inputs the node lists."""
+        """Number of inputs that the node lists."""
         return len(self.inputs)
 
     def has(self, index: int) -> bool:

@@ -1,4 +1,4 @@
-"""What the user states of a model: shapes of inputs that it leaves open, values of others."""
+"""Shapes and values that the user states for a model's inputs."""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ from onnx import helper
 from hilc.ir import Array
 
 _TYPES = onnx.TensorProto
-#: What a float32 adds to its exponent.
+#: Exponent bias of float32.
 FLOAT32_BIAS = (1 << 7) - 1
 
 
@@ -126,7 +126,7 @@ def stored_as(dtype: np.dtype[np.generic]) -> Stored | None:
 
 
 def packed(array: Array) -> Array:
-    """Return what an array of an extension's type is stored in; any other as it is."""
+    """Return the stored form of an array of an extension's type; other arrays unchanged."""
     kind = stored_as(array.dtype)
     if kind is None:
         return array

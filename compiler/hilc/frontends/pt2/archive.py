@@ -50,7 +50,7 @@ _OLD_MODEL = "serialized_exported_program.json"
 _MAX_FILES = 100_000
 _MAX_JSON_BYTES = 256 << 20
 _MAX_RANK = 16
-#: How much larger the contents may be than the file: PyTorch stores them as they are.
+#: Largest ratio of contents to file, and bytes exempt from it: PyTorch stores without compression.
 _MAX_GROWTH, _FREE_BYTES = 10, 1 << 20
 #: Layout of tensors whose elements lie in strides.
 _STRIDED = 7
@@ -64,7 +64,7 @@ SCALAR_TYPES: Mapping[int, str] = {
     28: "uint16", 29: "float8_e4m3fn", 30: "float8_e5m2", 31: "float8_e4m3fnuz",
     32: "float8_e5m2fnuz", 33: "float8_e8m0fnu", 34: "uint32", 35: "uint64",
 }  # fmt: skip
-#: Those that numpy has.
+#: Types that numpy has.
 _NUMPY = frozenset(
     ("uint8", "int8", "int16", "int32", "int64", "float16", "float32", "float64", "bool",
      "uint16", "uint32", "uint64")

@@ -98,7 +98,7 @@ class Program:
     outputs: tuple[str, ...]
     #: Values of parameters, buffers and constants, by the name of the tensor in the graph.
     constants: Mapping[str, Array]
-    #: Of buffers that a run changes: name of the tensor before, and of the one after the run.
+    #: Buffers that a run changes: name of the tensor before, and of the one after the run.
     mutated: Mapping[str, str]
     #: Names of buffers in the module (``cache.keys``), by the name of the tensor.
     buffers: Mapping[str, str]

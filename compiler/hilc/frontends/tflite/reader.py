@@ -100,7 +100,7 @@ _COMPLEX_HINT = (
     f"complex numbers are supported between {', '.join(_OF_COMPLEX)} and RESHAPE alone: let the "
     "model take and give their real and imaginary parts"
 )
-#: What decodes constants.
+#: Operator that decodes constants.
 _DECODE = custom_name("TFLM_DECODE")
 #: Operators with weights, and perhaps a bias.
 _LINEAR = ("CONV_2D", "DEPTHWISE_CONV_2D", "FULLY_CONNECTED")
@@ -112,13 +112,14 @@ _CONVERSIONS: Mapping[str, Callable[..., Attributes]] = {
     "QUANTIZE": QuantizeAttributes,
 }
 
-#: Of operators with sums of products: the positions of what is multiplied, and of the bias.
+#: Linear operators: positions of the multiplied operands, and of the bias.
 _SUMMED = {**dict.fromkeys(_LINEAR, (0, 2)), "TRANSPOSE_CONV": (2, 3), "BATCH_MATMUL": (0, 2)}
 #: Rounding of TFLite by the type of sums, where it is not double rounding.
 _ROUNDINGS = {"int64": Rounding.SINGLE}
 
 
 def is_tflite(data: bytes) -> bool:
+    """Return whether ``data`` has the file identifier of TFLite."""
     return data[4:8] == IDENTIFIER
 
 
@@ -138,7 +139,7 @@ def tensor_names(data: bytes) -> tuple[str, ...]:
 
 
 def resource_variables(data: bytes) -> int:
-    """How many variables the file's operators name: TFLM wants to know before it runs."""
+    """Return the number of variables that the operators name: TFLM needs it before it runs."""
     model = tflite.Model.GetRootAs(data, 0)
     codes = [_builtin_code(model.OperatorCodes(i)) for i in range(model.OperatorCodesLength())]
     subgraphs = map(model.Subgraphs, range(model.SubgraphsLength()))
@@ -161,8 +162,8 @@ def _is_outside(buffer: Any) -> bool:
     return not buffer.DataLength() and buffer.Offset() > 1 and buffer.Size() > 1
 
 
-#: What tells variables apart: container and name of a resource; the number of its subgraph and the
-#: name of what belongs to an operator, which has one value wherever the subgraph is called.
+#: Key of a variable: container and name of a resource; or the number of its subgraph and the
+#: name of an operator's own variable, which has one value wherever the subgraph is called.
 _Key = tuple[str | int, str]
 
 
@@ -177,7 +178,7 @@ class _Variable:
     tensor: Tensor | None = None
     #: The tensor with its value now.
     now: str = ""
-    #: What a reset makes of it; None for zeros.
+    #: Value after a reset; None for zeros.
     reset: Array | None = None
 
 
@@ -211,16 +212,16 @@ class Importer:
         self._number = number
         #: The subgraphs that are being read, this one included.
         self._callers = callers
-        #: The variables of which a caller hands handles, by the position of the input.
+        #: Variables whose handles the caller passes, by the position of the input.
         self._argument_variables = argument_variables
-        #: That of the whole file.
+        #: Node budget of the whole file.
         self._budget = budget or NodeBudget()
         self._tensors: dict[int, Tensor] = {}
         #: Names of tensors of complex numbers, which are pairs of floats here.
         self._complex: set[str] = set()
         #: The variables that operators update, by their index, and the tensor with their value now.
         self._states: dict[int, str] = {}
-        #: What operators remember without a variable.
+        #: States of operators without a variable.
         self._memories: list[State] = []
         #: Variables that are resources, by their handles' tensors and by their names in the file.
         self._handles: dict[int, _Variable] = {}
@@ -231,6 +232,11 @@ class Importer:
         self.fixed_sizes: tuple[FixedSize, ...] = ()
 
     def graph(self, name: str) -> Graph:
+        """Return the subgraph as a graph called ``name``.
+
+        Raises :class:`~hilc.errors.ModelError` for an invalid file and
+        :class:`~hilc.errors.UnsupportedError` for operators that are not supported.
+        """
         self._budget.require(self.subgraph.OperatorsLength())
         operators = [self.subgraph.Operators(i) for i in range(self.subgraph.OperatorsLength())]
         codes = [self._code(i, operator) for i, operator in enumerate(operators)]
@@ -383,7 +389,7 @@ class Importer:
         return self._variable(keys[0])
 
     def _keyed(self, graph: Graph) -> dict[Hashable, State]:
-        """Return the states of this subgraph's graph, by what tells them apart."""
+        """Return the states of this subgraph's graph, by key."""
         keys: list[_Key] = [(self._number, self.names[index]) for index in self._states]
         keys += [key for key, variable in self._resources.items() if variable.tensor is not None]
         keys += [(self._number, state.name) for state in self._memories]
@@ -552,6 +558,10 @@ class Importer:
         return tuple(found)
 
     def tensor(self, index: int) -> Tensor:
+        """Return the tensor at ``index``, read once.
+
+        Raises :class:`~hilc.errors.ModelError`, with the index, for an invalid one.
+        """
         if index not in self._tensors:
             try:
                 self._tensors[index] = self._read_tensor(index)
@@ -973,6 +983,7 @@ def _is_hybrid(code: str, x: Tensor, weights: Tensor) -> bool:
 
 
 def dequantized(weights: Tensor) -> Array:
+    """Return constant quantized weights as float32: scale * (q - zero_point)."""
     assert weights.quant is not None
     assert weights.data is not None
     along_axis = [1] * len(weights.shape)
@@ -990,7 +1001,7 @@ def _frozen(values: Array) -> Array:
 
 
 def _cleared(tensor: Tensor) -> Array | None:
-    """Return what TFLite Micro makes of a variable at a reset; None for zeros."""
+    """Return the value of a variable after a reset in TFLite Micro; None for zeros."""
     if tensor.quant is None or not tensor.element.clears_to_zero_point:
         return None
     check_tensor(tensor)

@@ -361,7 +361,7 @@ class Operator:
     #: The inputs that are variables, which it updates: for each the node has one more output, the
     #: new value.
     states: tuple[int, ...] = ()
-    #: What it remembers without a variable in the file: the node's last inputs.
+    #: States without a variable in the file: the node's last inputs.
     memory: Callable[[Node, Sequence[Tensor | None]], Sequence[Memory]] | None = None
     #: The positions of the inputs that the node takes, in its order; the others must be absent.
     #: None for all of them as they are.
@@ -377,7 +377,7 @@ class Operator:
         return Attributes() if self.read is None else self.read_options(operator, self.read)
 
     def read_options(self, operator: Any, read: Callable[[Any], _T]) -> _T:
-        """Return what ``read`` finds in the option table of an operator of the file."""
+        """Return the result of ``read`` for the option table of an operator of the file."""
         table = getattr(tflite, self.options)()
         union = operator.BuiltinOptions()
         if union is None:
@@ -398,7 +398,7 @@ class Operator:
 
 
 def _flexbuffer(kind: type[Attributes]) -> Callable[[bytes], Attributes]:
-    """Return what reads attributes of a class from a map of numbers by their names."""
+    """Return a function that reads attributes of a class from a map of numbers by name."""
 
     types = field_types(kind)
     needed = [field.name for field in fields(kind) if field.default is MISSING]

@@ -17,9 +17,10 @@ from hilc.lowering.linear import (
     LINEAR,
     Convolution,
     DepthwiseConvolution,
-    LinearForm,
+    LinearWeights,
     MatrixProduct,
     linear_calls,
+    packed_once,
 )
 from hilc.lowering.parameters import (
     HilCompact,
@@ -44,21 +45,21 @@ def linear(layer: Layer) -> Iterator[KernelCall]:
 
 
 def _matmul(form: MatrixProduct) -> Iterator[Parameters]:
-    for compact in _compact(form):
+    for compact in _compact(form.packing):
         yield HilCompactMatmulS8(
             rows=form.rows, depth=form.depth, columns=form.channels, compact=compact
         )
 
 
 def _conv2d(form: Convolution) -> Iterator[Parameters]:
-    for compact in _compact(form):
+    for compact in _compact(form.packing):
         yield HilCompactConv2dS8(
             images=form.images, out_c=form.channels, window=form.window, compact=compact
         )
 
 
 def _depthwise(form: DepthwiseConvolution) -> Iterator[Parameters]:
-    for compact in _compact(form):
+    for compact in _compact(form.packing):
         yield HilCompactDepthwiseConv2dS8(
             images=form.images,
             depth_multiplier=form.multiplier,
@@ -67,9 +68,10 @@ def _depthwise(form: DepthwiseConvolution) -> Iterator[Parameters]:
         )
 
 
-def _compact(form: LinearForm) -> Iterator[HilCompact]:
-    """Yield the parameters that the three kernels share; nothing if a bias exceeds its word."""
-    outputs, weights = form.requantization, form.weights
+@packed_once
+def _compact(form: LinearWeights) -> list[HilCompact]:
+    """Return the parameters that the three kernels share; none if a bias exceeds its word."""
+    outputs, weights = form.requantization, form.matrix
     bias, shifts, multipliers = (
         np.array(part, dtype=np.int64)
         for part in np.broadcast_arrays(form.bias, outputs.shifts, outputs.multipliers)
@@ -78,7 +80,7 @@ def _compact(form: LinearForm) -> Iterator[HilCompact]:
     if large.any():
         channels = channels_of(weights, outputs)
         if not channels.emptied[large].all():
-            return
+            return []
         bias[large] = channels.bias[large]
         shifts[large] = -channels.right[large]
         multipliers[large] = channels.multipliers[large]
@@ -95,7 +97,7 @@ def _compact(form: LinearForm) -> Iterator[HilCompact]:
     else:
         first = _NARROW_SHIFTS * (multipliers - _NARROW_MULTIPLIER) + shifts - least
         halves = np.append(least, np.stack([first, first >> 16, bias], axis=1))
-    yield HilCompact(
+    compact = HilCompact(
         in_zero_point=form.pad_value,
         output_range=outputs.output_range,
         narrow=outputs.narrow,
@@ -103,3 +105,4 @@ def _compact(form: LinearForm) -> Iterator[HilCompact]:
         weights=weights.reshape(-1),
         scales=halves.astype(np.int16),
     )
+    return [compact]

@@ -19,11 +19,11 @@ MAX_SHIFT = 23
 
 
 @dataclass(frozen=True)
-class RightChannels(Channels):
+class RightShiftedChannels(Channels):
     """Channels with shifts to the right."""
 
     @property
-    def plain(self) -> bool:
+    def rounds_twice(self) -> bool:
         """Whether kernels can round sums twice as TensorFlow Lite does, which the layer asks
         for.
         """
@@ -37,12 +37,14 @@ class RightChannels(Channels):
         return (self.right - 1).astype(np.int8)
 
 
-def right_channels(matrix: Array, outputs: HilRequantization) -> RightChannels | None:
+def require_right_shifts(matrix: Array, outputs: HilRequantization) -> RightShiftedChannels | None:
     """Return the channels as the kernels take them; None where they cannot."""
     if outputs.shifts.max() >= 0:
         return None
     # One scale for all leaves none of its own to a channel without weights.
-    return RightChannels(**vars(channels_of(matrix, outputs, empty=bool(outputs.per_channel))))
+    return RightShiftedChannels(
+        **vars(channels_of(matrix, outputs, empty=bool(outputs.per_channel)))
+    )
 
 
 @dataclass(frozen=True)
@@ -67,11 +69,11 @@ class Affine:
 
     @property
     def starts(self) -> npt.NDArray[np.int64]:
-        """Return what 256 times the sums start from."""
+        """Initial values of 256 times the sums."""
         return 256 * self.bias + self.fractions
 
     @property
-    def plain(self) -> bool:
+    def shares_one_shift(self) -> bool:
         """Whether all channels have the same shift, and no fractions."""
         return self.shared and not self.fractions.any()
 
@@ -92,7 +94,7 @@ class Affine:
         ]
 
 
-#: How far from the exact one a channel's multiplier may be, in its last place.
+#: Largest distance of a channel's multiplier from the exact one, in units of the last place.
 _TRIED_MULTIPLIERS = 64
 #: Fractions of a sum that are tried, in 256ths.
 _FRACTIONS = range(0, 256, 16)
@@ -102,7 +104,7 @@ _USUAL_SHIFT = 12
 
 
 def affine_of(
-    channels: RightChannels, outputs: HilRequantization, signs: bool = False
+    channels: RightShiftedChannels, outputs: HilRequantization, signs: bool = False
 ) -> Affine | None:
     """Return the requantization in that form; None where it is not proven to be the same.
 
@@ -127,7 +129,7 @@ def _levels(outputs: HilOutputRange) -> range:
 
 
 @once_for_channels
-def _proven(channels: RightChannels, levels: range, signs: bool) -> Affine | None:
+def _proven(channels: RightShiftedChannels, levels: range, signs: bool) -> Affine | None:
     if not levels:
         return None
     outputs = np.array(levels)
@@ -162,20 +164,22 @@ def _proven(channels: RightChannels, levels: range, signs: bool) -> Affine | Non
 
     bias = channels.bias - moved
     for shifts, corrections in tried:
-        found = _lines(outputs, first, lowest, highest, shifts, exact(shifts), corrections)
+        found = _affine_requantizations(
+            outputs, first, lowest, highest, shifts, exact(shifts), corrections
+        )
         if found is not None:
             given = corrections if corrections.any() else None
             return Affine(bias, shifts, *found, none, given, shared=True)
-    finer = _finer_lines(outputs, first, lowest, highest, least, exact(least))
+    finer = _finer_affine_requantizations(outputs, first, lowest, highest, least, exact(least))
     if finer is not None:
         return Affine(bias, least, *finer, None, shared=True)
-    found = _lines(outputs, first, lowest, highest, own, exact(own), none)
+    found = _affine_requantizations(outputs, first, lowest, highest, own, exact(own), none)
     if found is not None:
         return Affine(bias, own, *found, none, None, shared=bool((own == least).all()))
     return None
 
 
-def _finer_lines(
+def _finer_affine_requantizations(
     levels: npt.NDArray[np.int64],
     first: npt.NDArray[np.int64],
     lowest: npt.NDArray[np.int64],
@@ -189,7 +193,8 @@ def _finer_lines(
         part = slice(channel, channel + 1)
         arrays = (first[part], lowest[part], highest[part], shifts[part], exact[part])
         tried = (
-            (_lines(levels, *arrays, none, fraction=fraction), fraction) for fraction in _FRACTIONS
+            (_affine_requantizations(levels, *arrays, none, fraction=fraction), fraction)
+            for fraction in _FRACTIONS
         )
         line = next(((*found, fraction) for found, fraction in tried if found is not None), None)
         if line is None:
@@ -199,7 +204,7 @@ def _finer_lines(
     return multipliers, addends, fractions
 
 
-def _lines(
+def _affine_requantizations(
     levels: npt.NDArray[np.int64],
     first: npt.NDArray[np.int64],
     lowest: npt.NDArray[np.int64],
@@ -260,7 +265,7 @@ _ANY = 2**40
 
 
 def _thresholds(
-    channels: RightChannels, levels: npt.NDArray[np.int64]
+    channels: RightShiftedChannels, levels: npt.NDArray[np.int64]
 ) -> npt.NDArray[np.int64] | None:
     """Return the first sum of each channel whose output is no less than each level above the zero
     point.

@@ -22,8 +22,10 @@ from hilc.lowering.linear import (
     Convolution,
     DepthwiseConvolution,
     LinearForm,
+    LinearWeights,
     MatrixProduct,
     linear_calls,
+    packed_once,
 )
 from hilc.lowering.parameters import (
     HilDspColumnsS16,
@@ -33,13 +35,13 @@ from hilc.lowering.parameters import (
     HilDspMatvecS16,
 )
 from hilc.lowering.registry import Layer, lowers
-from hilc.lowering.sums32 import NarrowSums, narrow_sums
+from hilc.lowering.sums32 import NarrowSums, narrow_sums, narrow_sums_of
 
 #: Whether weights have 16 bits, and the rows at a time: more take more scratch, fewer widen weights
 #: of 8 bits more often.
 _GROUPS = ((1, 24), (0, 24), (1, 8), (0, 8), (0, 2))
 _ROUNDINGS = (Rounding.SINGLE, Rounding.NEAREST_EVEN)
-#: Depths in units from which whole fours of units are worth a few zeros.
+#: Least depth, in words of four, from which padding to four words is worth its zeros.
 _WHOLE_FOURS = 8
 
 
@@ -98,9 +100,16 @@ def _columns(
                 shifted=sums.shifted,
                 out_min=sums.low,
                 out_max=sums.high,
-                stream=wide_stream(form.weights, sums, wide),
+                stream=_wide_stream(form.packing, wide),
             )
             yield (f"up_to_{most}_rows", "wide" if wide else ""), columns
+
+
+@packed_once
+def _wide_stream(weights: LinearWeights, wide: int) -> npt.NDArray[np.int32]:
+    sums = narrow_sums_of(weights)
+    assert sums is not None, "the caller has found them"
+    return wide_stream(weights.matrix, sums, wide)
 
 
 def wide_stream(matrix: Array, sums: NarrowSums, wide: int) -> npt.NDArray[np.int32]:
@@ -132,8 +141,8 @@ def _matvec(form: MatrixProduct, sums: NarrowSums) -> Iterator[Parameters]:
     """Return the kernel of single rows: with weights of 16 bits, or two of 8 in each half-word."""
     units = whole_units(form.depth)
     for wide in (1, 0):
-        weights = vector_weights(form.weights, units, wide)
-        if weights is not None:
+        stream = _vector_stream(form.packing, units, wide)
+        if stream is not None:
             yield HilDspMatvecS16(
                 rows=form.rows,
                 depth=form.depth,
@@ -143,8 +152,15 @@ def _matvec(form: MatrixProduct, sums: NarrowSums) -> Iterator[Parameters]:
                 shifted=sums.shifted,
                 out_min=sums.low,
                 out_max=sums.high,
-                stream=_stream(weights, sums, VECTOR_BLOCK),
+                stream=stream,
             ).as_form("wide" if wide else "")
+
+
+@packed_once
+def _vector_stream(weights: LinearWeights, units: int, wide: int) -> npt.NDArray[np.int32] | None:
+    """Return the columns for single rows; None where two weights need 17 bits."""
+    sums, packed = narrow_sums_of(weights), vector_weights(weights.matrix, units, wide)
+    return None if packed is None or sums is None else _stream(packed, sums, VECTOR_BLOCK)
 
 
 def whole_units(depth: int) -> int:
@@ -174,6 +190,20 @@ def plane_scales(sums: NarrowSums) -> npt.NDArray[np.int32]:
     return rows.reshape(-1).astype(np.int32)
 
 
+@packed_once
+def _plane_filters(weights: LinearWeights) -> Array:
+    """Return, of each row of a filter, its columns 0, 1, 1, 2: two pairs."""
+    filters = weights.matrix.reshape(-1, 3, 3)
+    return np.ascontiguousarray(filters[..., (0, 1, 1, 2)]).reshape(-1)
+
+
+@packed_once
+def _plane_scales(weights: LinearWeights) -> npt.NDArray[np.int32]:
+    sums = narrow_sums_of(weights)
+    assert sums is not None, "the caller has found them"
+    return plane_scales(sums)
+
+
 def wide_depthwise(form: DepthwiseConvolution) -> Iterator[Parameters]:
     """Return filters of 3x3, one a channel: the whole of a channel's plane, or some rows."""
     window, images = form.window, form.images
@@ -185,7 +215,6 @@ def wide_depthwise(form: DepthwiseConvolution) -> Iterator[Parameters]:
     if sums is None:
         return
     columns, line, beyond = plane_lines(form)
-    filters = form.weights.reshape(-1, 3, 3)
     for band, rows in row_bands((8, 2), images.out_h):
         yield HilDspDepthwiseConv2dS16Plane(
             images=images,
@@ -200,7 +229,6 @@ def wide_depthwise(form: DepthwiseConvolution) -> Iterator[Parameters]:
             shifted=sums.shifted,
             out_min=sums.low,
             out_max=sums.high,
-            # Of each row of the filter, its columns 0, 1, 1, 2: two pairs.
-            weights=np.ascontiguousarray(filters[..., (0, 1, 1, 2)]).reshape(-1),
-            scales=plane_scales(sums),
+            weights=_plane_filters(form.packing),
+            scales=_plane_scales(form.packing),
         ).as_form(band)

@@ -8,41 +8,46 @@ import numpy as np
 
 from hilc.ir import Array
 from hilc.lowering.channels import padded
-from hilc.lowering.dsp.affine import Affine, RightChannels, affine_of, range_of, right_channels
+from hilc.lowering.dsp.affine import Affine, RightShiftedChannels, range_of
 from hilc.lowering.dsp.packing import (
     PAIR,
     UNIT,
     UNIT_ORDER,
+    affine_of_layer,
+    channels_of,
     form_of,
-    packed_columns,
-    pair_words,
+    packed_columns_of_layer,
+    packed_streams,
+    pair_words_of_layer,
     paired_bias,
     paired_weights,
     streams_of,
     units_of,
 )
 from hilc.lowering.kernels import Parameters
-from hilc.lowering.linear import (
-    Convolution,
-)
+from hilc.lowering.linear import Convolution, LinearWeights, border_pixel, packed_once
 from hilc.lowering.parameters import (
     HilDspConv2dS8,
     HilDspConv2dS8ColumnPairs,
     HilDspConv2dS8Partial,
     HilDspConv2dS8Winograd,
     HilDspConv2dS8WinogradPacked,
+    HilDspPairs,
 )
 
 
 def conv2d(form: Convolution) -> list[Parameters]:
-    """Return a window at every place of an image."""
+    """Return the parameters of each DSP kernel that computes this int8 convolution, fastest first;
+    none if no kernel gives its outputs exactly.
+    """
     outputs = form.requantization
     first, last = _winograd(form)
-    direct, framed = _direct(form)
+    direct, with_padding = _direct(form)
     partial = _partial(form)
-    packed = packed_columns(form.weights, outputs, PAIR)
-    if packed is None:
-        return [*first, *direct, *last, *framed, *partial]
+    packed = packed_columns_of_layer(form.packing, PAIR)
+    pairs = pair_words_of_layer(form.packing, PAIR)
+    if packed is None or pairs is None:
+        return [*first, *direct, *last, *with_padding, *partial]
     parameters = HilDspConv2dS8(
         images=form.images,
         out_c=form.channels,
@@ -51,31 +56,28 @@ def conv2d(form: Convolution) -> list[Parameters]:
         in_zero_point=form.pad_value,
         output_range=outputs.output_range,
         weights=packed[1],
-        pairs=pair_words(*packed),
+        pairs=pairs,
     )
-    return [*first, *direct, parameters, *last, *framed, *partial]
+    return [*first, *direct, parameters, *last, *with_padding, *partial]
 
 
 def _direct(form: Convolution) -> tuple[list[Parameters], list[Parameters]]:
     """Return the convolution from windows that are widened where they lie, in the image and in one
     that was put into scratch with its padding.
     """
-    in_c, window, weights = form.images.in_c, form.window, form.weights
+    in_c, window = form.images.in_c, form.window
     run = window.filter_w * in_c
     if in_c % UNIT != 0:
         # The kernel reads rows of windows in words.
         if window.filter_w > 1 and window.dilation_w != 1:
             return [], []
-        # First the whole words of each row, then what is left of each.
-        rows = weights.reshape(-1, window.filter_h, run)
-        whole = run - run % UNIT
-        parts = [rows[:, :, :whole], rows[:, :, whole:]]
-        weights = np.concatenate([part.reshape(len(rows), -1) for part in parts], axis=1)
-    streams = streams_of(weights, form.requantization)
+        streams = _streams_of_rows(form.packing, window.filter_h, run)
+    else:
+        streams = packed_streams(form.packing)
     if in_c % UNIT == 0 and window.filter_h * run > in_c:
         # Partial sums of three windows take less scratch than two whole ones, and no more time.
         streams = [pairs for pairs in streams if pairs.wide or pairs.group == 3]
-    border = np.full(in_c, form.pad_value, np.int8)
+    border = border_pixel(form.packing, in_c)
     direct: list[Parameters] = [
         HilDspConv2dS8ColumnPairs(
             images=form.images,
@@ -85,18 +87,30 @@ def _direct(form: Convolution) -> tuple[list[Parameters], list[Parameters]]:
             units=units_of(form),
             dsp_pairs=pairs,
             border=border,
-            framed_h=0,
-            framed_w=0,
+            padded_h=0,
+            padded_w=0,
             dsp_range=range_of(form.requantization),
         ).as_form(*form_of(pairs))
         for pairs in streams
     ]
-    framed: list[Parameters] = [
-        replace(call, framed_h=framed_h, framed_w=framed_w).as_form(call.form, "padded")
-        for framed_h, framed_w in _framed(form)
+    with_padding: list[Parameters] = [
+        replace(call, padded_h=padded_h, padded_w=padded_w).as_form(call.form, "padded")
+        for padded_h, padded_w in _padded_copies(form)
         for call in direct
     ]
-    return direct, framed
+    return direct, with_padding
+
+
+@packed_once
+def _streams_of_rows(weights: LinearWeights, filter_h: int, run: int) -> list[HilDspPairs]:
+    """Return the ways to pack the weights in pairs: the whole words of each of a filter's rows of
+    ``run`` bytes, then what is left of each.
+    """
+    rows = weights.matrix.reshape(-1, filter_h, run)
+    whole = run - run % UNIT
+    parts = [rows[:, :, :whole], rows[:, :, whole:]]
+    matrix = np.concatenate([part.reshape(len(rows), -1) for part in parts], axis=1)
+    return streams_of(matrix, weights.requantization)
 
 
 def _partial(form: Convolution) -> list[Parameters]:
@@ -107,24 +121,12 @@ def _partial(form: Convolution) -> list[Parameters]:
     pixels = window.filter_h * window.filter_w
     if in_c % UNIT != 0 or pixels == 1:
         return []
-    if (plain := _plain_lines(form)) is None:
-        return []
-    channels, affine = plain
-    pairs = paired_weights(channels.weights, PAIR)
-    if pairs is None:
-        return []
-    starts = paired_bias(padded(affine.bias, PAIR)).reshape(-1)
-    scales = np.stack(affine.scales, axis=1).reshape(-1)
-
-    def stream(taps: int) -> Array:
-        """Return the words that ``conv2d_s8_partial.h`` draws."""
-        columns = pairs.view(np.int32).reshape(-1, pixels // taps, taps * in_c // 2)
-        words = columns.transpose(1, 0, 2).reshape(-1)
-        return np.concatenate([starts, words, scales]).astype(np.int32)
-
-    border = np.full(in_c, form.pad_value, np.int8)
     row = window.filter_w
-    streams = {taps: stream(taps) for taps in (row, 1)}
+    streams = {taps: _partial_stream(form.packing, pixels, taps) for taps in (row, 1)}
+    if (plain := _plain_lines(form.packing)) is None:
+        return []
+    _, affine = plain
+    border = border_pixel(form.packing, in_c)
     return [
         HilDspConv2dS8Partial(
             images=form.images,
@@ -136,32 +138,50 @@ def _partial(form: Convolution) -> list[Parameters]:
             units=taps * in_c // UNIT,
             signs=int(affine.corrections is not None),
             shift=affine.shift,
-            stream=streams[taps],
+            stream=stream,
             border=border,
             dsp_range=range_of(form.requantization),
         ).as_form(f"{group}_windows", "by_row" if taps == row else "by_pixel")
         # Two windows by rows take more of both than three by pixels.
         for taps, group in dict.fromkeys([(row, 3), (1, 3), (1, 2)])
+        if (stream := streams[taps]) is not None
     ]
 
 
-def _plain_lines(form: Convolution) -> tuple[RightChannels, Affine] | None:
+@packed_once
+def _partial_stream(weights: LinearWeights, pixels: int, taps: int) -> Array | None:
+    """Return the words that ``conv2d_partial_s8.h`` draws, of filters of so many pixels; None where
+    a pair needs 17 bits, or channels have no requantization by one shift for all.
+    """
+    if (plain := _plain_lines(weights)) is None:
+        return None
+    channels, affine = plain
+    pairs = paired_weights(channels.weights, PAIR)
+    if pairs is None:
+        return None
+    starts = paired_bias(padded(affine.bias, PAIR)).reshape(-1)
+    scales = np.stack(affine.scales, axis=1).reshape(-1)
+    columns = pairs.view(np.int32).reshape(-1, pixels // taps, taps * weights.depth // pixels // 2)
+    words = columns.transpose(1, 0, 2).reshape(-1)
+    return np.concatenate([starts, words, scales]).astype(np.int32)
+
+
+def _plain_lines(weights: LinearWeights) -> tuple[RightShiftedChannels, Affine] | None:
     """Return the channels and their requantization by one shift for all; None where it has none."""
-    channels = right_channels(form.weights, form.requantization)
-    affine = None if channels is None else affine_of(channels, form.requantization, signs=True)
-    if channels is None or affine is None or not affine.plain:
+    channels, affine = channels_of(weights), affine_of_layer(weights, True)
+    if channels is None or affine is None or not affine.shares_one_shift:
         return None
     return channels, affine
 
 
-def _framed(form: Convolution) -> list[tuple[int, int]]:
+def _padded_copies(form: Convolution) -> list[tuple[int, int]]:
     """Return rows and columns of the image with its padding, if windows that reach beyond it are so
     many that its copy is worth it.
     """
     images, window = form.images, form.window
     height = (images.out_h - 1) * window.stride_h + (window.filter_h - 1) * window.dilation_h + 1
     width = (images.out_w - 1) * window.stride_w + (window.filter_w - 1) * window.dilation_w + 1
-    small = height * width * images.in_c <= _MOST_FRAMED
+    small = height * width * images.in_c <= _MOST_PADDED
     # Windows are widened in runs.
     runs = window.dilation_w == 1 or window.filter_w == 1
     beyond = window.pad_left > 0 or width - window.pad_left > images.in_w
@@ -172,21 +192,21 @@ def _framed(form: Convolution) -> list[tuple[int, int]]:
 
 
 #: Bytes of an image with its padding up to which it is put into scratch.
-_MOST_FRAMED = 4096
+_MOST_PADDED = 4096
 
-#: From a filter's row to four numbers, of which two outputs next to each other are made: twice G.
+#: Filter transform of Winograd F(2, 3), times 2.
 _WINOGRAD = np.array([[2, 0, 0], [1, 1, 1], [1, -1, 1], [0, 0, 2]])
-#: The same from its column, in the order in which the kernel adds up rows, the last one's sign so
-#: that it adds up too; times 16, which half-words hold.
+#: Filter transform of columns, in the order in which the kernel adds rows, with the sign of the
+#: last row inverted so that it is added too; times 16, which fits half-words.
 _WINOGRAD_ROWS = 16 * np.array([[1, 1, 1], [1, -1, 1], [2, 0, 0], [0, 0, -2]])
 #: Input channels from which on fewer products are worth what unfolding takes each time.
 _FEW_PRODUCTS_CHANNELS = 8
 
 
 def _winograd(form: Convolution) -> tuple[list[Parameters], list[Parameters]]:
-    """Return the convolution by fewer products where it can: by one row of tiles at a time of
-    weights as they are; by two, which take twice the scratch, and of weights that take 3.6 times
-    the flash.
+    """Return the parameters of Winograd F(2x2, 3x3), if the layer has its shape: those of one row
+    of tiles at a time with weights as they are; and those of two rows, which take twice the
+    scratch, and of weights transformed in flash, which take 3.6 times as much of it.
 
     That is a filter of 3x3 over neighbouring pixels of whole units, one pixel after the other.
     """
@@ -195,8 +215,56 @@ def _winograd(form: Convolution) -> tuple[list[Parameters], list[Parameters]]:
     ones = [window.stride_h, window.stride_w, window.dilation_h, window.dilation_w]
     if sizes != [3, 3] or ones != [1, 1, 1, 1] or in_c % UNIT != 0:
         return [], []
-    if (plain := _plain_lines(form)) is None:
+    streams = _winograd_streams(form.packing, in_c)
+    if streams is None:
         return [], []
+    affine, left, unfolded_stream, packed_stream = streams
+    signs = int(affine.corrections is not None)
+    border = border_pixel(form.packing, in_c)
+    unfolded = HilDspConv2dS8Winograd(
+        images=form.images,
+        out_c=form.channels,
+        pad_top=window.pad_top,
+        pad_left=window.pad_left,
+        units=in_c // UNIT,
+        signs=signs,
+        shift=affine.shift,
+        left=left,
+        stream=unfolded_stream,
+        border=border,
+        dsp_range=range_of(form.requantization),
+    )
+    packed = HilDspConv2dS8WinogradPacked(
+        images=form.images,
+        out_c=form.channels,
+        pad_top=window.pad_top,
+        pad_left=window.pad_left,
+        units=in_c // UNIT,
+        signs=signs,
+        shift=affine.shift,
+        # U is not 16 times what it is made of.
+        left=left + 4,
+        bands=1,
+        stream=packed_stream,
+        border=border,
+        dsp_range=range_of(form.requantization),
+    )
+    # Rows of the image take the room of two filters while those are not unfolded.
+    if 4 * -(-form.images.out_w // 4) + 2 > 4 * in_c or in_c < _FEW_PRODUCTS_CHANNELS:
+        return [], [unfolded]
+    # There is one of each for any height: bands of a layer take the same.
+    two = replace(packed, bands=min(2, (form.images.out_h + 1) // 2))
+    return [packed.as_form("1_row")], [two.as_form("2_rows"), unfolded]
+
+
+@packed_once
+def _winograd_streams(weights: LinearWeights, in_c: int) -> tuple[Affine, int, Array, Array] | None:
+    """Return the requantization, by how many bits sums are shifted to the left before it, and the
+    streams of unfolded weights and of weights as they are; None where channels have no
+    requantization by one shift for all.
+    """
+    if (plain := _plain_lines(weights)) is None:
+        return None
     channels, affine = plain
     filters = padded(channels.weights.astype(np.int64), PAIR).reshape(-1, 3, 3, in_c)
     # The kernel has 64 times the sums; lines are for 256 times.
@@ -215,39 +283,6 @@ def _winograd(form: Convolution) -> tuple[list[Parameters], list[Parameters]]:
     # Words of both filters of a pair in turn.
     words = units.reshape(*units.shape[:4], 2, 2).transpose(0, 2, 3, 4, 1, 5).astype(np.int16)
     taps = filters.reshape(-1, PAIR, 9, in_c // UNIT, UNIT).transpose(0, 3, 1, 2, 4)
-    signs = int(affine.corrections is not None)
-    border = np.full(in_c, form.pad_value, np.int8)
-    unfolded = HilDspConv2dS8Winograd(
-        images=form.images,
-        out_c=form.channels,
-        pad_top=window.pad_top,
-        pad_left=window.pad_left,
-        units=in_c // UNIT,
-        signs=signs,
-        shift=affine.shift,
-        left=left,
-        stream=stream(64, np.ascontiguousarray(words).view(np.int32)),
-        border=border,
-        dsp_range=range_of(form.requantization),
-    )
-    packed = HilDspConv2dS8WinogradPacked(
-        images=form.images,
-        out_c=form.channels,
-        pad_top=window.pad_top,
-        pad_left=window.pad_left,
-        units=in_c // UNIT,
-        signs=signs,
-        shift=affine.shift,
-        # U is not 16 times what it is made of.
-        left=left + 4,
-        bands=1,
-        stream=stream(4, np.ascontiguousarray(taps.astype(np.int8)).view(np.int32)),
-        border=border,
-        dsp_range=range_of(form.requantization),
-    )
-    # Rows of the image take the room of two filters while those are not unfolded.
-    if 4 * -(-form.images.out_w // 4) + 2 > 4 * in_c or in_c < _FEW_PRODUCTS_CHANNELS:
-        return [], [unfolded]
-    # There is one of each for any height: bands of a layer take the same.
-    two = replace(packed, bands=min(2, (form.images.out_h + 1) // 2))
-    return [packed.as_form("1_row")], [two.as_form("2_rows"), unfolded]
+    unfolded = stream(64, np.ascontiguousarray(words).view(np.int32))
+    packed = stream(4, np.ascontiguousarray(taps.astype(np.int8)).view(np.int32))
+    return affine, left, unfolded, packed

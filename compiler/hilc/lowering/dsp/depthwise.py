@@ -8,11 +8,10 @@ from dataclasses import replace
 import numpy as np
 
 from hilc.ir import Array
-from hilc.lowering.dsp.affine import Affine, RightChannels, affine_of, range_of, right_channels
+from hilc.lowering.dsp.affine import Affine, RightShiftedChannels, range_of
+from hilc.lowering.dsp.packing import affine_of_layer, channels_of
 from hilc.lowering.kernels import KernelCall, Parameters
-from hilc.lowering.linear import (
-    DepthwiseConvolution,
-)
+from hilc.lowering.linear import DepthwiseConvolution, LinearWeights, packed_once
 from hilc.lowering.parameters import (
     HilDspDepthwiseConv2dS8Plane,
     HilDspDepthwiseConv2dS83x3,
@@ -20,7 +19,7 @@ from hilc.lowering.parameters import (
 
 #: Channels that are widened together.
 _PLANES = 4
-#: What the addend of a channel may have more than all have.
+#: Largest excess of a channel's addend over the common addend.
 _ADDEND_LIMIT = 256
 #: Pixels of a line of the depthwise kernel's scratch, 32 bytes each.
 _MAX_LINE = 128
@@ -33,10 +32,10 @@ def depthwise(form: DepthwiseConvolution) -> list[Parameters]:
     stride = window.stride_w
     if form.multiplier > 1 or size != [3, 3, 1, 1] or stride != window.stride_h or stride > 2:
         return []
-    channels = right_channels(form.weights, form.requantization)
+    channels = channels_of(form.packing)
     if channels is None:
         return []
-    planes = _depthwise_planes(form, channels)
+    planes = _depthwise_planes(form)
     fours = [
         replace(each, channels=_PLANES).as_form(each.form, f"{_PLANES}_channels")
         for each in planes
@@ -45,21 +44,16 @@ def depthwise(form: DepthwiseConvolution) -> list[Parameters]:
     return [*planes, *_depthwise_lines(form, channels), *fours]
 
 
-def _depthwise_planes(
-    form: DepthwiseConvolution, channels: RightChannels
-) -> list[HilDspDepthwiseConv2dS8Plane]:
+def _depthwise_planes(form: DepthwiseConvolution) -> list[HilDspDepthwiseConv2dS8Plane]:
     """Return a channel's plane at a time: the whole of it, or some rows where that takes much
     scratch.
     """
-    affine = affine_of(channels, form.requantization)
-    if affine is None:
+    packed = _plane_words(form.packing)
+    if packed is None:
         return []
+    affine, weights, scales = packed
     images, stride, left = form.images, form.window.stride_w, form.window.pad_left
     columns, line, beyond = plane_lines(form)
-    filters = channels.weights.reshape(-1, 3, 3)
-    # Of each row of the filter, its columns 0, 1, 1, 2: two pairs.
-    packed = np.ascontiguousarray(filters[..., (0, 1, 1, 2)]).reshape(-1)
-    scales = np.stack([affine.starts, *affine.scales], axis=1).reshape(-1).astype(np.int32)
     planes: list[HilDspDepthwiseConv2dS8Plane] = []
     least = 0
     for count in (images.out_h, 8, 2):
@@ -78,7 +72,7 @@ def _depthwise_planes(
             shift=affine.shift,
             packed=0,
             addend=0,
-            weights=packed,
+            weights=weights,
             scales=scales,
             dsp_range=range_of(form.requantization),
         )
@@ -87,27 +81,50 @@ def _depthwise_planes(
             planes.append(parameters.as_form(rows))
             least = scratch
     # Of the whole plane, where each channel is unpacked once.
-    return [*planes, *_packed_planes(planes[0], filters, affine, form)]
+    return [*planes, *_packed_planes(planes[0], form)]
+
+
+@packed_once
+def _plane_words(weights: LinearWeights) -> tuple[Affine, Array, Array] | None:
+    """Return the requantization, and filters and scales as the kernel of planes takes them; None
+    where there is no such requantization.
+    """
+    channels, affine = channels_of(weights), affine_of_layer(weights, False)
+    if channels is None or affine is None:
+        return None
+    # Of each row of the filter, its columns 0, 1, 1, 2: two pairs.
+    filters = channels.weights.reshape(-1, 3, 3)[..., (0, 1, 1, 2)]
+    scales = np.stack([affine.starts, *affine.scales], axis=1).reshape(-1).astype(np.int32)
+    return affine, np.ascontiguousarray(filters).reshape(-1), scales
 
 
 def _packed_planes(
-    plane: HilDspDepthwiseConv2dS8Plane, filters: Array, affine: Affine, form: DepthwiseConvolution
+    plane: HilDspDepthwiseConv2dS8Plane, form: DepthwiseConvolution
 ) -> Iterator[HilDspDepthwiseConv2dS8Plane]:
     """Yield the same with fewer bytes of weights and scales; nothing if addends differ much."""
+    if (packed := _packed_plane_words(form.packing)) is not None:
+        addend, weights, scales = packed
+        found = replace(plane, packed=1, addend=addend, weights=weights, scales=scales)
+        yield found.as_form("packed")
+
+
+@packed_once
+def _packed_plane_words(weights: LinearWeights) -> tuple[int, Array, Array] | None:
+    """Return the addend of all channels, filters and scales of fewer bytes; None where addends
+    differ much.
+    """
+    channels, affine = channels_of(weights), affine_of_layer(weights, False)
+    if channels is None or affine is None:
+        return None
     # Half a unit rounds, and a zero point is added. What an addend has more is half a unit of the
     # first rounding, or about that: it fits below 256 times a bias.
-    zero_point = form.requantization.output_range.out_zero_point
+    zero_point = weights.requantization.output_range.out_zero_point
     addend = (2 * zero_point + 1) << affine.shift >> 1
     more = affine.addends - addend
-    if affine.plain and more.min() >= 0 and more.max() < _ADDEND_LIMIT:
-        scales = np.stack([256 * affine.bias + more, affine.multipliers], axis=1)
-        yield replace(
-            plane,
-            packed=1,
-            addend=addend,
-            weights=filters.reshape(-1),
-            scales=scales.reshape(-1).astype(np.int32),
-        ).as_form("packed")
+    if not affine.shares_one_shift or more.min() < 0 or more.max() >= _ADDEND_LIMIT:
+        return None
+    scales = np.stack([256 * affine.bias + more, affine.multipliers], axis=1)
+    return addend, channels.weights.reshape(-1), scales.reshape(-1).astype(np.int32)
 
 
 def plane_lines(form: DepthwiseConvolution) -> tuple[int, int, int]:
@@ -125,12 +142,14 @@ def plane_lines(form: DepthwiseConvolution) -> tuple[int, int, int]:
     return columns, line, beyond
 
 
-def _depthwise_lines(form: DepthwiseConvolution, channels: RightChannels) -> list[Parameters]:
-    """Four channels at a time, line by line, whatever the range of the outputs."""
+def _depthwise_lines(
+    form: DepthwiseConvolution, channels: RightShiftedChannels
+) -> list[Parameters]:
+    """Return kernels that compute four channels at a time, for any range of the outputs."""
     line = (form.images.out_w - 1) * form.window.stride_w + 3
-    if line > _MAX_LINE or not channels.plain:
+    if line > _MAX_LINE or not channels.rounds_twice:
         return []
-    outputs, filters = form.requantization, channels.weights.reshape(-1, 3, 3)
+    weights, bias, multipliers, shifts = _line_words(form.packing)
     parameters = HilDspDepthwiseConv2dS83x3(
         images=form.images,
         stride=form.window.stride_w,
@@ -138,11 +157,22 @@ def _depthwise_lines(form: DepthwiseConvolution, channels: RightChannels) -> lis
         pad_left=form.window.pad_left,
         line=line,
         in_zero_point=form.pad_value,
-        output_range=outputs.output_range,
-        # By column of the filter, its rows 0, 1, 1, 2: two pairs.
-        weights=np.ascontiguousarray(filters.transpose(0, 2, 1)[..., (0, 1, 1, 2)]).reshape(-1),
-        bias=(2 * channels.bias).astype(np.int32),
-        multipliers=channels.multipliers,
-        shifts=channels.shifts,
+        output_range=form.requantization.output_range,
+        weights=weights,
+        bias=bias,
+        multipliers=multipliers,
+        shifts=shifts,
     )
     return [parameters]
+
+
+@packed_once
+def _line_words(weights: LinearWeights) -> tuple[Array, Array, Array, Array]:
+    """Return filters, biases, multipliers and shifts as the kernel of lines takes them."""
+    channels = channels_of(weights)
+    assert channels is not None, "the caller has found them"
+    # By column of the filter, its rows 0, 1, 1, 2: two pairs.
+    filters = channels.weights.reshape(-1, 3, 3).transpose(0, 2, 1)[..., (0, 1, 1, 2)]
+    bias = (2 * channels.bias).astype(np.int32)
+    packed = np.ascontiguousarray(filters).reshape(-1)
+    return packed, bias, channels.multipliers, channels.shifts

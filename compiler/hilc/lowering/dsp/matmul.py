@@ -1,4 +1,4 @@
-"""Linear layers: matrix products here, windows in the modules beside it."""
+"""Fully connected layers and matrix products; convolutions are in the other modules."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from collections.abc import Iterable, Iterator
 
 import numpy as np
 
-from hilc.ir import Rounding
+from hilc.ir import Array, Rounding
 from hilc.lowering.channels import padded
-from hilc.lowering.dsp.affine import affine_of, range_of, right_channels
+from hilc.lowering.dsp.affine import range_of
 from hilc.lowering.dsp.convolution import conv2d
 from hilc.lowering.dsp.depthwise import depthwise
 from hilc.lowering.dsp.packing import (
@@ -16,12 +16,14 @@ from hilc.lowering.dsp.packing import (
     SMALL_WEIGHTS,
     UNIT,
     VECTOR_BLOCK,
+    affine_of_layer,
+    channels_of,
     column_stream,
     form_of,
-    packed_columns,
-    pair_words,
+    packed_columns_of_layer,
+    packed_streams,
+    pair_words_of_layer,
     paired_weights,
-    streams_of,
     units_of,
     wide_weights,
 )
@@ -29,9 +31,11 @@ from hilc.lowering.forms import limited
 from hilc.lowering.kernels import KernelCall, Parameters
 from hilc.lowering.linear import (
     LINEAR,
+    LinearWeights,
     MatrixProduct,
     linear_calls,
     linear_form,
+    packed_once,
 )
 from hilc.lowering.parameters import (
     HilDspMatmulS8,
@@ -42,7 +46,7 @@ from hilc.lowering.parameters import (
 )
 from hilc.lowering.registry import Layer, lowers
 from hilc.lowering.rounds import rounding_of
-from hilc.lowering.v7m.conv2d import by_words
+from hilc.lowering.v7m.conv2d import with_int32_multiplies
 
 #: Depth from which a single row's weights may take twice the room. They are most of such a model,
 #: and the shallower the layer, the less of its time the products take.
@@ -60,7 +64,7 @@ def linear(layer: Layer) -> Iterator[KernelCall]:
     yield from linear_calls(layer, rows=_rows, convolution=conv2d, depthwise=depthwise)
     if rounding_of(linear_form(layer).requantization) is Rounding.NEAREST_EVEN:
         # No line rounds ties to even.
-        yield from by_words(layer)
+        yield from with_int32_multiplies(layer)
 
 
 def _rows(form: MatrixProduct) -> Iterable[Parameters]:
@@ -71,11 +75,10 @@ def _matvec(form: MatrixProduct) -> Iterator[Parameters]:
     """Few rows."""
     yield from _matvec_pairs(form)
     outputs = form.requantization
-    packed = packed_columns(form.weights, outputs, VECTOR_BLOCK)
+    packed = _vector(form.packing)
     if packed is None:
         return
-    channels, weights, bias = packed
-    multipliers, shifts = channels.multipliers, channels.shifts
+    weights, bias, multipliers, shifts = packed
     # Without scratch it costs two instructions in sixteen.
     for widened in (1, 0):
         yield HilDspMatvecS8(
@@ -87,17 +90,31 @@ def _matvec(form: MatrixProduct) -> Iterator[Parameters]:
             output_range=outputs.output_range,
             per_channel=outputs.per_channel,
             weights=weights,
-            bias=bias.reshape(-1).astype(np.int32),
-            multipliers=padded(multipliers, VECTOR_BLOCK)
-            if outputs.per_channel
-            else multipliers[:1],
-            shifts=padded(shifts, VECTOR_BLOCK) if outputs.per_channel else shifts[:1],
+            bias=bias,
+            multipliers=multipliers,
+            shifts=shifts,
         ).as_form("widened" if widened else "")
+
+
+@packed_once
+def _vector(weights: LinearWeights) -> tuple[Array, Array, Array, Array] | None:
+    """Return packed weights, biases, multipliers and shifts for single rows; None where they do not
+    fit.
+    """
+    packed = packed_columns_of_layer(weights, VECTOR_BLOCK)
+    if packed is None:
+        return None
+    channels, matrix, bias = packed
+    if weights.requantization.per_channel:
+        scales = [padded(each, VECTOR_BLOCK) for each in (channels.multipliers, channels.shifts)]
+    else:
+        scales = [channels.multipliers[:1], channels.shifts[:1]]
+    return matrix, bias.reshape(-1).astype(np.int32), scales[0], scales[1]
 
 
 def _matmul(form: MatrixProduct) -> Iterator[Parameters]:
     """Three rows at a time, or two."""
-    for pairs in streams_of(form.weights, form.requantization):
+    for pairs in packed_streams(form.packing):
         yield HilDspMatmulS8ColumnPairs(
             rows=form.rows,
             depth=form.depth,
@@ -109,8 +126,9 @@ def _matmul(form: MatrixProduct) -> Iterator[Parameters]:
     if form.depth == _EIGHT and form.channels <= _MOST_COLUMNS:
         yield from _eight(form)
     outputs = form.requantization
-    packed = packed_columns(form.weights, outputs, PAIR)
-    if packed is not None:
+    packed = packed_columns_of_layer(form.packing, PAIR)
+    words = pair_words_of_layer(form.packing, PAIR)
+    if packed is not None and words is not None:
         yield HilDspMatmulS8(
             rows=form.rows,
             depth=form.depth,
@@ -118,46 +136,54 @@ def _matmul(form: MatrixProduct) -> Iterator[Parameters]:
             columns=form.channels,
             output_range=outputs.output_range,
             weights=packed[1],
-            pairs=pair_words(*packed),
+            pairs=words,
         )
 
 
 def _eight(form: MatrixProduct) -> Iterator[Parameters]:
     """Yield the kernel of rows of eight, of which there are many."""
-    channels = right_channels(form.weights, form.requantization)
-    affine = None if channels is None else affine_of(channels, form.requantization)
-    if channels is None or affine is None or not affine.shared:
+    affine, stream = affine_of_layer(form.packing, False), _eight_stream(form.packing)
+    if affine is None or stream is None:
         return
-    # A column's units are all that it has: eight elements are two.
-    weights = wide_weights(channels.weights, 1).reshape(form.channels, -1)
-    lines = np.stack([affine.starts, affine.multipliers, affine.addends], axis=1)
     for rows, group in limited(_EIGHT_GROUPS, form.rows):
         yield HilDspMatmulS88Columns(
             rows=form.rows,
             columns=form.channels,
             group=group,
             shift=affine.shift,
-            stream=np.concatenate([weights, lines], axis=1).reshape(-1).astype(np.int32),
+            stream=stream,
             dsp_range=range_of(form.requantization),
         ).as_form(rows)
 
 
+@packed_once
+def _eight_stream(weights: LinearWeights) -> Array | None:
+    """Return weights and requantization column by column, as ``matmul_eight_s8.h`` draws them; None
+    where channels have different shifts.
+    """
+    channels, affine = channels_of(weights), affine_of_layer(weights, False)
+    if channels is None or affine is None or not affine.shared:
+        return None
+    # A column's units are all that it has: eight elements are two.
+    matrix = wide_weights(channels.weights, 1).reshape(weights.channels, -1)
+    lines = np.stack([affine.starts, affine.multipliers, affine.addends], axis=1)
+    return np.concatenate([matrix, lines], axis=1).reshape(-1).astype(np.int32)
+
+
 def _matvec_pairs(form: MatrixProduct) -> Iterator[Parameters]:
-    """Yield the kernel of few rows that requantizes by a line, where it serves."""
+    """Yield the kernel for few rows with affine requantization, if it applies."""
     outputs = form.requantization
-    channels = right_channels(form.weights, outputs)
-    affine = None if channels is None else affine_of(channels, outputs, signs=True)
-    if channels is None or affine is None or not affine.plain:
+    affine = affine_of_layer(form.packing, True)
+    if affine is None or not affine.shares_one_shift:
         return
-    packed = paired_weights(channels.weights, VECTOR_BLOCK)
+    narrow = _vector_stream(form.packing, False)
     # Wide weights take twice the room and save an instruction in five.
     small = form.weights.size <= SMALL_WEIGHTS
-    kinds = [False] if packed is not None and not small else []
-    kinds += [True] if packed is None or small or form.depth >= _DEEP else []
+    kinds = [False] if narrow is not None and not small else []
+    kinds += [True] if narrow is None or small or form.depth >= _DEEP else []
     for wide in kinds:
-        weights = wide_weights(channels.weights, VECTOR_BLOCK) if wide else packed
-        assert weights is not None
-        stream = column_stream(affine, weights.view(np.int32), wide, VECTOR_BLOCK)
+        stream = _vector_stream(form.packing, wide)
+        assert stream is not None
         # Without scratch it costs five instructions in 32.
         for widened in (1, 0) if form.depth % UNIT == 0 else (1,):
             yield HilDspMatvecS8ColumnPairs(
@@ -172,3 +198,16 @@ def _matvec_pairs(form: MatrixProduct) -> Iterator[Parameters]:
                 stream=stream,
                 dsp_range=range_of(outputs),
             ).as_form("wide" if wide else "", "widened" if widened else "")
+
+
+@packed_once
+def _vector_stream(weights: LinearWeights, wide: bool) -> Array | None:
+    """Return the packed columns for single rows; None where a pair of them needs 17 bits."""
+    channels, affine = channels_of(weights), affine_of_layer(weights, True)
+    assert channels is not None, "a layer that has an affine requantization has channels"
+    assert affine is not None, "the caller has found it"
+    pack = wide_weights if wide else paired_weights
+    packed = pack(channels.weights, VECTOR_BLOCK)
+    if packed is None:
+        return None
+    return column_stream(affine, packed.view(np.int32), wide, VECTOR_BLOCK)

@@ -15,7 +15,7 @@ from hilc.lowering.registry import Layer, lowers
 from hilc.lowering.rounds import Rounds
 from hilc.ops import batch_matmul
 
-#: Of sums, so that twice a sum and what is added to its product fit.
+#: Bound of sums, so that twice a sum and the addend of its product fit in 32 bits.
 _LIMIT = 2**29
 #: Rows of the first matrix that are widened at a time, at most: more take more scratch, fewer widen
 #: the second matrix more often.

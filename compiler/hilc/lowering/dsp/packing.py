@@ -9,10 +9,8 @@ import numpy.typing as npt
 
 from hilc.ir import Array
 from hilc.lowering.channels import padded
-from hilc.lowering.dsp.affine import Affine, RightChannels, affine_of, right_channels
-from hilc.lowering.linear import (
-    LinearForm,
-)
+from hilc.lowering.dsp.affine import Affine, RightShiftedChannels, affine_of, require_right_shifts
+from hilc.lowering.linear import LinearForm, LinearWeights, packed_once
 from hilc.lowering.parameters import (
     HilDspPairs,
     HilRequantization,
@@ -28,17 +26,52 @@ PAIR = 2
 VECTOR_BLOCK = 4
 #: Sums of which 256 times is a word, and sums that may be doubled and shifted to the left.
 _PAIR_LIMIT, _SHIFTED_LIMIT = 2**23, 2**30
-#: To where sums are shifted at most, to the right.
+#: Largest right shift of sums, in bits.
 _MOST_RIGHT = 29
 
 
 def units_of(form: LinearForm) -> int:
+    """Return the number of words of four elements in a row of ``form.depth`` elements."""
     return -(-form.depth // UNIT)
+
+
+@packed_once
+def channels_of(weights: LinearWeights) -> RightShiftedChannels | None:
+    """Return the channels as the kernels take them; None where they cannot."""
+    return require_right_shifts(weights.matrix, weights.requantization)
+
+
+@packed_once
+def affine_of_layer(weights: LinearWeights, signs: bool) -> Affine | None:
+    """Return the affine requantization of a layer (:func:`affine_of`); None where there is none."""
+    channels = channels_of(weights)
+    return None if channels is None else affine_of(channels, weights.requantization, signs=signs)
+
+
+@packed_once
+def packed_streams(weights: LinearWeights) -> list[HilDspPairs]:
+    """Return the ways to pack the weights in pairs (:func:`streams_of`)."""
+    return streams_of(weights.matrix, weights.requantization)
+
+
+@packed_once
+def packed_columns_of_layer(
+    weights: LinearWeights, block: int
+) -> tuple[RightShiftedChannels, Array, Array] | None:
+    """Return the packed columns of a layer (:func:`packed_columns`); None where they do not fit."""
+    return packed_columns(weights.matrix, weights.requantization, block)
+
+
+@packed_once
+def pair_words_of_layer(weights: LinearWeights, block: int) -> Array | None:
+    """Return the words for the sums of each pair of a layer's columns (:func:`pair_words`)."""
+    packed = packed_columns_of_layer(weights, block)
+    return None if packed is None else pair_words(*packed)
 
 
 def streams_of(matrix: Array, outputs: HilRequantization) -> list[HilDspPairs]:
     """Return the ways to pack the weights in pairs, where that serves."""
-    channels = right_channels(matrix, outputs)
+    channels = require_right_shifts(matrix, outputs)
     affine = None if channels is None else affine_of(channels, outputs, signs=True)
     if channels is None or affine is None:
         return []
@@ -47,7 +80,7 @@ def streams_of(matrix: Array, outputs: HilRequantization) -> list[HilDspPairs]:
     kinds = [(2, True), (3, True)]
     if pairs is not None and matrix.size > SMALL_WEIGHTS:
         kinds = [(3, False), *kinds, (2, False)]
-    if not affine.plain:
+    if not affine.shares_one_shift:
         # Only two rows of wide weights leave registers for shifts; wide sums start from a fraction.
         kinds = [(2, True)]
     found = []
@@ -112,18 +145,18 @@ def wide_weights(matrix: Array, block: int) -> npt.NDArray[np.int32]:
 
 def packed_columns(
     matrix: Array, outputs: HilRequantization, block: int
-) -> tuple[RightChannels, Array, Array] | None:
+) -> tuple[RightShiftedChannels, Array, Array] | None:
     """Return the channels, their weights in blocks of ``block`` and the biases of pairs; None where
     they do not fit.
     """
-    channels = right_channels(matrix, outputs)
+    channels = require_right_shifts(matrix, outputs)
     weights = None if channels is None else paired_weights(channels.weights, block)
-    if channels is None or weights is None or not channels.plain:
+    if channels is None or weights is None or not channels.rounds_twice:
         return None
     return channels, weights, paired_bias(padded(channels.bias, block))
 
 
-def pair_words(channels: RightChannels, weights: Array, bias: Array) -> Array:
+def pair_words(channels: RightShiftedChannels, weights: Array, bias: Array) -> Array:
     """Return the words for the sums of each pair of columns: HIL_DSP_PAIR_WORDS."""
     factors = padded(channels.multipliers.astype(np.int64), PAIR).reshape(-1, 2)
     moves = padded(channels.shifts.astype(np.int64), PAIR).reshape(-1, 2) @ (1, 256)
@@ -143,7 +176,7 @@ def paired_weights(matrix: Array, block: int) -> npt.NDArray[np.int16] | None:
 
 
 def paired_bias(bias: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-    """Return what the two sums of each pair of columns start from: b0 and 256 * b1 + b0."""
+    """Return the initial values of the two sums of each column pair: b0 and 256 * b1 + b0."""
     first, second = bias.reshape(-1, PAIR).T
     return np.stack([first, first + 256 * second], axis=1)
 

@@ -22,9 +22,11 @@ from hilc.lowering.linear import (
     DepthwiseConvolution,
     FloatParameters,
     LinearForm,
+    LinearWeights,
     MatrixProduct,
     linear_calls,
     linear_form,
+    packed_once,
 )
 from hilc.lowering.matrices import matrices_form
 from hilc.lowering.parameters import (
@@ -56,13 +58,14 @@ _FEW_ROWS = 3
 @lowers(*LINEAR, dtypes={"float32"}, requires={"dsp", "fpu"})
 def linear(layer: Layer) -> Iterator[KernelCall]:
     """Return the family's kernels for a linear layer of floats."""
-    if not _is_finite(linear_form(layer)):
+    if not _is_finite(linear_form(layer).packing):
         return iter(())
     return linear_calls(layer, rows=_rows, convolution=_conv2d, depthwise=_depthwise)
 
 
-def _is_finite(form: LinearForm) -> bool:
-    return bool(np.isfinite(form.weights).all() and np.isfinite(form.floats.bias).all())
+@packed_once
+def _is_finite(weights: LinearWeights) -> bool:
+    return bool(np.isfinite(weights.matrix).all() and np.isfinite(weights.floats.bias).all())
 
 
 def _rows(form: MatrixProduct) -> Iterator[Parameters]:
@@ -136,7 +139,12 @@ def packed_floats(form: LinearForm, block: int, beyond: int) -> npt.NDArray[np.f
     """Return, for each block of columns, the weights of each element of the depth, and ``beyond``
     zeros of each, then the biases.
     """
-    return _packed(form.weights, form.floats.bias, block, beyond)
+    return _packed_matrix(form.packing, block, beyond)
+
+
+@packed_once
+def _packed_matrix(weights: LinearWeights, block: int, beyond: int) -> npt.NDArray[np.float32]:
+    return _packed(weights.matrix, weights.floats.bias, block, beyond)
 
 
 def _packed(matrix: Array, biases: Array, block: int, beyond: int) -> npt.NDArray[np.float32]:
@@ -207,12 +215,8 @@ def _constant_columns(layer: Layer) -> MatrixProduct | None:
     matrix = b.data.reshape(b.shape[-2:])
     weights = np.ascontiguousarray(matrix if attributes.adj_y else matrix.T)
     bias = np.zeros(len(weights), np.float32)
+    outputs = FloatParameters(-math.inf, math.inf, bias)
     form = MatrixProduct(
-        weights,
-        FloatParameters(-math.inf, math.inf, bias),
-        bias,
-        0,
-        a.size * len(weights),
-        a.size // a.shape[-1],
+        LinearWeights(weights, outputs, bias, 0), a.size * len(weights), a.size // a.shape[-1]
     )
-    return form if _is_finite(form) else None
+    return form if _is_finite(form.packing) else None

@@ -30,7 +30,7 @@ from hilc.lowering.parameters import (
     HilSumS8,
     HilSumS16,
 )
-from hilc.lowering.registry import Layer, lowers, once
+from hilc.lowering.registry import Layer, cached_per_layer, lowers
 from hilc.lowering.rounds import rounds
 from hilc.lowering.strides import broadcast_strides, nest, walk
 from hilc.numerics.requantize import INT32_MAX, LEAST_SHIFT, has_ties
@@ -69,7 +69,7 @@ def portable(layer: Layer) -> Iterator[KernelCall]:
         yield KernelCall(_SUMS[node.op](sum_s8=sum_parameters(layer)), (0, 1))
 
 
-@once
+@cached_per_layer
 def product_parameters(layer: Layer) -> HilGenericMulS8 | HilGenericMulS16 | HilGenericMulS16Even:
     """Return the parameters of a product: of int16 with zero points it may leave 32 bits."""
     node, a, b, out = layer.node, layer.operand(0), layer.operand(1), layer.out
@@ -130,7 +130,7 @@ class SumLine:
     shift: int
 
 
-@once
+@cached_per_layer
 def sum_line(layer: Layer) -> SumLine | None:
     """Return the line of a sum or difference that gives its output for every pair of bytes; None
     where none is found.
@@ -165,7 +165,7 @@ def _off(nearest: list[int]) -> Callable[[tuple[int, ...]], int]:
     return lambda tried: sum(abs(t - n) for t, n in zip(tried, nearest, strict=True))
 
 
-@once
+@cached_per_layer
 def wide_sum(layer: Layer) -> HilGenericAddS16 | HilGenericSubS16:
     """Return the parameters of a sum of int16 without zero points that is rounded thrice."""
     node, out = layer.node, layer.out
@@ -186,7 +186,7 @@ def wide_sum(layer: Layer) -> HilGenericAddS16 | HilGenericSubS16:
     return (HilGenericAddS16 if node.op == "ADD" else HilGenericSubS16)(sum_s16=parameters)
 
 
-@once
+@cached_per_layer
 def sum_parameters(layer: Layer) -> HilSumS8:
     """Return the parameters of ``hil_generic_add_s8`` and ``hil_generic_sub_s8``."""
     node, out = layer.node, layer.out

@@ -12,7 +12,8 @@ from hilc.lowering.linear import (
     DepthwiseConvolution,
     GroupedConvolution,
     MatrixProduct,
-    interleave,
+    flat_weights,
+    interleaved,
     linear_calls,
 )
 from hilc.lowering.parameters import (
@@ -61,7 +62,7 @@ def _matmul_s8(form: MatrixProduct) -> Iterator[Parameters]:
         depth=form.depth,
         columns=form.channels,
         requantization=form.requantization,
-        weights=interleave(form.weights),
+        weights=interleaved(form.packing),
     )
 
 
@@ -72,7 +73,7 @@ def _conv2d_s8(form: Convolution) -> Iterator[Parameters]:
         window=form.window,
         in_zero_point=form.pad_value,
         requantization=form.requantization,
-        weights=interleave(form.weights),
+        weights=interleaved(form.packing),
     )
 
 
@@ -87,7 +88,7 @@ def _depthwise_s8(form: DepthwiseConvolution) -> Iterator[Parameters]:
         band_w=band_w,
         in_zero_point=form.pad_value,
         requantization=form.requantization,
-        weights=form.weights.reshape(-1),
+        weights=flat_weights(form.packing),
     )
 
 
@@ -99,7 +100,7 @@ def _grouped_s8(form: GroupedConvolution) -> Iterator[Parameters]:
         window=form.window,
         in_zero_point=form.pad_value,
         requantization=form.requantization,
-        weights=form.weights.reshape(-1),
+        weights=flat_weights(form.packing),
     )
 
 
@@ -111,7 +112,7 @@ def _grouped_f32(form: GroupedConvolution) -> Iterator[Parameters]:
         window=form.window,
         out_min=form.floats.out_min,
         out_max=form.floats.out_max,
-        weights=form.weights.reshape(-1),
+        weights=flat_weights(form.packing),
         bias=form.floats.bias,
     )
 
@@ -123,7 +124,7 @@ def _matmul_f32(form: MatrixProduct) -> Iterator[Parameters]:
         columns=form.channels,
         out_min=form.floats.out_min,
         out_max=form.floats.out_max,
-        weights=interleave(form.weights),
+        weights=interleaved(form.packing),
         bias=form.floats.bias,
     )
 
@@ -135,7 +136,7 @@ def _conv2d_f32(form: Convolution) -> Iterator[Parameters]:
         window=form.window,
         out_min=form.floats.out_min,
         out_max=form.floats.out_max,
-        weights=interleave(form.weights),
+        weights=interleaved(form.packing),
         bias=form.floats.bias,
     )
 
@@ -147,7 +148,7 @@ def _depthwise_f32(form: DepthwiseConvolution) -> Iterator[Parameters]:
         window=form.window,
         out_min=form.floats.out_min,
         out_max=form.floats.out_max,
-        weights=form.weights.reshape(-1),
+        weights=flat_weights(form.packing),
         bias=form.floats.bias,
     )
 

@@ -20,11 +20,14 @@ from hilc.lowering.linear import (
     DepthwiseConvolution,
     GroupedConvolution,
     LinearForm,
+    LinearWeights,
     MatrixProduct,
     WideRequantization,
+    flat_weights,
     has_tying_sums,
     linear_calls,
     output_range,
+    packed_once,
 )
 from hilc.lowering.parameters import (
     HilGenericConv2dS16,
@@ -73,21 +76,42 @@ def multipliers(outputs: WideRequantization) -> npt.NDArray[np.int16]:
     return reduced.astype(np.int16)
 
 
+@packed_once
+def _long_bias(weights: LinearWeights) -> npt.NDArray[np.int32]:
+    return bias_words(weights.wide.bias)
+
+
+@packed_once
+def _long_scales(weights: LinearWeights) -> dict[str, Array]:
+    """Return biases, multipliers and shifts of sums of 64 bits."""
+    return {
+        "bias": _long_bias(weights),
+        "multipliers": multipliers(weights.wide),
+        "shifts": right_shifts(weights.wide),
+    }
+
+
+@packed_once
+def _half_words(weights: LinearWeights) -> npt.NDArray[np.int16]:
+    return weights.matrix.reshape(-1).astype(np.int16)
+
+
 def _has_long_sums(form: LinearForm) -> bool:
     """Whether sums have 64 bits, and are rounded by TensorFlow Lite's policy for these."""
     requant = form.wide.requant
     return requant.sums == "int64" and requant.rounding is Rounding.SINGLE
 
 
-def _is_beyond_words(form: LinearForm) -> bool:
+def _is_beyond_words(form: LinearWeights) -> bool:
     """Whether weights have 16 bits, or sums that are rounded to even leave 32."""
     outputs = form.wide
-    is_wide = outputs.bound > INT32_MAX or form.weights.dtype.itemsize > 1
+    is_wide = outputs.bound > INT32_MAX or form.matrix.dtype.itemsize > 1
     return outputs.requant.rounding is Rounding.NEAREST_EVEN and is_wide
 
 
-def _word_rounds(form: LinearForm) -> int:
-    """Return how sums of 32 bits are rounded."""
+@packed_once
+def _word_rounds(form: LinearWeights) -> int:
+    """Return the rounding mode of 32-bit sums."""
     outputs = form.wide
     requant = outputs.requant
     narrow = outputs.bound < _NARROW_LIMIT and requant.shifts.max() < 0
@@ -96,11 +120,15 @@ def _word_rounds(form: LinearForm) -> int:
     return int(rounds(requant.rounding, has_tying_sums(form), bool(narrow)))
 
 
-def _word_scales(outputs: WideRequantization) -> dict[str, Array]:
-    """Return multipliers and shifts of sums of 32 bits; what is below one half for all is none."""
-    requant = outputs.requant
+@packed_once
+def _word_scales(weights: LinearWeights) -> dict[str, Array]:
+    """Return biases, multipliers and shifts of sums of 32 bits; what is below one half for all is
+    none.
+    """
+    requant = weights.wide.requant
     counts = requant.shifts >= LEAST_SHIFT
     return {
+        "bias": weights.wide.bias.astype(np.int32),
         "multipliers": np.where(counts, requant.multipliers, 0).astype(np.int32),
         "shifts": np.where(counts, requant.shifts, -1).astype(np.int8),
     }
@@ -108,15 +136,15 @@ def _word_scales(outputs: WideRequantization) -> dict[str, Array]:
 
 def _matmul(form: MatrixProduct) -> Iterator[Parameters]:
     outputs = form.wide
-    if _is_beyond_words(form):
+    if _is_beyond_words(form.packing):
         yield HilGenericMatmulS16Even(
             rows=form.rows,
             depth=form.depth,
             columns=form.channels,
             output_range=output_range(outputs.requant),
             per_channel=outputs.per_channel,
-            weights=form.weights.reshape(-1).astype(np.int16),
-            bias=bias_words(outputs.bias),
+            weights=_half_words(form.packing),
+            bias=_long_bias(form.packing),
             multipliers=outputs.requant.multipliers,
             shifts=outputs.requant.shifts,
         )
@@ -128,36 +156,30 @@ def _matmul(form: MatrixProduct) -> Iterator[Parameters]:
         out_min=outputs.requant.low,
         out_max=outputs.requant.high,
         per_channel=outputs.per_channel,
-        weights=form.weights.reshape(-1),
+        weights=flat_weights(form.packing),
     )
     if _has_long_sums(form):
         yield HilGenericMatmulS16(
             rows_s16=shape,
-            bias=bias_words(outputs.bias),
-            multipliers=multipliers(outputs),
-            shifts=right_shifts(outputs),
+            **_long_scales(form.packing),
         )
     else:
         yield HilGenericMatmulS16Sums32(
             rows_s16=shape,
             out_zero_point=outputs.requant.zero_point,
-            rounding=_word_rounds(form),
-            bias=outputs.bias.astype(np.int32),
-            **_word_scales(outputs),
+            rounding=_word_rounds(form.packing),
+            **_word_scales(form.packing),
         )
 
 
 def _conv2d(form: Convolution | GroupedConvolution) -> Iterator[Parameters]:
     groups = form.groups if isinstance(form, GroupedConvolution) else 1
-    outputs = form.wide
     if not _has_long_sums(form):
         yield _once(form, groups)
         return
     yield HilGenericConv2dS16(
         wide_conv2d=_shape(form, groups),
-        bias=bias_words(outputs.bias),
-        multipliers=multipliers(outputs),
-        shifts=right_shifts(outputs),
+        **_long_scales(form.packing),
     )
 
 
@@ -173,14 +195,14 @@ def _shape(
         out_min=outputs.requant.low,
         out_max=outputs.requant.high,
         per_channel=outputs.per_channel,
-        weights=form.weights.reshape(-1),
+        weights=flat_weights(form.packing),
     )
 
 
 def _once(form: Convolution | GroupedConvolution | DepthwiseConvolution, groups: int) -> Parameters:
     """Return a convolution whose sums have a multiplier of 31 bits."""
     outputs = form.wide
-    if _is_beyond_words(form):
+    if _is_beyond_words(form.packing):
         return HilGenericConv2dS16Even(
             images=form.images,
             out_c=form.channels,
@@ -189,8 +211,8 @@ def _once(form: Convolution | GroupedConvolution | DepthwiseConvolution, groups:
             in_zero_point=form.pad_value,
             output_range=output_range(outputs.requant),
             per_channel=outputs.per_channel,
-            weights=form.weights.reshape(-1).astype(np.int16),
-            bias=bias_words(outputs.bias),
+            weights=_half_words(form.packing),
+            bias=_long_bias(form.packing),
             multipliers=outputs.requant.multipliers,
             shifts=outputs.requant.shifts,
         )
@@ -198,9 +220,8 @@ def _once(form: Convolution | GroupedConvolution | DepthwiseConvolution, groups:
         wide_conv2d=_shape(form, groups),
         in_zero_point=form.pad_value,
         out_zero_point=outputs.requant.zero_point,
-        rounding=_word_rounds(form),
-        bias=outputs.bias.astype(np.int32),
-        **_word_scales(outputs),
+        rounding=_word_rounds(form.packing),
+        **_word_scales(form.packing),
     )
 
 
@@ -217,8 +238,6 @@ def _depthwise(form: DepthwiseConvolution) -> Iterator[Parameters]:
         out_min=outputs.requant.low,
         out_max=outputs.requant.high,
         per_channel=outputs.per_channel,
-        weights=form.weights.reshape(-1),
-        bias=bias_words(outputs.bias),
-        multipliers=multipliers(outputs),
-        shifts=right_shifts(outputs),
+        weights=flat_weights(form.packing),
+        **_long_scales(form.packing),
     )

@@ -163,7 +163,7 @@ def index_calls(node: Node, x: Tensor, index_map: IndexMap) -> Iterator[KernelCa
     """
     yield take_indices(node, x, index_map)
     if index_map.partial:
-        yield _take(x, index_map.start, index_map.axes)
+        yield _take(x, index_map.start, index_map.axes, "any_rows")
 
 
 def take_indices(node: Node, x: Tensor, index_map: IndexMap, index: int = 0) -> KernelCall:
@@ -185,7 +185,7 @@ def take_indices(node: Node, x: Tensor, index_map: IndexMap, index: int = 0) -> 
     return replace(_take(x, start, axes), inputs=(index,))
 
 
-def _take(x: Tensor, start: int, axes: Sequence[Axis]) -> KernelCall:
+def _take(x: Tensor, start: int, axes: Sequence[Axis], form: str = "") -> KernelCall:
     """Return the call that reads x from element ``start`` on by what ``axes`` add to that."""
     rest, run = list(axes), 1
     while rest and rest[-1].table is None and rest[-1].step == run:
@@ -208,7 +208,7 @@ def _take(x: Tensor, start: int, axes: Sequence[Axis]) -> KernelCall:
         length=counts[-1],
         run=run * itemsize(x),
     )
-    return KernelCall(parameters)
+    return KernelCall(parameters.as_form(form))
 
 
 @lowers("SPACE_TO_BATCH_ND")

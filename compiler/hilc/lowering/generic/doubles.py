@@ -28,12 +28,14 @@ def _kind(layer: Layer) -> str:
 
 @lowers(*(f"{PREFIX}{kind}" for kind in BINARY))
 def combined(layer: Layer) -> KernelCall:
+    """Return the kernel call of an elementwise float64 operator of two operands."""
     operation = list(BINARY).index(_kind(layer))
     return KernelCall(HilGenericCombineF64(binary=binary_walk(layer), operation=operation), (0, 1))
 
 
 @lowers(*(f"{PREFIX}{kind}" for kind in COMPARISONS))
 def compared(layer: Layer) -> KernelCall:
+    """Return the kernel call of a float64 comparison; its output is bool."""
     kind = _kind(layer)
     order = (1, 0) if kind in _EXCHANGED else (0, 1)
     comparison = list(COMPARISONS).index(_EXCHANGED.get(kind, kind))
@@ -43,12 +45,14 @@ def compared(layer: Layer) -> KernelCall:
 
 @lowers(*(f"{PREFIX}{kind}" for kind in FUNCTIONS))
 def function(layer: Layer) -> KernelCall:
+    """Return the kernel call of an elementwise float64 function."""
     function = list(FUNCTIONS).index(_kind(layer))
     return KernelCall(HilGenericFunctionF64(size=layer.out.size, function=function))
 
 
 @lowers(*(f"{PREFIX}{kind}" for kind in REDUCTIONS))
 def reduced(layer: Layer) -> KernelCall:
+    """Return the kernel call of a float64 reduction."""
     parameters = HilGenericReduceF64(
         mean=walk_of_values(layer),
         way=REDUCTIONS.index(_kind(layer)),
@@ -59,6 +63,7 @@ def reduced(layer: Layer) -> KernelCall:
 
 @lowers(f"{PREFIX}CAST")
 def cast(layer: Layer) -> KernelCall:
+    """Return the kernel call of a cast to or from float64."""
     x, out = layer.operand(0), layer.out
     parameters = HilGenericCastF64(
         size=x.size, source=_TYPES.index(x.dtype), target=_TYPES.index(out.dtype)

@@ -17,9 +17,11 @@ from hilc.lowering.linear import (
     LINEAR,
     Convolution,
     DepthwiseConvolution,
-    LinearForm,
+    LinearWeights,
     MatrixProduct,
+    flat_weights,
     linear_calls,
+    packed_once,
 )
 from hilc.lowering.lstm import TENSORS, GateSums, LstmForm, lstm_form
 from hilc.lowering.parameters import (
@@ -32,7 +34,7 @@ from hilc.lowering.parameters import (
     HilGenericMatmulS164Columns,
 )
 from hilc.lowering.registry import Layer, Rank, lowers
-from hilc.lowering.sums32 import NarrowSums, narrow_sums
+from hilc.lowering.sums32 import narrow_sums, narrow_sums_of
 from hilc.numerics.requantize import reduced_multiplier, reduced_shift
 
 #: Columns that share what is loaded of a row, and what is added to their weights.
@@ -103,10 +105,13 @@ def four_weights(matrix: Array) -> npt.NDArray[np.uint8]:
     return np.ascontiguousarray(raised).reshape(-1)
 
 
-def _outputs(form: LinearForm, sums: NarrowSums) -> dict[str, Any]:
+@packed_once
+def _outputs(form: LinearWeights) -> dict[str, Any]:
     """Return what makes outputs of sums: of each channel multiplier and shift, or multiplier,
     addend and shift.
     """
+    sums = narrow_sums_of(form)
+    assert sums is not None, "the caller has found them"
     found: dict[str, Any] = {
         "in_zero_point": form.pad_value,
         "shifted": sums.shifted,
@@ -121,28 +126,38 @@ def _outputs(form: LinearForm, sums: NarrowSums) -> dict[str, Any]:
     return found
 
 
-def _columns(form: LinearForm, sums: NarrowSums) -> HilFourColumns:
+@packed_once
+def _columns(form: LinearWeights) -> HilFourColumns | None:
+    """Return the columns in fours; None where sums leave 32 bits."""
+    sums = narrow_sums_of(form)
+    if sums is None:
+        return None
     return HilFourColumns(
         columns=form.channels,
         out_min=sums.low,
         out_max=sums.high,
-        weights=four_weights(form.weights),
+        weights=four_weights(form.matrix),
         bias=padded(sums.bias, _FOUR).astype(np.int32),
-        **_outputs(form, sums),
+        **_outputs(form),
     )
 
 
+@packed_once
+def _bias_words(form: LinearWeights) -> npt.NDArray[np.int32]:
+    sums = narrow_sums_of(form)
+    assert sums is not None, "the caller has found them"
+    return sums.bias.astype(np.int32)
+
+
 def _matmul(form: MatrixProduct) -> Iterator[Parameters]:
-    sums = narrow_sums(form)
-    if sums is not None:
-        columns = _columns(form, sums)
+    columns = _columns(form.packing)
+    if columns is not None:
         yield HilGenericMatmulS164Columns(rows=form.rows, depth=form.depth, four_columns=columns)
 
 
 def _conv2d(form: Convolution) -> Iterator[Parameters]:
-    sums = narrow_sums(form)
-    if sums is not None:
-        columns = _columns(form, sums)
+    columns = _columns(form.packing)
+    if columns is not None:
         yield HilGenericConv2dS164Columns(
             images=form.images, window=form.window, four_columns=columns
         )
@@ -157,7 +172,7 @@ def _depthwise(form: DepthwiseConvolution) -> Iterator[Parameters]:
             window=form.window,
             out_min=sums.low,
             out_max=sums.high,
-            weights=form.weights.reshape(-1),
-            bias=sums.bias.astype(np.int32),
-            **_outputs(form, sums),
+            weights=flat_weights(form.packing),
+            bias=_bias_words(form.packing),
+            **_outputs(form.packing),
         )

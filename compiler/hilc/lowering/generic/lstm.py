@@ -75,5 +75,5 @@ def _right(factors: Sequence[FixedPoint]) -> tuple[int, ...]:
 
 
 def _words(sums: npt.NDArray[np.int64]) -> npt.NDArray[np.int32]:
-    """Return what 32 bits hold of sums; so do the kernels."""
+    """Return sums wrapped to 32 bits, as the kernels compute them."""
     return sums.reshape(-1).astype(np.int32)

@@ -17,7 +17,7 @@ from hilc.lowering.parameters import (
     HilMeanRows,
     HilMveMeanRowsF32,
 )
-from hilc.lowering.registry import Layer, adds_rows, lowers
+from hilc.lowering.registry import Layer, lowers, lowers_incrementally
 from hilc.lowering.rounds import Rounds, sum_rounds
 from hilc.lowering.strides import contiguous_strides, nest, walk
 from hilc.ops.mean import divisor, mean_scale, reduced_axes
@@ -72,15 +72,15 @@ def portable(layer: Layer) -> KernelCall:
 
 
 def mean_rounds(layer: Layer) -> Rounds:
-    """Return how sums of int8 that a MEAN or SUM divides are rounded."""
+    """Return the rounding mode of an int8 MEAN or SUM."""
     node, x, out = layer.node, layer.operand(0), layer.out
     count = x.size // out.size
     scale = mean_scale(node, x, out, count)
     return sum_rounds(node, x, count, scale)
 
 
-@adds_rows("SUM")
-@adds_rows("MEAN")
+@lowers_incrementally("SUM")
+@lowers_incrementally("MEAN")
 def add_rows(
     node: Node,
     ins: Sequence[Tensor | None],

@@ -27,7 +27,7 @@ from hilc.lowering.parameters import (
     HilPool,
     HilPoolWindows,
 )
-from hilc.lowering.registry import Layer, adds_rows, lowers
+from hilc.lowering.registry import Layer, lowers, lowers_incrementally
 from hilc.lowering.rounds import Rounds, sum_rounds
 from hilc.ops.geometry import Window
 from hilc.ops.mean import mean_scale, reduced_axes
@@ -165,7 +165,7 @@ def any_windows(layer: Layer) -> HilPool:
     )
 
 
-@adds_rows("AVERAGE_POOL_2D")
+@lowers_incrementally("AVERAGE_POOL_2D")
 def add_rows(
     node: Node,
     ins: Sequence[Tensor | None],

@@ -25,6 +25,7 @@ _ACTIVATIONS = get_args(Activation)
 
 @lowers("GRU", dtypes={"float32"})
 def gru(layer: Layer) -> KernelCall:
+    """Return the kernel call of a float32 GRU over all steps."""
     linear = GruAttributes.of(layer.node).linear_before_reset
     shape, macs = _shape(layer, GRU_GATES)
     return KernelCall(
@@ -34,6 +35,7 @@ def gru(layer: Layer) -> KernelCall:
 
 @lowers("RNN", dtypes={"float32"})
 def rnn(layer: Layer) -> KernelCall:
+    """Return the kernel call of a float32 RNN over all steps."""
     activation = _ACTIVATIONS.index(RnnAttributes.of(layer.node).activation)
     shape, macs = _shape(layer, RNN_GATES)
     return KernelCall(HilGenericRnnF32(recurrent=shape, activation=activation), (X, HIDDEN), macs)

@@ -107,7 +107,7 @@ def energy(layer: Layer) -> KernelCall:
 
 
 def _used(starts: Array, widths: Array) -> Array:
-    """Return where channels start; one of no frequency may say anything."""
+    """Return the first frequency of each channel; it is arbitrary for a channel without one."""
     used: Array = np.where(widths > 0, starts[: widths.size], 0).astype(starts.dtype)
     return used
 

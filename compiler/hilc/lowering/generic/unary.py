@@ -38,7 +38,7 @@ _FLOATS = {
 
 
 def _integers(layer: Layer) -> Parameters:
-    """Return what is computed of int16."""
+    """Return the kernel's function of int16."""
     size = layer.operand(0).size
     function = integer_function(layer.node, layer.operand(0), layer.out)
     if isinstance(function, Sigmoid):

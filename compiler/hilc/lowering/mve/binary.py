@@ -29,7 +29,7 @@ from hilc.numerics.requantize import requantize
 from hilc.ops.opdef import TWICE_OR_EVEN
 from hilc.ops.operands import output_clamp
 
-#: Where the search for factors of sums looks around the nearest factors.
+#: Offsets from the nearest factors that the search for factors of sums tries.
 _NEARBY = np.array(
     sorted(
         ((a, b) for a in range(-16, 17) for b in range(-16, 17)),

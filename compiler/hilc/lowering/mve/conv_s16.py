@@ -20,8 +20,10 @@ from hilc.lowering.linear import (
     Convolution,
     DepthwiseConvolution,
     LinearForm,
+    LinearWeights,
     MatrixProduct,
     linear_calls,
+    packed_once,
 )
 from hilc.lowering.parameters import (
     HilMveColumnsS16,
@@ -31,16 +33,16 @@ from hilc.lowering.parameters import (
     HilMveMatvecS16,
 )
 from hilc.lowering.registry import Layer, lowers
-from hilc.lowering.sums32 import NarrowSums, narrow_sums
+from hilc.lowering.sums32 import NarrowSums, narrow_sums_of
 
 #: Columns of a step, and weights of a chunk: of two rows, and of a vector split into bytes.
 _FOUR = 4
 _ROWS_CHUNK, _VECTOR_CHUNK = 8, 16
-#: What offsets of outputs, and elements from place to place, may be.
+#: Largest offset of outputs, and largest number of elements between positions.
 _MOST_OFFSET = 65535
 #: Outputs of a vector.
 _LANES = 4
-#: What a vector adds to its low bytes, so that they have signs.
+#: Addend of a vector's low bytes that makes them signed.
 _FLIPPED = 128
 
 
@@ -55,9 +57,10 @@ def linear(layer: Layer) -> Iterator[KernelCall]:
     return linear_calls(layer, rows=_rows, convolution=_conv2d, depthwise=_depthwise)
 
 
-def _sums(form: LinearForm) -> NarrowSums | None:
-    """Return how sums become outputs by a product that is doubled; None where it cannot be."""
-    sums = narrow_sums(form)
+@packed_once
+def _sums(form: LinearWeights) -> NarrowSums | None:
+    """Return the requantization by a doubled product; None if it is not possible."""
+    sums = narrow_sums_of(form)
     if sums is None or sums.rights is not None:
         return sums
     if (sums.multipliers % 2).any():
@@ -65,7 +68,7 @@ def _sums(form: LinearForm) -> NarrowSums | None:
     return replace(sums, multipliers=sums.multipliers // 2)
 
 
-def _scales(form: LinearForm, sums: NarrowSums) -> list[npt.NDArray[np.int64]]:
+def _scales(form: LinearWeights, sums: NarrowSums) -> list[npt.NDArray[np.int64]]:
     """Return what follows the bias of each channel: the multiplier, and where outputs are shifted
     the shift of a doubled upper word, below 0, and the zero point.
     """
@@ -76,19 +79,17 @@ def _scales(form: LinearForm, sums: NarrowSums) -> list[npt.NDArray[np.int64]]:
 
 
 def _rows(form: MatrixProduct) -> Iterator[Parameters]:
-    sums = _sums(form)
-    if sums is None:
+    if _sums(form.packing) is None:
         return
     if form.rows == 1:
-        yield vector_s16(form, sums)
-    elif columns := columns_s16(form, sums):
+        yield _vector_s16(form.packing)
+    elif columns := _columns_s16(form.packing):
         yield HilMveMatmulS16(rows=form.rows, depth=form.depth, mve_columns_s16=columns)
 
 
 def rows_of_s16(form: LinearForm) -> HilMveColumnsS16 | None:
     """Return the columns for pairs of rows; None where the kernels do not serve the layer."""
-    sums = _sums(form)
-    return None if sums is None else columns_s16(form, sums)
+    return None if _sums(form.packing) is None else _columns_s16(form.packing)
 
 
 def _conv2d(form: Convolution) -> Iterator[Parameters]:
@@ -102,10 +103,13 @@ def _conv2d(form: Convolution) -> Iterator[Parameters]:
         )
 
 
-def columns_s16(form: LinearForm, sums: NarrowSums) -> HilMveColumnsS16 | None:
+@packed_once
+def _columns_s16(form: LinearWeights) -> HilMveColumnsS16 | None:
     """Return the columns in fours, as ``mve/blocks_s16.h`` draws them; None where the outputs of
     two rows lie too far apart.
     """
+    sums = _sums(form)
+    assert sums is not None, "the caller has found them"
     if form.channels + _FOUR > _MOST_OFFSET:
         return None
     chunks = -(-form.depth // _ROWS_CHUNK)
@@ -115,21 +119,24 @@ def columns_s16(form: LinearForm, sums: NarrowSums) -> HilMveColumnsS16 | None:
         shifted=sums.shifted,
         out_min=sums.low,
         out_max=sums.high,
-        stream=_stream(form.weights, sums.bias, _scales(form, sums), chunks, _ROWS_CHUNK),
+        stream=_stream(form.matrix, sums.bias, _scales(form, sums), chunks, _ROWS_CHUNK),
     )
 
 
-def vector_s16(form: MatrixProduct, sums: NarrowSums) -> HilMveMatvecS16:
-    """Return the columns in fours for single rows, which are split into bytes."""
+@packed_once
+def _vector_s16(form: LinearWeights) -> HilMveMatvecS16:
+    """Return the columns in fours for a single row, which is split into bytes."""
+    sums = _sums(form)
+    assert sums is not None, "the caller has found them"
     return HilMveMatvecS16(
-        rows=form.rows,
+        rows=1,
         depth=form.depth,
         chunks=-(-form.depth // _VECTOR_CHUNK),
         columns=form.channels,
         shifted=sums.shifted,
         out_min=sums.low,
         out_max=sums.high,
-        stream=vector_stream(form.weights, sums.bias, *_scales(form, sums)),
+        stream=vector_stream(form.matrix, sums.bias, *_scales(form, sums)),
     )
 
 
@@ -170,11 +177,10 @@ def _depthwise(form: DepthwiseConvolution) -> Iterator[Parameters]:
     stride = window.stride_w
     if form.multiplier > 1 or size != [3, 3, 1, 1] or stride != window.stride_h or stride > 2:
         return
-    sums = _sums(form)
+    sums = _sums(form.packing)
     row = max(images.in_w, images.out_w) * images.in_c
     if sums is None or 8 * row > _MOST_OFFSET:
         return
-    filters = form.weights.reshape(-1, 3, 3)
     for band, rows in row_bands((8, 2), images.out_h):
         upright = _vectors(rows, images.out_w) < _vectors(images.out_w, rows)
         extents = [(count - 1) * stride + 3 for count in (images.out_w, rows)]
@@ -195,15 +201,23 @@ def _depthwise(form: DepthwiseConvolution) -> Iterator[Parameters]:
             shifted=sums.shifted,
             out_min=sums.low,
             out_max=sums.high,
-            weights=np.ascontiguousarray(
-                filters.transpose(0, 2, 1) if upright else filters
-            ).reshape(-1),
-            scales=_channel_words(form, sums),
+            weights=_filters(form.packing, upright),
+            scales=_channel_words(form.packing),
         ).as_form(band)
 
 
-def _channel_words(form: LinearForm, sums: NarrowSums) -> npt.NDArray[np.int32]:
+@packed_once
+def _filters(form: LinearWeights, upright: bool) -> Array:
+    """Return the filters, column by column where vectors are ``upright``."""
+    filters = form.matrix.reshape(-1, 3, 3)
+    return np.ascontiguousarray(filters.transpose(0, 2, 1) if upright else filters).reshape(-1)
+
+
+@packed_once
+def _channel_words(form: LinearWeights) -> npt.NDArray[np.int32]:
     """Return bias, multiplier, shift and zero point of each channel; zeros where there are none."""
+    sums = _sums(form)
+    assert sums is not None, "the caller has found them"
     words = np.zeros((form.channels, 4), np.int64)
     for place, values in enumerate((sums.bias, *_scales(form, sums))):
         words[:, place] = values

@@ -6,10 +6,9 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from hilc.ir import Array
 from hilc.lowering.kernels import Parameters
-from hilc.lowering.linear import (
-    Convolution,
-)
+from hilc.lowering.linear import Convolution, LinearWeights, packed_once
 from hilc.lowering.mve.packing import (
     CHUNK,
     DEEPEST,
@@ -20,12 +19,14 @@ from hilc.lowering.mve.packing import (
     few_columns,
     is_full,
     linear_of,
+    packed_pixels,
+    packed_quads,
     pixels_of,
-    quads_of,
     shallow_stream,
     ties,
 )
 from hilc.lowering.parameters import (
+    HilMveColumns,
     HilMveConv2dS8,
     HilMveConv2dS8Gathered2x16,
     HilMveConv2dS8Gathered6x4,
@@ -34,6 +35,7 @@ from hilc.lowering.parameters import (
     HilMveConv2dS81x1Strided,
     HilMveConv2dS83x3,
     HilMveConv2dS83x3Rows,
+    HilMvePixels,
 )
 
 #: Strips of windows: bytes that a gather reaches, and windows at least and at most.
@@ -45,7 +47,7 @@ _WINDOW_BYTES = 40
 
 
 def conv2d(form: Convolution) -> list[Parameters]:
-    """Return a window at every place of an image."""
+    """Return the parameters of each MVE kernel for this int8 convolution, preferred ones first."""
     gathered = _gathered(form)
     if ties(form.requantization):
         return [] if gathered is None else [gathered]
@@ -76,7 +78,7 @@ def _points(form: Convolution) -> Parameters | None:
         stride_h=window.stride_h,
         stride_w=stride_w,
         copied=copied,
-        mve_pixels=pixels_of(form.weights, form.requantization),
+        mve_pixels=packed_pixels(form.packing),
     )
     return parameters
 
@@ -96,8 +98,6 @@ def _rgb(form: Convolution) -> list[Parameters]:
     # Copies are made of windows with some of the image in the first sixteen bytes.
     if not direct.size or pad_left > 2 or (out_w - 1) * stride - pad_left >= in_w:
         return []
-    rows = form.weights.reshape(count, 3, 9)
-    taps = np.concatenate([rows[:, 0], rows[:, 1, :7], rows[:, 2], rows[:, 1, 7:]], axis=1)
     parameters = HilMveConv2dS8Rgb(
         batch=images.batch,
         in_h=images.in_h,
@@ -112,9 +112,16 @@ def _rgb(form: Convolution) -> list[Parameters]:
         eight=int(eight),
         before=int(direct[0]),
         direct=int(direct.size),
-        mve_pixels=pixels_of(taps, form.requantization, 2 if eight else 1),
+        mve_pixels=_rgb_pixels(form.packing, 2 if eight else 1),
     )
     return [parameters]
+
+
+@packed_once
+def _rgb_pixels(weights: LinearWeights, pixels: int) -> HilMvePixels:
+    rows = weights.matrix.reshape(weights.channels, 3, 9)
+    taps = np.concatenate([rows[:, 0], rows[:, 1, :7], rows[:, 2], rows[:, 1, 7:]], axis=1)
+    return pixels_of(taps, weights.requantization, pixels)
 
 
 def _is_3x3_of_three(form: Convolution) -> bool:
@@ -145,9 +152,7 @@ def _windows(form: Convolution) -> Iterator[Parameters]:
     direct = np.flatnonzero((starts >= 0) & (starts + CHUNK <= 3 * in_w))
     if not direct.size or starts[-1] > 3 * in_w or starts[-1] + CHUNK > 6 * in_w:
         return
-    weights = np.zeros((count, 2 * CHUNK), np.int8)
-    weights[:, : form.depth] = form.weights
-    stream = shallow_stream(weights.reshape(-1, 4, CHUNK), form.requantization)
+    stream = _window_stream(form.packing)
     found: set[int] = set()
     for most in _LINES_BYTES:
         lines = min(images.out_h, most // (_WINDOW_BYTES * out_w))
@@ -173,8 +178,16 @@ def _windows(form: Convolution) -> Iterator[Parameters]:
         ).as_form(f"{most}_bytes")
 
 
+@packed_once
+def _window_stream(weights: LinearWeights) -> Array:
+    """Return filters of two chunks as ``conv2d_windows_s8.h`` takes them."""
+    filled = np.zeros((weights.channels, 2 * CHUNK), np.int8)
+    filled[:, : weights.depth] = weights.matrix
+    return shallow_stream(filled.reshape(-1, 4, CHUNK), weights.requantization)
+
+
 def _sixes(form: Convolution) -> Iterator[Parameters]:
-    """Yield images of few channels, of which windows lie within the reach of a gather, over some
+    """Yield images with few channels whose windows lie within the reach of a gather, over some
     rows of outputs at a time, fewer in less scratch.
     """
     images, window, depth = form.images, form.window, form.depth
@@ -187,7 +200,7 @@ def _sixes(form: Convolution) -> Iterator[Parameters]:
     ).reshape(-1)
     if chunks == 1 or taps.max() >= GATHERED or window.dilation_h * window.dilation_w != 1:
         return
-    pixels = quads_of(form.weights, form.requantization, six=True)
+    pixels = packed_quads(form.packing, True)
     found: set[int] = set()
     for most in _LINES_BYTES:
         fitting = most // (chunks * CHUNK * out_w)
@@ -216,7 +229,7 @@ def _sixes(form: Convolution) -> Iterator[Parameters]:
 
 
 def _strips(form: Convolution) -> list[Parameters]:
-    """Images of few channels, of which a strip of windows lies within the reach of a gather."""
+    """Return kernels for images with few channels: a gather reaches a strip of windows."""
     images, window, depth = form.images, form.window, form.depth
     chunks = -(-depth // CHUNK)
     in_c, out_w, filter_h, filter_w = images.in_c, images.out_w, window.filter_h, window.filter_w
@@ -240,7 +253,7 @@ def _strips(form: Convolution) -> list[Parameters]:
     taps = np.zeros(chunks * CHUNK, np.uint8)
     taps[:depth] = row * strip_bytes(strip_w) + offset
     eight = form.channels == 8 and chunks == 2 and filter_h * strip_bytes(strip_w) >= CHUNK
-    pixels = pixels_of(form.weights, form.requantization, 2 if eight else 1)
+    pixels = packed_pixels(form.packing, 2 if eight else 1)
     # Two rows of an odd number of windows make pairs.
     return [
         HilMveConv2dS8Gathered2x16(
@@ -277,13 +290,6 @@ def _three_by_three(form: Convolution) -> Parameters | None:
         or 4 * count > FARTHEST
     ):
         return None
-    weights = form.weights.reshape(-1, 2, 3, 3, in_c // CHUNK, CHUNK).transpose(0, 2, 4, 1, 3, 5)
-    values = [
-        np.broadcast_to(each, (count,)).reshape(-1, 2)
-        for each in (outputs.bias, outputs.multipliers, outputs.shifts)
-    ]
-    values.append(np.full((count // 2, 1), outputs.output_range.out_zero_point))
-    stream = np.hstack([weights.reshape(count // 2, -1), bytes_of(np.hstack(values))])
     parameters = HilMveConv2dS83x3(
         images=images,
         stride=stride,
@@ -294,9 +300,23 @@ def _three_by_three(form: Convolution) -> Parameters | None:
         any=int(not is_full(outputs) or images.out_w % 4 != 0),
         linear=linear_of(outputs),
         output_range=outputs.output_range,
-        stream=stream.reshape(-1),
+        stream=_3x3_stream(form.packing, in_c),
     )
     return parameters
+
+
+@packed_once
+def _3x3_stream(layer: LinearWeights, in_c: int) -> Array:
+    """Return pairs of filters as ``conv2d_3x3_s8.h`` takes them."""
+    count, outputs = layer.channels, layer.requantization
+    weights = layer.matrix.reshape(-1, 2, 3, 3, in_c // CHUNK, CHUNK).transpose(0, 2, 4, 1, 3, 5)
+    values = [
+        np.broadcast_to(each, (count,)).reshape(-1, 2)
+        for each in (outputs.bias, outputs.multipliers, outputs.shifts)
+    ]
+    values.append(np.full((count // 2, 1), outputs.output_range.out_zero_point))
+    stream = np.hstack([weights.reshape(count // 2, -1), bytes_of(np.hstack(values))])
+    return stream.reshape(-1)
 
 
 def _lines(form: Convolution) -> Iterator[Parameters]:
@@ -314,20 +334,6 @@ def _lines(form: Convolution) -> Iterator[Parameters]:
     ):
         return
     chunks, fours = -(-in_c // CHUNK), -(-out_w // 4)
-    weights = np.zeros((count // 2, 2, 3, 3, chunks * CHUNK), np.int8)
-    weights[..., :in_c] = form.weights.reshape(-1, 2, 3, 3, in_c)
-    weights = weights.reshape(-1, 2, 3, 3, chunks, CHUNK).transpose(0, 2, 4, 1, 3, 5)
-    bias, multipliers, shifts = (
-        np.broadcast_to(each, (count,)).reshape(-1, 2)
-        for each in (outputs.bias, outputs.multipliers, outputs.shifts)
-    )
-    stream = np.hstack(
-        [
-            bytes_of(np.repeat(bias, 4, axis=1)),
-            weights.reshape(count // 2, -1),
-            bytes_of(np.hstack([multipliers, shifts])),
-        ]
-    )
     width = 4 * stride * fours + 3 - stride
 
     def scratch(lines: int) -> int:
@@ -355,23 +361,39 @@ def _lines(form: Convolution) -> Iterator[Parameters]:
             any=int(not is_full(outputs)),
             linear=linear_of(outputs),
             output_range=outputs.output_range,
-            stream=stream.reshape(-1),
+            stream=_line_stream(form.packing, in_c),
         ).as_form(f"{most_bytes}_bytes")
+
+
+@packed_once
+def _line_stream(layer: LinearWeights, in_c: int) -> Array:
+    """Return pairs of filters as ``conv2d_3x3_lines_s8.h`` takes them."""
+    count, outputs, chunks = layer.channels, layer.requantization, -(-in_c // CHUNK)
+    weights = np.zeros((count // 2, 2, 3, 3, chunks * CHUNK), np.int8)
+    weights[..., :in_c] = layer.matrix.reshape(-1, 2, 3, 3, in_c)
+    weights = weights.reshape(-1, 2, 3, 3, chunks, CHUNK).transpose(0, 2, 4, 1, 3, 5)
+    bias, multipliers, shifts = (
+        np.broadcast_to(each, (count,)).reshape(-1, 2)
+        for each in (outputs.bias, outputs.multipliers, outputs.shifts)
+    )
+    parts = [
+        bytes_of(np.repeat(bias, 4, axis=1)),
+        weights.reshape(count // 2, -1),
+        bytes_of(np.hstack([multipliers, shifts])),
+    ]
+    return np.hstack(parts).reshape(-1)
 
 
 def _gathered(form: Convolution) -> Parameters | None:
     """Any convolution."""
-    filter_h, depth, count = form.window.filter_h, form.depth, form.channels
+    filter_h, depth = form.window.filter_h, form.depth
     run = depth // filter_h
     # Whole chunks for each row of the filter are gathered faster; one chunk more is worth that.
     run_step = -(-run // CHUNK) * CHUNK
     chunks = -(-depth // CHUNK)
     if form.window.dilation_w != 1 or filter_h * run_step > (chunks + 1) * CHUNK:
         run_step = run
-    padded = np.zeros((count, filter_h, run_step), np.int8)
-    padded[:, :, :run] = form.weights.reshape(-1, filter_h, run)
-    matrix = padded.reshape(count, -1)
-    columns = columns_of(matrix, form.requantization, step=2, distances=(count, 1))
+    columns = _gathered_columns(form.packing, filter_h, run_step)
     if columns is None:
         return None
     parameters = HilMveConv2dS8(
@@ -382,3 +404,15 @@ def _gathered(form: Convolution) -> Parameters | None:
         mve_columns=columns,
     )
     return parameters
+
+
+@packed_once
+def _gathered_columns(weights: LinearWeights, filter_h: int, run_step: int) -> HilMveColumns | None:
+    """Return pairs of filters whose rows take ``run_step`` bytes; None where outputs lie too far
+    apart.
+    """
+    count, run = weights.channels, weights.depth // filter_h
+    padded = np.zeros((count, filter_h, run_step), np.int8)
+    padded[:, :, :run] = weights.matrix.reshape(-1, filter_h, run)
+    matrix = padded.reshape(count, -1)
+    return columns_of(matrix, weights.requantization, step=2, distances=(count, 1))

@@ -9,27 +9,23 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
-from hilc.ir import Array
 from hilc.lowering.forms import limited
 from hilc.lowering.kernels import KernelCall, Parameters
-from hilc.lowering.linear import (
-    DepthwiseConvolution,
-)
+from hilc.lowering.linear import DepthwiseConvolution, LinearWeights, packed_once
 from hilc.lowering.mve.convolution import GATHERED
 from hilc.lowering.mve.packing import CHUNK, FARTHEST, any_of, bytes_of, narrow_first, ties
 from hilc.lowering.parameters import (
     HilMveDepthwiseConv2dS8,
     HilMveDepthwiseConv2dS8Rows,
     HilMveDepthwiseConv2dS8Strips,
-    HilRequantization,
 )
 
 #: The depthwise kernel's patch of pixels, the channels of its planes with the bytes of scratch that
 #: they may take, quick ones first.
 _PATCH = 4
 _PLANES = ((8, 4096), (8, 1024), (4, 896), (2, 448), (1, 224), (1, 112))
-#: The same where a gather fetches a channel's pixels, for images so large that a call for each
-#: channel costs little.
+#: Planes and pixels of the variant that gathers a channel's pixels, for images so large that a
+#: call for each channel costs little.
 _GATHERED_PLANES, _GATHERED_PIXELS = ((1, 4096), (1, 1024), (1, 512), (1, 224), (1, 112)), 256
 _PLANES_OF_GATHERS = 2
 #: Channels of a pixel that are copied at a time.
@@ -138,8 +134,8 @@ def _depthwise_strips(form: DepthwiseConvolution) -> Iterator[HilMveDepthwiseCon
             far=int(far),
             once=int(any_of(outputs) > 0),
             in_zero_point=form.pad_value,
-            filters=_strip_filters(filters),
-            scales=_strip_scales(outputs, channels),
+            filters=_strip_filters(form.packing, *filters.shape[1:]),
+            scales=_strip_scales(form.packing),
             places=bytes_of(strips.places, "<u2").reshape(-1),
             runs=strips.table,
         ).as_form(f"scratch_{n}")
@@ -160,7 +156,7 @@ class _Run:
 
 @dataclass(frozen=True)
 class _Strips:
-    """What ``depthwise_conv2d_s8_strips.h`` computes of a channel of a band of ``rows`` rows."""
+    """Computation of ``depthwise_conv2d_s8_strips.h`` on a channel of a band of ``rows`` rows."""
 
     rows: int
     width: int
@@ -364,17 +360,20 @@ def _split(turns: int, most: int) -> list[tuple[int, int]]:
     return [(first, min(most, turns - first)) for first in range(0, turns, most)]
 
 
-def _strip_filters(filters: Array) -> npt.NDArray[np.int8]:
+@packed_once
+def _strip_filters(weights: LinearWeights, height: int, width: int) -> npt.NDArray[np.int8]:
     """Return the filters as the head of the kernel draws them."""
-    count, height, width = filters.shape
+    count, filters = weights.channels, weights.matrix.reshape(-1, height, width)
     patches = np.zeros((count, _PATCH, _PATCH), np.int8)
     patches[:, :height, :width] = filters
     # What is behind a filter of three rows of three is before the next one.
     return np.concatenate([np.zeros(5, np.int8), patches.reshape(-1)])
 
 
-def _strip_scales(outputs: HilRequantization, count: int) -> npt.NDArray[np.int32]:
+@packed_once
+def _strip_scales(weights: LinearWeights) -> npt.NDArray[np.int32]:
     """Return multiplier, bias, moved zero point and shift of each channel."""
+    outputs, count = weights.requantization, weights.channels
     multipliers, bias, shifts = (
         np.broadcast_to(each.astype(np.int64), (count,))
         for each in (outputs.multipliers, outputs.bias, outputs.shifts)
@@ -401,10 +400,8 @@ def _depthwise_rows(form: DepthwiseConvolution) -> Iterator[HilMveDepthwiseConv2
         or (_COLUMN - 1) * images.out_w * images.in_c > FARTHEST
     ):
         return
-    count = form.filters.shape[0]
-    weights = np.zeros((count, _FILTER_ROWS, _FILTER_COLUMNS), np.int8)
-    weights[:, : h.span : h.dilation, : w.span : w.dilation] = form.filters
-    for most, planes in limited(_ROWS_AT_ONCE, count):
+    filter_axes = ((h.filter_size, h.dilation), (w.filter_size, w.dilation))
+    for most, planes in limited(_ROWS_AT_ONCE, form.channels):
         yield HilMveDepthwiseConv2dS8Rows(
             images=images,
             filter_h=h.span,
@@ -418,19 +415,34 @@ def _depthwise_rows(form: DepthwiseConvolution) -> Iterator[HilMveDepthwiseConv2
             any=any_of(outputs),
             in_zero_point=form.pad_value,
             output_range=outputs.output_range,
-            stream=_stream(weights, outputs),
+            stream=_stream(form.packing, filter_axes, (_FILTER_ROWS, _FILTER_COLUMNS)),
         ).as_form(most)
 
 
-def _stream(weights: Array, outputs: HilRequantization) -> npt.NDArray[np.int8]:
-    """Return the filters of the channels, each with its bias, multiplier and shift."""
-    count = len(weights)
+@packed_once
+def _stream(
+    layer: LinearWeights, axes: tuple[tuple[int, int], tuple[int, int]], room: tuple[int, int]
+) -> npt.NDArray[np.int8]:
+    """Return the filters of the channels, each in ``room`` rows and columns and with its bias,
+    multiplier and shift. ``axes`` are the taps of a filter and their dilation by rows and columns.
+    """
+    count, outputs = layer.channels, layer.requantization
+    (height, down), (width, right) = axes
+    weights = np.zeros((count, *room), np.int8)
+    weights[:, : height * down : down, : width * right : right] = layer.matrix.reshape(
+        -1, height, width
+    )
     values = [
         np.broadcast_to(each, (count,)).reshape(-1, 1)
         for each in (outputs.bias, outputs.multipliers, outputs.shifts)
     ]
     stream = np.hstack([weights.reshape(count, -1), bytes_of(np.hstack(values))])
     return np.ascontiguousarray(stream.reshape(-1))
+
+
+@packed_once
+def _narrows_first(weights: LinearWeights) -> bool:
+    return narrow_first(weights.matrix, weights.requantization)
 
 
 def _within_gather(shape: tuple[int, ...]) -> bool:
@@ -510,9 +522,6 @@ def _depthwise_planes(
     half_entries = []
     if halves:
         half_entries = _half_entries(_tiles(h.out_size, 1), whole_w, plane_w, line, channel_count)
-    count = filters.shape[0]
-    weights = np.zeros((count, _PATCH, _PATCH), np.int8)
-    weights[:, : filters.shape[1], : filters.shape[2]] = filters
     return HilMveDepthwiseConv2dS8(
         images=form.images,
         filter_h=h.filter_size,
@@ -533,12 +542,12 @@ def _depthwise_planes(
         plane_w=plane_w,
         masked=int(masked),
         any=any_of(outputs),
-        first=int(narrow_first(filters, outputs)),
+        first=int(_narrows_first(form.packing)),
         addressed=0,
         in_zero_point=form.pad_value,
         output_range=outputs.output_range,
         table=np.frombuffer(b"".join(tables[0] + tables[1] + half_entries), np.int8),
-        stream=_stream(weights, outputs),
+        stream=_stream(form.packing, ((h.filter_size, 1), (w.filter_size, 1)), (_PATCH, _PATCH)),
     )
 
 

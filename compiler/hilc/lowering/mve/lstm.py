@@ -64,7 +64,7 @@ def _parameters(
 
 
 def _eights(of_gates: Array) -> Array:
-    """Return what gates have, ``[gates, units, ...]``, gate after gate in whole eights of units."""
+    """Return ``[gates, units, ...]`` gate after gate, units padded to a multiple of eight."""
     whole = padded(of_gates.swapaxes(0, 1), VECTOR_COLUMNS).swapaxes(0, 1)
     return np.ascontiguousarray(whole).reshape(-1, *whole.shape[2:])
 

@@ -1,18 +1,26 @@
-"""Linear layers: matrix products here, windows in the modules beside it."""
+"""Fully connected layers and matrix products; convolutions are in the other modules."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from hilc.ir import Rounding
+from hilc.ir import Array, Rounding
 from hilc.lowering.channels import padded
 from hilc.lowering.forms import limited
 from hilc.lowering.kernels import KernelCall, Parameters
-from hilc.lowering.linear import LINEAR, MatrixProduct, linear_calls, linear_form
+from hilc.lowering.linear import (
+    LINEAR,
+    LinearWeights,
+    MatrixProduct,
+    linear_calls,
+    linear_form,
+    packed_once,
+)
 from hilc.lowering.mve.convolution import conv2d
 from hilc.lowering.mve.depthwise import depthwise
 from hilc.lowering.mve.packing import (
@@ -22,12 +30,12 @@ from hilc.lowering.mve.packing import (
     VECTOR_COLUMNS,
     any_of,
     bytes_of,
-    columns_of,
     few_columns,
     in_vectors,
     linear_of,
-    pixels_of,
-    quads_of,
+    packed_pairs,
+    packed_pixels,
+    packed_quads,
     shallow_stream,
     ties,
     ties_of,
@@ -44,7 +52,7 @@ from hilc.lowering.parameters import (
     HilMveMatvecS8TwoPasses,
 )
 from hilc.lowering.registry import Layer, lowers
-from hilc.lowering.v7m.conv2d import by_words
+from hilc.lowering.v7m.conv2d import with_int32_multiplies
 
 #: With fewer rows a vector at a time is quicker than four of which some are repeated.
 _FEW_ROWS = 2
@@ -62,7 +70,7 @@ def linear(layer: Layer) -> Iterator[KernelCall]:
     if outputs.shifts.max() < 0:
         yield from linear_calls(layer, rows=_rows, convolution=conv2d, depthwise=depthwise)
     if ties(outputs):
-        yield from by_words(layer)
+        yield from with_int32_multiplies(layer)
 
 
 def _rows(form: MatrixProduct) -> Iterable[Parameters]:
@@ -80,7 +88,7 @@ def _matmul(form: MatrixProduct) -> list[Parameters]:
         copied = min(rows, -(-(chunks * CHUNK - depth) // depth))
         if copied > 0 and (rows - copied) % 2:
             copied += 1
-        pixels = pixels_of(form.weights, outputs)
+        pixels = packed_pixels(form.packing)
         ways += [
             HilMveMatmulS82x16(
                 rows=rows, depth=depth, copied=count, staged=staged, mve_pixels=pixels
@@ -90,7 +98,7 @@ def _matmul(form: MatrixProduct) -> list[Parameters]:
     if not ties(outputs):
         ways.append(_many_rows(form, HilMveMatmulS84x4, 4))
         ways = [*_shallow(form), *ways]
-    columns = columns_of(form.weights, outputs, step=2, distances=(form.channels, 1))
+    columns = packed_pairs(form.packing)
     if columns is not None:
         ways.append(HilMveMatmulS8(rows=rows, depth=depth, mve_columns=columns))
     # Behind the others, which take less scratch for bands of few rows.
@@ -111,23 +119,18 @@ def _many_rows(
         depth=form.depth,
         direct=direct,
         copied=int(direct < form.rows),
-        mve_pixels=quads_of(form.weights, form.requantization, count == 6),
+        mve_pixels=packed_quads(form.packing, count == 6),
     )
 
 
 def _shallow(form: MatrixProduct) -> Iterator[HilMveMatmulS88x2]:
-    """Yield rows of 8 or 16 elements by few columns, fewer rows at a time in less scratch."""
+    """Yield kernels for rows of 8 or 16 elements and few columns; fewer rows at a time take less
+    scratch.
+    """
     depth, count, outputs = form.depth, form.channels, form.requantization
     if depth not in (8, CHUNK) or form.rows < CHUNK or not few_columns(count, outputs):
         return
-    weights = np.zeros((count // 2, 4, CHUNK), np.int8)
-    pairs = form.weights.reshape(-1, 2, depth)
-    if depth == CHUNK:
-        weights[:, :2] = pairs
-    else:
-        weights[:, 0::2, :depth] = pairs
-        weights[:, 1::2, depth:] = pairs
-    stream = shallow_stream(weights, outputs)
+    stream = _shallow_stream(form.packing)
     for most, block in limited(_BLOCKS, -(-form.rows // CHUNK) * CHUNK):
         yield HilMveMatmulS88x2(
             rows=form.rows,
@@ -139,8 +142,27 @@ def _shallow(form: MatrixProduct) -> Iterator[HilMveMatmulS88x2]:
         ).as_form(most)
 
 
+@packed_once
+def _shallow_stream(layer: LinearWeights) -> Array:
+    """Return pairs of columns of 8 or 16 elements as ``shallow_s8.h`` takes them."""
+    depth = layer.depth
+    weights = np.zeros((layer.channels // 2, 4, CHUNK), np.int8)
+    pairs = layer.matrix.reshape(-1, 2, depth)
+    if depth == CHUNK:
+        weights[:, :2] = pairs
+    else:
+        weights[:, 0::2, :depth] = pairs
+        weights[:, 1::2, depth:] = pairs
+    return shallow_stream(weights, layer.requantization)
+
+
 def _sums_of_vector(form: MatrixProduct) -> HilMveMatvecS8TwoPasses:
     """Return a row at a time whose sums are requantized together."""
+    return replace(_one_row_of_sums(form.packing), rows=form.rows)
+
+
+@packed_once
+def _one_row_of_sums(form: LinearWeights) -> HilMveMatvecS8TwoPasses:
     count, depth, outputs = form.channels, form.depth, form.requantization
     filled = -(-count // CHUNK) * CHUNK
     order = np.arange(filled).reshape(-1, 4, 4).transpose(0, 2, 1)[:, NARROWED].reshape(-1)
@@ -150,7 +172,7 @@ def _sums_of_vector(form: MatrixProduct) -> HilMveMatvecS8TwoPasses:
         return padded(np.broadcast_to(of_channels, (count,)), CHUNK)
 
     chunks = -(-depth // CHUNK)
-    weights = whole_chunks(form.weights, filled)[eights]
+    weights = whole_chunks(form.matrix, filled)[eights]
     weights = weights.reshape(len(eights), VECTOR_COLUMNS, chunks, CHUNK).transpose(0, 2, 1, 3)
     biases = bytes_of(each(outputs.bias)[eights])
     uniform = not outputs.per_channel
@@ -160,7 +182,7 @@ def _sums_of_vector(form: MatrixProduct) -> HilMveMatvecS8TwoPasses:
         fours = order.reshape(-1, 4)
         scale = np.stack([each(outputs.multipliers)[fours], each(outputs.shifts)[fours]], axis=1)
     return HilMveMatvecS8TwoPasses(
-        rows=form.rows,
+        rows=1,
         depth=depth,
         columns=count,
         chunks=chunks,
@@ -176,6 +198,12 @@ def _sums_of_vector(form: MatrixProduct) -> HilMveMatvecS8TwoPasses:
 
 def _vector(form: MatrixProduct) -> list[Parameters]:
     """Return a row at a time."""
+    parameters = replace(_one_row(form.packing), rows=form.rows)
+    return [parameters] if ties(form.requantization) else [_sums_of_vector(form), parameters]
+
+
+@packed_once
+def _one_row(form: LinearWeights) -> HilMveMatvecS8:
     count, depth, outputs = form.channels, form.depth, form.requantization
     groups = -(-count // VECTOR_COLUMNS)
     uniform = not outputs.per_channel and not ties(outputs)
@@ -192,8 +220,8 @@ def _vector(form: MatrixProduct) -> list[Parameters]:
         fours = [part[:, at : at + 4] for at in (0, 4) for part in (places, patterns)]
         scale = [*fours, *scale]
     words = bytes_of(np.hstack([each(outputs.bias), *scale]))
-    parameters = HilMveMatvecS8(
-        rows=form.rows,
+    return HilMveMatvecS8(
+        rows=1,
         depth=depth,
         columns=count,
         chunks=-(-depth // CHUNK),
@@ -201,6 +229,5 @@ def _vector(form: MatrixProduct) -> list[Parameters]:
         uniform=int(uniform),
         linear=linear_of(outputs),
         output_range=outputs.output_range,
-        stream=np.hstack([vector_weights(form.weights), words]).reshape(-1),
+        stream=np.hstack([vector_weights(form.matrix), words]).reshape(-1),
     )
-    return [parameters] if ties(outputs) else [_sums_of_vector(form), parameters]

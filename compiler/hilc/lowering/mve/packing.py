@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from hilc.ir import ELEMENT_TYPES, Array, Rounding
 from hilc.lowering.channels import padded
+from hilc.lowering.linear import LinearWeights, packed_once
 from hilc.lowering.parameters import (
     HilMveColumns,
     HilMvePixels,
@@ -26,14 +27,15 @@ _ROWS, VECTOR_COLUMNS = 4, 8
 _VECTOR_ORDER = (0, 2, 4, 6, 1, 3, 5, 7)
 #: The outputs of a block are stored at 16-bit distances.
 FARTHEST = (1 << 16) - 1
-#: Of products in 16 bits, that is shifts by which the largest of them gives 255 or more.
+#: Largest right shift at which the largest 16-bit product gives 255 or more.
 _NEAR_SHIFT = 8
-#: What ``matmul_s8_8x2.h`` takes: the bytes that a store of eight rows reaches, and the farthest
+#: Limits of ``matmul_s8_8x2.h``: the bytes that a store of eight rows reaches, and the farthest
 #: shift of a zero point.
 _REACHED, _FARTHEST_MOVED = 255, -23
 #: The bounds of an output.
 _LEAST, _MOST = ELEMENT_TYPES["int8"].bounds
-#: What ``matmul_s8_2x16.h`` takes: chunks of depth; fours of columns as they are narrowed.
+#: ``matmul_s8_2x16.h``: largest number of chunks of depth, and order of groups of four columns
+#: after narrowing.
 DEEPEST = 8
 NARROWED = (0, 2, 1, 3)
 
@@ -61,7 +63,7 @@ def linear_of(outputs: HilRequantization) -> int:
 
 
 def ties(outputs: HilRequantization) -> bool:
-    """Return whether sums of the layer tie, which few blocks bring to even outputs."""
+    """Return whether sums of the layer tie, which few kernels round to even outputs."""
     return rounding_of(outputs) is Rounding.NEAREST_EVEN
 
 
@@ -288,6 +290,25 @@ def pixels_of(matrix: Array, outputs: HilRequantization, pixels: int = 1) -> Hil
         output_range=outputs.output_range,
         stream=stream.reshape(-1),
     )
+
+
+@packed_once
+def packed_pixels(weights: LinearWeights, pixels: int = 1) -> HilMvePixels:
+    """Return the weights in groups of sixteen columns (:func:`pixels_of`)."""
+    return pixels_of(weights.matrix, weights.requantization, pixels)
+
+
+@packed_once
+def packed_quads(weights: LinearWeights, six: bool = False) -> HilMvePixels:
+    """Return the weights chunk by chunk (:func:`quads_of`)."""
+    return quads_of(weights.matrix, weights.requantization, six)
+
+
+@packed_once
+def packed_pairs(weights: LinearWeights) -> HilMveColumns | None:
+    """Return the weights in pairs of columns of rows one after the other (:func:`columns_of`)."""
+    distances = weights.channels, 1
+    return columns_of(weights.matrix, weights.requantization, step=2, distances=distances)
 
 
 def few_columns(count: int, outputs: HilRequantization) -> bool:

@@ -18,7 +18,7 @@ from typing import TypedDict
 import numpy as np
 import numpy.typing as npt
 
-from hilc.ir import Rounding
+from hilc.ir import Array, Rounding
 from hilc.lowering.channels import Channels, channels_of, once_for_channels
 from hilc.lowering.forms import row_bands
 from hilc.lowering.kernels import KernelCall, Parameters
@@ -26,9 +26,10 @@ from hilc.lowering.linear import (
     LINEAR,
     Convolution,
     DepthwiseConvolution,
-    LinearForm,
+    LinearWeights,
     MatrixProduct,
     linear_calls,
+    packed_once,
 )
 from hilc.lowering.parameters import (
     HilV6mColumns,
@@ -55,17 +56,17 @@ _NINE, _FIELD_C, _FIELD_B, _FIELD_TWO = 9, 11, 21, 22
 _RAISED = 128
 #: Rows of outputs that it computes at a time where memory is short.
 _BAND = 4
-#: The same where three rows share words.
+#: Rows of outputs at a time if three rows share words.
 _TRIPLE_BAND = 12
-#: What products and sums stay below.
+#: Exclusive bound of products and sums.
 _WORD = 2**31
 #: The largest shift of which the range of outputs leaves room in a word.
 _MAX_SHIFT = 23
-#: How many shifts are tried of each channel.
+#: Number of shifts that are tried for each channel.
 _SHIFTS = 4
 #: A bound that is none.
 _ANY = 2**62
-#: What is tried of a multiplier that is not exact.
+#: Offsets that are tried for a multiplier that is not exact.
 _NUDGES = (0, 1, -1, 2, -2, 3, -3)
 
 
@@ -76,11 +77,11 @@ def linear(layer: Layer) -> Iterator[KernelCall]:
 
 
 def _matmul(form: MatrixProduct) -> Iterator[Parameters]:
-    for columns in _columns(form):
+    for columns in _columns(form.packing):
         yield HilV6mMatmulS8(
             rows=form.rows, depth=form.depth, columns=form.channels, v6m_columns=columns
         ).as_form(f"{columns.tile}_rows")
-    stream = _stream(form)
+    stream = _stream(form.packing)
     if stream is not None:
         yield HilV6mMatmulS8Packed(
             rows=form.rows, depth=form.depth, columns=form.channels, stream=stream
@@ -88,7 +89,7 @@ def _matmul(form: MatrixProduct) -> Iterator[Parameters]:
 
 
 def _conv2d(form: Convolution) -> Iterator[Parameters]:
-    for columns in _columns(form):
+    for columns in _columns(form.packing):
         yield HilV6mConv2dS8(
             images=form.images,
             out_c=form.channels,
@@ -96,7 +97,7 @@ def _conv2d(form: Convolution) -> Iterator[Parameters]:
             in_zero_point=form.pad_value,
             v6m_columns=columns,
         ).as_form(f"{columns.tile}_rows")
-    stream = _stream(form)
+    stream = _stream(form.packing)
     if stream is not None:
         yield HilV6mConv2dS8Packed(
             images=form.images,
@@ -114,9 +115,9 @@ def _depthwise(form: DepthwiseConvolution) -> Iterator[Parameters]:
     if form.multiplier > 1 or size != [3, 3, 1, 1]:
         return
     line = (images.out_w - 1) * window.stride_w + 3
-    channels = channels_of(form.weights, form.requantization)
-    scales = _fast_scales(channels)
-    if scales is not None:
+    triples = _triples(form.packing)
+    if triples is not None:
+        weights, scales = triples
         for rows, band in row_bands((_TRIPLE_BAND,), images.out_h):
             yield HilV6mDepthwiseConv2dS8Triples(
                 images=images,
@@ -127,13 +128,13 @@ def _depthwise(form: DepthwiseConvolution) -> Iterator[Parameters]:
                 band=band,
                 line=line,
                 in_zero_point=form.pad_value,
-                weights=channels.weights.reshape(-1),
-                scales=scales.reshape(-1),
+                weights=weights,
+                scales=scales,
             ).as_form(rows)
-    channels = channels_of(form.weights, form.requantization, raised=_RAISED)
-    outputs = _outputs(channels)
-    if outputs is None:
+    raised = _raised_filters(form.packing)
+    if raised is None:
         return
+    weights, outputs = raised
     for rows, band in row_bands((_BAND,), images.out_h):
         yield HilV6mDepthwiseConv2dS83x3(
             images=images,
@@ -144,25 +145,42 @@ def _depthwise(form: DepthwiseConvolution) -> Iterator[Parameters]:
             band=band,
             line=line,
             in_zero_point=form.pad_value,
-            weights=channels.weights.reshape(-1),
+            weights=weights,
             **outputs,
         ).as_form(rows)
 
 
-def _columns(form: LinearForm) -> Iterator[HilV6mColumns]:
-    """Yield the weights and scales, if there are exact ones."""
-    channels = channels_of(form.weights, form.requantization)
+@packed_once
+def _triples(layer: LinearWeights) -> tuple[Array, Array] | None:
+    """Return filters and scales for three rows in a word; None where that is not exact."""
+    channels = channels_of(layer.matrix, layer.requantization)
+    scales = _fast_scales(channels)
+    return None if scales is None else (channels.weights.reshape(-1), scales.reshape(-1))
+
+
+@packed_once
+def _raised_filters(layer: LinearWeights) -> tuple[Array, _Outputs] | None:
+    """Return filters and how sums of raised inputs become outputs; None where that is not exact."""
+    channels = channels_of(layer.matrix, layer.requantization, raised=_RAISED)
+    outputs = _outputs(channels)
+    return None if outputs is None else (channels.weights.reshape(-1), outputs)
+
+
+@packed_once
+def _columns(layer: LinearWeights) -> list[HilV6mColumns]:
+    """Return the weights and scales of each number of rows at a time, if there are exact ones."""
+    channels = channels_of(layer.matrix, layer.requantization)
     outputs = _outputs(channels)
     if outputs is None:
-        return
-    part = longest_part(channels.weights, 0)
-    for tile in _TILES:
-        yield HilV6mColumns(tile=tile, part=part, weights=channels.weights.reshape(-1), **outputs)
+        return []
+    part, weights = longest_part(channels.weights, 0), channels.weights.reshape(-1)
+    return [HilV6mColumns(tile=tile, part=part, weights=weights, **outputs) for tile in _TILES]
 
 
-def _stream(form: LinearForm) -> npt.NDArray[np.int32] | None:
+@packed_once
+def _stream(layer: LinearWeights) -> npt.NDArray[np.int32] | None:
     """Return weights and scales as ``stream_s8.h`` draws them; None for what it does not serve."""
-    channels = channels_of(form.weights, form.requantization)
+    channels = channels_of(layer.matrix, layer.requantization)
     count, depth = channels.weights.shape
     if depth > _STREAM_DEPTH or longest_part(channels.weights, 0) < depth:
         return None
@@ -302,7 +320,7 @@ class _Multiply:
 
     factor: npt.NDArray[np.int64]
     bits: int
-    #: What makes of a product that of a sum with its bias, up to what was cut off.
+    #: Addend that includes the bias in a product, up to truncation.
     bias: npt.NDArray[np.int64]
 
     def __call__(self, sums: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:

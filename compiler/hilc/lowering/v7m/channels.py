@@ -14,7 +14,7 @@ from hilc.ir import Array, Rounding
 from hilc.lowering.channels import Channels, channels_of, once_for_channels, padded
 from hilc.lowering.parameters import HilRequantization
 
-#: What sums stay below.
+#: Exclusive bound of sums.
 SUM_LIMIT = 2**30
 #: Columns up to a multiple of which scales are filled up.
 _BLOCK = 4
@@ -28,7 +28,7 @@ _OWN_SHIFTS = {Rounding.DOUBLE: -1, Rounding.SINGLE: -2, Rounding.NEAREST_EVEN: 
 
 
 @dataclass(frozen=True)
-class RightChannels(Channels):
+class RightShiftedChannels(Channels):
     """Channels whose sums stay below the limit, with shifts to the right."""
 
     @property
@@ -87,7 +87,7 @@ class RightChannels(Channels):
 class Changes:
     """At which sums the outputs of channels change, of all sums that there are."""
 
-    channels: RightChannels
+    channels: RightShiftedChannels
     #: ``[channels, levels]``: the outputs that are reached, at which sums.
     levels: npt.NDArray[np.int64]
     reached: npt.NDArray[np.bool_]
@@ -128,9 +128,9 @@ class Changes:
         return np.clip(exact, enough, limit - 1)
 
 
-def right_channels(
+def require_right_shifts(
     matrix: Array, outputs: HilRequantization, raised: int = 0
-) -> RightChannels | None:
+) -> RightShiftedChannels | None:
     """Return the channels as the kernels take them, inputs so much raised; None where they
     cannot.
     """
@@ -139,11 +139,11 @@ def right_channels(
     reach = np.abs(found.bias) + (128 + raised) * np.abs(weights).sum(axis=1)
     if reach.max() >= SUM_LIMIT or found.right.min() < 1 or found.right.max() > _MAX_SHIFT:
         return None
-    return RightChannels(**vars(found))
+    return RightShiftedChannels(**vars(found))
 
 
 @once_for_channels
-def scales_of(channels: RightChannels) -> tuple[int, Array]:
+def scales_of(channels: RightShiftedChannels) -> tuple[int, Array]:
     """Return the shift of all channels, or that each has its own, and how the sums of each become
     outputs: with one shift for all where that is exact.
     """

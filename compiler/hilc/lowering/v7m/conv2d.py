@@ -23,9 +23,10 @@ from hilc.lowering.linear import (
     LINEAR,
     Convolution,
     DepthwiseConvolution,
-    LinearForm,
+    LinearWeights,
     MatrixProduct,
     linear_calls,
+    packed_once,
 )
 from hilc.lowering.parameters import (
     HilV7mColumns,
@@ -35,14 +36,14 @@ from hilc.lowering.parameters import (
     HilV7mMatvecS8,
 )
 from hilc.lowering.registry import Layer, lowers
-from hilc.lowering.v7m.channels import right_channels, scales_of
+from hilc.lowering.v7m.channels import require_right_shifts, scales_of
 
 #: Columns whose weights lie next to each other, for three rows and for a single one.
 _BLOCK = 4
 _VECTOR_BLOCK = 8
 #: By how much whole blocks of these may be more than the columns that there are.
 _VECTOR_PADDING = 1.2
-#: What sums of a single row stay below.
+#: Exclusive bound of the sums of a single row.
 _VECTOR_LIMIT = 2**23
 #: Rows below which a kernel for single rows is better than one for three at a time.
 FEW_ROWS = 2
@@ -55,17 +56,17 @@ _RAISED = 128
 
 #: Outputs of a row that the depthwise kernel computes at a time, at most.
 _MAX_BLOCK = 6
-#: What the depthwise kernel's lines may take: more rows at a time, or fewer.
+#: Scratch of the depthwise kernel's rows, in bytes: more rows at a time, or fewer.
 _BAND_BYTES = (448, 0)
 
 
 @lowers(*LINEAR, dtypes={"int8"}, requires={"mul32"}, lacks={"dsp"}, roundings=Rounding)
 def linear(layer: Layer) -> Iterator[KernelCall]:
     """Return the family's kernels for a linear layer."""
-    return by_words(layer)
+    return with_int32_multiplies(layer)
 
 
-def by_words(layer: Layer) -> Iterator[KernelCall]:
+def with_int32_multiplies(layer: Layer) -> Iterator[KernelCall]:
     """Return the family's kernels on any core: they round ties to even, which others do not."""
     return linear_calls(layer, rows=_rows, convolution=_conv2d, depthwise=_depthwise)
 
@@ -78,25 +79,35 @@ def _matvec(form: MatrixProduct) -> list[Parameters]:
     """Return the kernel for few rows, where its columns fill its blocks well enough and sums 24
     bits.
     """
-    outputs = form.requantization
-    channels = right_channels(form.weights, outputs)
-    if channels is None:
+    packed = _vector(form.packing)
+    if packed is None:
         return []
-    weights = padded(channels.weights, _VECTOR_BLOCK)
-    largest = 128 * np.abs(weights.astype(np.int64)).sum(axis=1).max()
-    if len(weights) > _VECTOR_PADDING * form.channels or largest >= _VECTOR_LIMIT:
-        return []
-    even_shift, scales = scales_of(channels)
+    weights, even_shift, scales = packed
     parameters = HilV7mMatvecS8(
         rows=form.rows,
         depth=form.depth,
         columns=form.channels,
-        output_range=outputs.output_range,
+        output_range=form.requantization.output_range,
         even_shift=even_shift,
-        weights=(_interleaved(weights, _VECTOR_BLOCK).astype(np.int16) + 128).astype(np.uint8),
+        weights=weights,
         scales=scales,
     )
     return [parameters]
+
+
+@packed_once
+def _vector(layer: LinearWeights) -> tuple[Array, int, Array] | None:
+    """Return weights, shift and scales for few rows; None where the kernel does not serve."""
+    channels = require_right_shifts(layer.matrix, layer.requantization)
+    if channels is None:
+        return None
+    weights = padded(channels.weights, _VECTOR_BLOCK)
+    largest = 128 * np.abs(weights.astype(np.int64)).sum(axis=1).max()
+    if len(weights) > _VECTOR_PADDING * layer.channels or largest >= _VECTOR_LIMIT:
+        return None
+    even_shift, scales = scales_of(channels)
+    raised = (_interleaved(weights, _VECTOR_BLOCK).astype(np.int16) + 128).astype(np.uint8)
+    return raised, even_shift, scales
 
 
 def _matmul(form: MatrixProduct) -> list[Parameters]:
@@ -105,7 +116,7 @@ def _matmul(form: MatrixProduct) -> list[Parameters]:
         HilV7mMatmulS8(
             rows=form.rows, depth=form.depth, columns=form.channels, v7m_columns=columns
         ).as_form(f"{columns.wide}_words")
-        for columns in _columns(form)
+        for columns in _columns(form.packing)
     ]
 
 
@@ -119,18 +130,18 @@ def _conv2d(form: Convolution) -> list[Parameters]:
             in_zero_point=form.pad_value,
             v7m_columns=columns,
         ).as_form(f"{columns.wide}_words")
-        for columns in _columns(form)
+        for columns in _columns(form.packing)
     ]
 
 
 def _depthwise(form: DepthwiseConvolution) -> list[Parameters]:
     """Lower filters of 3x3, one per channel."""
     window, images, outputs = form.window, form.images, form.requantization
-    channels = right_channels(form.weights, outputs) if is_3x3(form) else None
-    if channels is None:
+    packed = _filters(form.packing) if is_3x3(form) else None
+    if packed is None:
         return []
     line = (images.out_w - 1) * window.stride_w + 3
-    even_shift, scales = scales_of(channels)
+    weights, even_shift, scales = packed
     return [
         HilV7mDepthwiseConv2dS83x3(
             images=images,
@@ -143,11 +154,23 @@ def _depthwise(form: DepthwiseConvolution) -> list[Parameters]:
             in_zero_point=form.pad_value,
             output_range=outputs.output_range,
             even_shift=even_shift,
-            weights=channels.weights.reshape(-1),
+            weights=weights,
             scales=scales,
         ).as_form(room)
         for room, band in bands_of(form, line, _BAND_BYTES)
     ]
+
+
+@packed_once
+def _filters(layer: LinearWeights) -> tuple[Array, int, Array] | None:
+    """Return filters, shift and scales of depthwise layers; None where the kernel does not
+    serve.
+    """
+    channels = require_right_shifts(layer.matrix, layer.requantization)
+    if channels is None:
+        return None
+    even_shift, scales = scales_of(channels)
+    return channels.weights.reshape(-1), even_shift, scales
 
 
 def is_3x3(form: DepthwiseConvolution) -> bool:
@@ -185,14 +208,15 @@ def bands_of(
             yield f"{room}_pixels", band
 
 
-def _columns(form: LinearForm) -> list[HilV7mColumns]:
+@packed_once
+def _columns(layer: LinearWeights) -> list[HilV7mColumns]:
     """Return the weights with two words of scratch an element of depth, which is faster, and with
     one.
     """
-    outputs = form.requantization
+    outputs = layer.requantization
     found = []
     for wide, raised in ((2, 0), (1, _RAISED)):
-        channels = right_channels(form.weights, outputs, raised)
+        channels = require_right_shifts(layer.matrix, outputs, raised)
         if channels is not None:
             weights = padded(channels.weights, _BLOCK)
             even_shift, scales = scales_of(channels)

@@ -23,9 +23,10 @@ from hilc.lowering.linear import (
     LINEAR,
     Convolution,
     DepthwiseConvolution,
-    LinearForm,
+    LinearWeights,
     MatrixProduct,
     linear_calls,
+    packed_once,
 )
 from hilc.lowering.parameters import (
     HilV7mConv2dS8Packed,
@@ -35,7 +36,12 @@ from hilc.lowering.parameters import (
     HilV7mPacked,
 )
 from hilc.lowering.registry import Layer, Rank, lowers
-from hilc.lowering.v7m.channels import SUM_LIMIT, RightChannels, right_channels, scales_of
+from hilc.lowering.v7m.channels import (
+    SUM_LIMIT,
+    RightShiftedChannels,
+    require_right_shifts,
+    scales_of,
+)
 from hilc.lowering.v7m.conv2d import (
     FEW_ROWS,
     PART_BITS,
@@ -47,7 +53,7 @@ from hilc.lowering.v7m.conv2d import (
 #: Columns whose packed weights share two words; where the third's begin in them; the elements that
 #: their kernels take at a time.
 _TRIPLE, _PACKED_FIRST, _PACKED_SECOND, _PACKED_TURN = 3, 11, 22, 16
-#: What the depthwise kernel's lines may take, in pixels: more rows at a time, or fewer.
+#: Scratch of the depthwise kernel's rows, in pixels: more rows at a time, or fewer.
 _WORD_BAND_PIXELS = (4096, 448)
 #: By how many bits sums are scaled at most where weights are words, the largest shift then, and
 #: more than rounding moves a sum by.
@@ -78,13 +84,13 @@ def _packed_rows(form: MatrixProduct) -> list[Parameters]:
             HilV7mMatvecS8Packed(
                 rows=form.rows, depth=form.depth, columns=form.channels, v7m_packed=packed
             )
-            for packed in _packed(form, 2)
+            for packed in _packed(form.packing, 2)
         ]
     return [
         HilV7mMatmulS8Packed(
             rows=form.rows, depth=form.depth, columns=form.channels, v7m_packed=packed
         )
-        for packed in _packed(form, 1)
+        for packed in _packed(form.packing, 1)
     ]
 
 
@@ -98,19 +104,17 @@ def _packed_conv2d(form: Convolution) -> list[Parameters]:
             in_zero_point=form.pad_value,
             v7m_packed=packed,
         )
-        for packed in _packed(form, 1)
+        for packed in _packed(form.packing, 1)
     ]
 
 
 def _depthwise_words(form: DepthwiseConvolution) -> list[Parameters]:
     """Lower filters of 3x3, one per channel, to words."""
-    window, images, outputs = form.window, form.images, form.requantization
-    channels = right_channels(form.weights, outputs) if is_3x3(form) else None
-    if channels is None or (word_scales := _word_scales(channels)) is None:
+    window, images = form.window, form.images
+    packed = _channel_words(form.packing) if is_3x3(form) else None
+    if packed is None:
         return []
-    begins, scale, multipliers, shift = word_scales
-    scaled = channels.weights.astype(np.int64) << scale[:, np.newaxis]
-    words = np.column_stack([begins, scaled, multipliers]).astype(np.int32).reshape(-1)
+    words, shift = packed
     line = (images.out_w - 1) * window.stride_w + 3
     return [
         HilV7mDepthwiseConv2dS8Words(
@@ -129,8 +133,20 @@ def _depthwise_words(form: DepthwiseConvolution) -> list[Parameters]:
     ]
 
 
+@packed_once
+def _channel_words(layer: LinearWeights) -> tuple[npt.NDArray[np.int32], int] | None:
+    """Return the words of each channel, and the shift of all; None where that is not exact."""
+    channels = require_right_shifts(layer.matrix, layer.requantization)
+    if channels is None or (word_scales := _word_scales(channels)) is None:
+        return None
+    begins, scale, multipliers, shift = word_scales
+    scaled = channels.weights.astype(np.int64) << scale[:, np.newaxis]
+    words = np.column_stack([begins, scaled, multipliers]).astype(np.int32).reshape(-1)
+    return words, shift
+
+
 @once_for_channels
-def _word_scales(channels: RightChannels) -> tuple[_Words, _Words, _Words, int] | None:
+def _word_scales(channels: RightShiftedChannels) -> tuple[_Words, _Words, _Words, int] | None:
     """Return what the sums of each channel begin with, by how many bits they are scaled, the
     multipliers, and the shift of all; None where that is not exact for every sum of every channel,
     or not every value of int8 is an output.
@@ -168,18 +184,19 @@ def _word_scales(channels: RightChannels) -> tuple[_Words, _Words, _Words, int] 
     return found, scale, multipliers, shift
 
 
-def _packed(form: LinearForm, triples: int) -> list[HilV7mPacked]:
+@packed_once
+def _packed(layer: LinearWeights, triples: int) -> list[HilV7mPacked]:
     """Return the weights of blocks of so many triples of columns, each packed into two words."""
-    outputs = form.requantization
-    channels = right_channels(form.weights, outputs)
+    outputs = layer.requantization
+    channels = require_right_shifts(layer.matrix, outputs)
     if channels is None:
         return []
     weights = padded(channels.weights, _TRIPLE * triples)
     part = _packed_part(weights)
-    cuts = [weights[:, at : at + part] for at in range(0, form.depth, part)]
+    cuts = [weights[:, at : at + part] for at in range(0, layer.depth, part)]
     # What each sum of a part begins with, so that it never goes below 0.
     begins = [-sum_ends(cut)[0] for cut in cuts]
-    raised = np.sum(begins, axis=0)[: form.channels]
+    raised = np.sum(begins, axis=0)[: layer.channels]
     if (np.abs(channels.bias) + raised).max() >= SUM_LIMIT // 2:
         return []
     even_shift, scales = scales_of(replace(channels, bias=channels.bias - raised))

@@ -13,18 +13,22 @@ Operand = Tensor | float
 
 
 def add(n: Operation, a: Operand, b: Operand) -> Tensor:
+    """Return the sum a + b; one operand may be a constant."""
     return _of_two(n, "ADD", a, b)
 
 
 def subtract(n: Operation, a: Operand, b: Operand) -> Tensor:
+    """Return the difference a - b; one operand may be a constant."""
     return _of_two(n, "SUB", a, b)
 
 
 def multiply(n: Operation, a: Operand, b: Operand) -> Tensor:
+    """Return the product a * b; one operand may be a constant."""
     return _of_two(n, "MUL", a, b)
 
 
 def divide(n: Operation, a: Operand, b: Operand) -> Tensor:
+    """Return the quotient a / b; one operand may be a constant."""
     return _of_two(n, "DIV", a, b)
 
 

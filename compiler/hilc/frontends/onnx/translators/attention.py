@@ -14,7 +14,7 @@ from hilc.ops.attributes import ReductionAttributes
 
 #: The positions of the inputs.
 _Q, _K, _V, _MASK, _PAST_KEY, _PAST_VALUE, _LENGTHS = range(7)
-#: What the fourth output shows: products, with the soft cap, with the mask too, or the weights.
+#: Content of the fourth output: products, with the soft cap, with the mask too, or the weights.
 _PRODUCTS, _CAPPED, _MASKED, _WEIGHTS = range(4)
 _MINUS_INFINITY = np.float32(-np.inf)
 
@@ -78,7 +78,7 @@ def _heads(n: Operation, index: int) -> Tensor:
 
 
 def _bias(n: Operation, q: Tensor, keys: int, past: int) -> Tensor | None:
-    """Return what is added to the scores: minus infinity where a query must not see a key."""
+    """Return the addend of the scores: minus infinity where a query must not attend to a key."""
     batch, _, length, _ = q.shape
     mask = _mask(n, q.dtype, keys)
     offsets = np.full(1, past)

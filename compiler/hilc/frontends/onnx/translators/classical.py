@@ -33,6 +33,11 @@ def real(n: Operation) -> Tensor:
 
 @translates("Scaler", domain=ML)
 def scaler(n: Operation) -> Tensor:
+    """Translate ai.onnx.ml Scaler to (x - offset) * scale in float32.
+
+    Raises :class:`~hilc.errors.ModelError` if offset or scale has neither 1 element nor one for
+    each feature.
+    """
     x = n.cast(n.input(0), "float32")
     offset, scale = (n.constant(n.numbers(name, ()), "float32") for name in ("offset", "scale"))
     for operand in (offset, scale):
@@ -116,7 +121,7 @@ def imputer(n: Operation) -> Tensor:
 
 
 def _table(n: Operation, name: str) -> tuple[Array | None, bool]:
-    """Return what a node lists as numbers, and whether it lists texts instead."""
+    """Return the numbers that a node lists, and whether it lists texts instead."""
     tensor = n.array(f"{name}_tensor")
     if tensor is not None:
         return (None, True) if tensor.dtype.kind in "OSU" else (tensor.reshape(-1), False)
@@ -171,6 +176,10 @@ def _first(n: Operation, x: Tensor, keys: Array) -> Tensor:
 
 @translates("OneHotEncoder", domain=ML)
 def one_hot_encoder(n: Operation) -> Tensor:
+    """Translate ai.onnx.ml OneHotEncoder of numbers to comparisons with each category, in float32.
+
+    Raises :class:`~hilc.errors.UnsupportedError` for texts and for ``zeros=0``.
+    """
     x = n.input(0)
     if n.has_attribute("cats_strings"):
         n.refuse("encodes texts", "encode them before the model, and give it numbers")
@@ -225,6 +234,7 @@ def labelled(n: Operation, scores: Tensor, labels: Sequence[int]) -> Tensor:
 
 @translates("LinearRegressor", domain=ML)
 def linear_regressor(n: Operation) -> Tensor:
+    """Translate ai.onnx.ml LinearRegressor to a matrix product and ``post_transform``."""
     return transformed(n, _weighted(n, real(n), n.integer("targets", 1)))
 
 

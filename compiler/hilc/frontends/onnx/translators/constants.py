@@ -35,11 +35,16 @@ def shape(n: Operation) -> Tensor:
 
 @translates("Size")
 def size(n: Operation) -> Tensor:
+    """Translate Size to an int64 constant: the number of elements."""
     return n.constant(n.input(0).size, "int64")
 
 
 @translates("ConstantOfShape")
 def constant_of_shape(n: Operation) -> Tensor:
+    """Translate ConstantOfShape to a constant; the shape must be known at compile time.
+
+    Raises :class:`~hilc.errors.ModelError` if ``value`` has not exactly one element.
+    """
     value = n.array("value")
     filler = np.zeros(1, np.float32) if value is None else value
     if filler.size != 1:
@@ -65,6 +70,10 @@ def range_(n: Operation) -> Tensor:
 
 @translates("EyeLike")
 def eye_like(n: Operation) -> Tensor:
+    """Translate EyeLike to a constant with ones on diagonal ``k``.
+
+    Raises :class:`~hilc.errors.ModelError` if the input is not a matrix.
+    """
     x = n.input(0)
     if len(x.shape) != 2:
         n.invalid(f"has an input of {len(x.shape)} dimensions, not 2")

@@ -41,7 +41,7 @@ def pads_of(
     strides: Sequence[int],
     dilations: Sequence[int],
 ) -> list[tuple[int, int]]:
-    """Return what is added before and after each spatial axis."""
+    """Return the padding before and after each spatial axis."""
     mode, rank = n.text("auto_pad", "NOTSET"), len(sizes)
     if mode == "NOTSET":
         pads = n.integers("pads", (0,) * (2 * rank))
@@ -63,6 +63,11 @@ def pads_of(
 
 @translates("Conv")
 def conv(n: Operation) -> Tensor:
+    """Translate Conv over 1 to 3 spatial axes, from NCHW to the kernels' NHWC and back.
+
+    Raises :class:`~hilc.errors.UnsupportedError` for more spatial axes or weights that are not
+    known at compile time, :class:`~hilc.errors.ModelError` for shapes that disagree.
+    """
     x, weights = n.input(0), n.known(1, "the weights")
     bias = n.known(2, "the bias") if n.has(2) else None
     rank = len(x.shape) - 2
@@ -184,6 +189,11 @@ def padded(n: Operation, x: Tensor, amounts: Sequence[tuple[int, int]]) -> Tenso
 
 @translates("ConvTranspose")
 def conv_transpose(n: Operation) -> Tensor:
+    """Translate ConvTranspose over 1 or 2 spatial axes, from NCHW to the kernels' NHWC and back.
+
+    Raises :class:`~hilc.errors.UnsupportedError` for more spatial axes or weights that are not
+    known at compile time, :class:`~hilc.errors.ModelError` for shapes that disagree.
+    """
     x, weights = n.input(0), n.known(1, "the weights")
     bias = n.known(2, "the bias") if n.has(2) else None
     rank, group = len(x.shape) - 2, n.integer("group", 1)
@@ -269,7 +279,7 @@ def _spread(weights: Array, dilations: Sequence[int]) -> Array:
 def _transposed_sizes(
     n: Operation, sizes: Sequence[int], kernel: Sequence[int], strides: Sequence[int]
 ) -> tuple[list[int], list[tuple[int, int]]]:
-    """Return the sizes of the output, and what of the whole is left out before and after."""
+    """Return the sizes of the output, and the elements cropped before and after each axis."""
     rank = len(sizes)
     extra = n.integers("output_padding", (0,) * rank)
     full = [

@@ -62,7 +62,7 @@ def _places(
     strides: tuple[int, ...],
     before: tuple[int, ...],
 ) -> Array:
-    """Return where each element of each block lies in the image, -1 for those outside."""
+    """Return the index in the image of each element of each block, -1 for those outside."""
     rank = len(image)
     found: Array = np.zeros((*block, *counts), np.int64)
     outside = np.zeros(found.shape, bool)

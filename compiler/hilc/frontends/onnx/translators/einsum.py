@@ -31,6 +31,7 @@ class _Labelled:
 
 @translates("Einsum")
 def einsum(n: Operation) -> Tensor:
+    """Translate Einsum to diagonals, sums, transpositions and products of two operands each."""
     inputs = [n.input(i) for i in range(n.count)]
     terms, result = _parsed(n, n.text("equation").replace(" ", ""), inputs)
     operands = [_Labelled(*_diagonal(n, x, term)) for x, term in zip(inputs, terms, strict=True)]

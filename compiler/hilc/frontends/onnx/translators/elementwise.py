@@ -50,11 +50,12 @@ _EXCHANGED = {"Greater": "Less", "GreaterOrEqual": "LessOrEqual"}
 
 @translates(*_SAME)
 def same(n: Operation) -> Tensor:
+    """Translate an operator that the IR has under another name (:data:`_SAME`)."""
     return n.emit(_SAME[n.type], *n.inputs)
 
 
 def is_integer(x: Tensor) -> bool:
-    """Return whether the elements are integers that stand for themselves."""
+    """Return whether the elements are integers without a quantization."""
     return x.dtype in INTEGERS and x.quant is None
 
 
@@ -68,16 +69,19 @@ def combined(n: Operation, kind: str, a: Tensor, b: Tensor) -> Tensor:
 
 @translates("Add", "Sub", "Mul", "Div", "Equal", "Less", "LessOrEqual")
 def binary(n: Operation) -> Tensor:
+    """Translate Add, Sub, Mul, Div, Equal, Less and LessOrEqual, with broadcasting."""
     return combined(n, n.type, n.input(0), n.input(1))
 
 
 @translates(*_EXCHANGED)
 def exchanged(n: Operation) -> Tensor:
+    """Translate Greater and GreaterOrEqual to Less and LessOrEqual of exchanged operands."""
     return combined(n, _EXCHANGED[n.type], n.input(1), n.input(0))
 
 
 @translates("Xor")
 def xor(n: Operation) -> Tensor:
+    """Translate Xor to NOT_EQUAL of bools."""
     return n.emit("NOT_EQUAL", n.input(0), n.input(1))
 
 
@@ -148,11 +152,13 @@ _BITS = {"BitwiseAnd": "INTEGER_AND", "BitwiseOr": "INTEGER_OR", "BitwiseXor": "
 
 @translates(*_BITS)
 def bits(n: Operation) -> Tensor:
+    """Translate BitwiseAnd, BitwiseOr and BitwiseXor to the IR's integer operators."""
     return n.emit(_BITS[n.type], n.input(0), n.input(1))
 
 
 @translates("BitwiseNot")
 def complement(n: Operation) -> Tensor:
+    """Translate BitwiseNot to INTEGER_XOR with all bits set."""
     x = n.input(0)
     ones = np.invert(np.zeros((), x.dtype))
     return n.emit("INTEGER_XOR", x, n.constant(ones))
@@ -160,11 +166,13 @@ def complement(n: Operation) -> Tensor:
 
 @translates("BitShift")
 def shift(n: Operation) -> Tensor:
+    """Translate BitShift to INTEGER_SHIFT_LEFT or INTEGER_SHIFT_RIGHT."""
     return n.emit(f"INTEGER_SHIFT_{n.text('direction')}", n.input(0), n.input(1))
 
 
 @translates("Sum", "Mean")
 def total(n: Operation) -> Tensor:
+    """Translate Sum and Mean of any number of operands to additions, then a division for Mean."""
     operands = [n.input(i) for i in range(n.count)]
     found = reduce(lambda a, b: combined(n, "Add", a, b), operands)
     if n.type == "Sum" or n.count == 1:
@@ -191,12 +199,14 @@ def clip(n: Operation) -> Tensor:
 
 @translates("LeakyRelu")
 def leaky_relu(n: Operation) -> Tensor:
+    """Translate LeakyRelu to LEAKY_RELU."""
     attrs = LeakyReluAttributes(alpha=n.number("alpha", 0.01))
     return n.emit("LEAKY_RELU", n.input(0), attrs=attrs)
 
 
 @translates("Gelu")
 def gelu(n: Operation) -> Tensor:
+    """Translate Gelu to GELU, exact (erf) or approximated by tanh."""
     attrs = GeluAttributes(approximate=n.text("approximate", "none") == "tanh")
     return n.emit("GELU", n.input(0), attrs=attrs)
 
@@ -212,6 +222,7 @@ def hard_swish(n: Operation) -> Tensor:
 
 @translates("Reciprocal")
 def reciprocal(n: Operation) -> Tensor:
+    """Translate Reciprocal to DIV of 1 by x."""
     x = n.input(0)
     return n.emit("DIV", n.constant(1, x.dtype), x, attrs=ActivationAttributes())
 
@@ -229,6 +240,7 @@ def power(n: Operation) -> Tensor:
 
 @translates("Mod")
 def modulo(n: Operation) -> Tensor:
+    """Translate Mod; ``fmod=1`` takes the sign of the dividend, otherwise of the divisor."""
     x, y = n.input(0), n.input(1)
     by_dividend = bool(n.integer("fmod", 0))
     if is_integer(x):
@@ -243,16 +255,19 @@ def modulo(n: Operation) -> Tensor:
 
 @translates("Where")
 def where(n: Operation) -> Tensor:
+    """Translate Where to SELECT_V2."""
     return n.emit("SELECT_V2", n.input(0), n.input(1), n.input(2))
 
 
 @translates("Cast")
 def cast(n: Operation) -> Tensor:
+    """Translate Cast to the type ``to``; ``saturate`` applies to 8-bit floats."""
     return n.cast_to(n.input(0), n.integer("to"), saturate=bool(n.integer("saturate", 1)))
 
 
 @translates("CastLike")
 def cast_like(n: Operation) -> Tensor:
+    """Translate CastLike to a cast to the second input's type."""
     kind = n.builder.kind(n.input(1))
     own = helper.np_dtype_to_tensor_dtype(np.dtype(n.input(1).dtype))
     code = own if kind is None else code_of(kind)
@@ -261,12 +276,13 @@ def cast_like(n: Operation) -> Tensor:
 
 @translates("BitCast")
 def bit_cast(n: Operation) -> Tensor:
+    """Translate BitCast: the same bytes as elements of another type."""
     return n.bit_cast(n.input(0), n.dtype("to"))
 
 
 @translates("PRelu")
 def prelu(n: Operation) -> Tensor:
-    """Return what is above zero as it is, and the rest times a slope, which is broadcast."""
+    """Return x where it is positive, otherwise x times a slope, which is broadcast."""
     x, slope = n.input(0), n.input(1)
     if len(slope.shape) == 1 and len(x.shape) > 2 and slope.size == x.shape[1] != x.shape[-1]:
         # One slope a channel, as before opset 7.
@@ -293,11 +309,13 @@ _REAL = {
 
 @translates(*_REAL)
 def real_function(n: Operation) -> Tensor:
+    """Translate a function of floats (:data:`_REAL`) to the IR's operator."""
     return n.emit(_REAL[n.type], n.input(0))
 
 
 @translates("IsInf")
 def is_inf(n: Operation) -> Tensor:
+    """Translate IsInf, of both signs, one or none."""
     x = n.input(0)
     both = n.integer("detect_negative", 1), n.integer("detect_positive", 1)
     match tuple(map(bool, both)):
@@ -320,6 +338,7 @@ def selu(n: Operation) -> Tensor:
 
 @translates("Elu")
 def elu(n: Operation) -> Tensor:
+    """Translate Elu to ELU; with ``alpha`` other than 1 to its definition."""
     x, alpha = n.input(0), n.number("alpha", 1.0)
     return n.emit("ELU", x) if alpha == 1 else _exponential_below(n, x, alpha, 1.0)
 

@@ -21,6 +21,7 @@ from hilc.ops.scatter import WAYS, Reduction, ScatterAttributes
 
 @translates("Gather")
 def gather(n: Operation) -> Tensor:
+    """Translate Gather along an axis; negative indices count from the end."""
     x, indices = n.input(0), n.input(1)
     axis = n.axis(n.integer("axis", 0), len(x.shape))
     return taken(n, x, from_front(n, indices, x.shape[axis]), axis)
@@ -63,6 +64,7 @@ def _flat(n: Operation, shape: Sequence[int], indices: Tensor, axis: int) -> Ten
 
 @translates("GatherElements")
 def gather_elements(n: Operation) -> Tensor:
+    """Translate GatherElements to a gather of single elements from the flattened tensor."""
     x, indices = n.input(0), n.input(1)
     axis = n.axis(n.integer("axis", 0), len(x.shape))
     return taken(n, n.reshape(x, (x.size,)), _flat(n, x.shape, indices, axis), 0)
@@ -70,6 +72,7 @@ def gather_elements(n: Operation) -> Tensor:
 
 @translates("GatherND")
 def gather_nd(n: Operation) -> Tensor:
+    """Translate GatherND to a gather of blocks, ``batch_dims`` included."""
     x, indices = n.input(0), n.input(1)
     batches = n.integer("batch_dims", 0)
     depth = _depth(n, x, indices, batches)
@@ -80,7 +83,7 @@ def gather_nd(n: Operation) -> Tensor:
 
 
 def _depth(n: Operation, x: Tensor, indices: Tensor, batches: int) -> int:
-    """Return how many axes behind the first ``batches`` each list of indices names."""
+    """Return the number of axes after the first ``batches`` that each list of indices names."""
     depth = indices.shape[-1] if indices.shape else 0
     if batches < 0 or not 1 <= depth <= len(x.shape) - batches:
         n.invalid(
@@ -135,6 +138,7 @@ def scattered(
 
 @translates("ScatterElements", "Scatter")
 def scatter_elements(n: Operation) -> Tensor:
+    """Translate ScatterElements and Scatter to a scatter of single elements."""
     x, indices, updates = n.input(0), n.input(1), n.input(2)
     axis = n.axis(n.integer("axis", 0), len(x.shape))
     places = _flat(n, x.shape, indices, axis)
@@ -143,6 +147,7 @@ def scatter_elements(n: Operation) -> Tensor:
 
 @translates("ScatterND")
 def scatter_nd(n: Operation) -> Tensor:
+    """Translate ScatterND to a scatter of blocks."""
     x, indices, updates = n.input(0), n.input(1), n.input(2)
     block = prod(x.shape[_depth(n, x, indices, 0) :])
     places = _starts(n, x.shape, indices, 0)
@@ -174,6 +179,10 @@ def tensor_scatter(n: Operation) -> Tensor:
 
 @translates("MaxUnpool")
 def max_unpool(n: Operation) -> Tensor:
+    """Translate MaxUnpool to a scatter into zeros, padded to the output shape if one is given.
+
+    Raises :class:`~hilc.errors.ModelError` if ``pads`` has not two entries for each spatial axis.
+    """
     x, indices = n.input(0), n.input(1)
     rank = len(x.shape) - 2
     kernel, strides = n.counts("kernel_shape", rank), n.counts("strides", rank, 1)
@@ -202,6 +211,7 @@ def max_unpool(n: Operation) -> Tensor:
 
 @translates("Compress")
 def compress(n: Operation) -> Tensor:
+    """Translate Compress to a gather; the condition must be known at compile time."""
     x = n.input(0)
     chosen = np.flatnonzero(n.known(1, "the condition").ravel()).astype(np.int32)
     if not n.has_attribute("axis"):
@@ -226,6 +236,7 @@ def reverse_sequence(n: Operation) -> Tensor:
 
 @translates("Trilu")
 def trilu(n: Operation) -> Tensor:
+    """Translate Trilu to SELECT_V2 with a constant mask; ``k`` must be known at compile time."""
     x = n.input(0)
     k = n.known_int(1, "k") if n.has(1) else 0
     if not x.size:
@@ -238,6 +249,7 @@ def trilu(n: Operation) -> Tensor:
 
 @translates("OneHot")
 def one_hot(n: Operation) -> Tensor:
+    """Translate OneHot to comparisons with 0 to depth - 1; the depth must be a constant."""
     indices, depth, values = n.input(0), n.known_int(1, "the depth"), n.input(2)
     rank = len(indices.shape) + 1
     axis = n.axis(n.integer("axis", -1), rank)
@@ -313,6 +325,7 @@ def _around(n: Operation, mode: str, before: int, size: int, after: int) -> Arra
 
 @translates("CenterCropPad")
 def center_crop_pad(n: Operation) -> Tensor:
+    """Translate CenterCropPad to slices and zero padding; the shape must be a constant."""
     x, wanted = n.input(0), n.known_ints(1, "the shape")
     rank = len(x.shape)
     for stated, target in zip(n.integers("axes", range(rank)), wanted, strict=True):

@@ -30,12 +30,17 @@ translates("DequantizeLinear", domain=_DOMAIN)(dequantize)
 
 @translates("QLinearAdd", "QLinearMul", domain=_DOMAIN)
 def binary(n: Operation) -> Tensor:
+    """Translate com.microsoft QLinearAdd and QLinearMul: dequantize, compute in float, quantize."""
     made = n.single(n.type.removeprefix("QLinear"), _real(n, 0), _real(n, 3))
     return _quantized(n, made, 6)
 
 
 @translates("QLinearSigmoid", "QLinearLeakyRelu", "QLinearSoftmax", domain=_DOMAIN)
 def unary(n: Operation) -> Tensor:
+    """Translate com.microsoft QLinearSigmoid, QLinearLeakyRelu and QLinearSoftmax.
+
+    The input is dequantized and the result quantized.
+    """
     stated = n.stated("alpha", "axis")
     made = n.single(n.type.removeprefix("QLinear"), _real(n, 0), **stated)
     return _quantized(n, made, 3)
@@ -57,6 +62,7 @@ def pool(n: Operation) -> Tensor:
 
 @translates("QLinearConcat", domain=_DOMAIN)
 def concat(n: Operation) -> Tensor:
+    """Translate com.microsoft QLinearConcat: dequantize each part, concatenate, quantize."""
     parts = [_real(n, first) for first in range(2, n.count, 3)]
     return _quantized(n, n.single("Concat", *parts, axis=n.integer("axis")), 0)
 

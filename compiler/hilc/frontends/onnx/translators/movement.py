@@ -28,6 +28,10 @@ def identity(n: Operation) -> list[Tensor | None]:
 
 @translates("Reshape")
 def reshape(n: Operation) -> Tensor:
+    """Translate Reshape; the shape must be known at compile time.
+
+    Raises :class:`~hilc.errors.ModelError` if the new shape has another number of elements.
+    """
     x = n.input(0)
     wanted = list(n.known_ints(1, "the shape") if n.version >= 5 else n.integers("shape"))
     if not n.integer("allowzero", 0) and 0 in wanted[len(x.shape) :]:
@@ -46,6 +50,10 @@ def reshape(n: Operation) -> Tensor:
 
 @translates("Flatten")
 def flatten(n: Operation) -> Tensor:
+    """Translate Flatten to a reshape to a matrix, split at ``axis``.
+
+    Raises :class:`~hilc.errors.ModelError` if the axis is out of range.
+    """
     x = n.input(0)
     axis, rank = n.integer("axis", 1), len(x.shape)
     if not -rank <= axis <= rank:
@@ -63,6 +71,10 @@ def _axes(n: Operation) -> tuple[int, ...] | None:
 
 @translates("Squeeze")
 def squeeze(n: Operation) -> Tensor:
+    """Translate Squeeze to a reshape without the axes, or without all axes of size 1.
+
+    Raises :class:`~hilc.errors.ModelError` if a stated axis is not of size 1.
+    """
     x, axes = n.input(0), _axes(n)
     rank = len(x.shape)
     given = range(rank) if axes is None else {n.axis(axis, rank) for axis in axes}
@@ -74,6 +86,10 @@ def squeeze(n: Operation) -> Tensor:
 
 @translates("Unsqueeze")
 def unsqueeze(n: Operation) -> Tensor:
+    """Translate Unsqueeze to a reshape with axes of size 1 added.
+
+    Raises :class:`~hilc.errors.ModelError` if an axis is stated twice.
+    """
     x, axes = n.input(0), _axes(n) or ()
     rank = len(x.shape) + len(axes)
     added = {n.axis(axis, rank) for axis in axes}
@@ -85,6 +101,10 @@ def unsqueeze(n: Operation) -> Tensor:
 
 @translates("Transpose")
 def transpose(n: Operation) -> Tensor:
+    """Translate Transpose; without ``perm`` the axes are reversed.
+
+    Raises :class:`~hilc.errors.ModelError` if ``perm`` is not a permutation of the axes.
+    """
     x = n.input(0)
     order = n.integers("perm", tuple(reversed(range(len(x.shape)))))
     if sorted(order) != list(range(len(x.shape))):
@@ -94,6 +114,7 @@ def transpose(n: Operation) -> Tensor:
 
 @translates("Concat")
 def concat(n: Operation) -> Tensor:
+    """Translate Concat to CONCATENATION of the parts that have elements."""
     parts = [n.input(i) for i in range(n.count)]
     axis = n.axis(n.integer("axis", 1), len(parts[0].shape))
     filled = [part for part in parts if part.size]
@@ -110,6 +131,10 @@ def concat(n: Operation) -> Tensor:
 
 @translates("Split")
 def split(n: Operation) -> Sequence[Tensor]:
+    """Translate Split into parts of the given sizes, or into equal parts with a smaller last one.
+
+    Raises :class:`~hilc.errors.ModelError` if the sizes do not add up to the axis.
+    """
     x = n.input(0)
     axis = n.axis(n.integer("axis", 0), len(x.shape))
     count = n.integer("num_outputs", len(n.output_names))
@@ -176,7 +201,7 @@ def sliced(
 
 
 def along(n: Operation, x: Tensor, axis: int, start: int, end: int) -> Tensor:
-    """Return what lies between two places along an axis."""
+    """Return the slice from ``start`` to ``end`` along an axis."""
     begin, stop = [0] * len(x.shape), list(x.shape)
     begin[axis], stop[axis] = start, end
     return sliced(n, x, begin, stop, [1] * len(x.shape))
@@ -208,6 +233,7 @@ def _by_fewer_axes(
 
 @translates("Expand")
 def expand(n: Operation) -> Tensor:
+    """Translate Expand to a broadcast; the shape must be known at compile time."""
     x = n.input(0)
     wanted = n.known_ints(1, "the shape")
     n.check_size(wanted, x.dtype)
@@ -224,6 +250,7 @@ def broadcast(n: Operation, x: Tensor, shape: Sequence[int]) -> Tensor:
 
 @translates("Tile")
 def tile(n: Operation) -> Tensor:
+    """Translate Tile to TILE; the repeats must be known at compile time."""
     x = n.input(0)
     return n.emit("TILE", x, n.constant(n.known_ints(1, "the repeats"), "int32"))
 

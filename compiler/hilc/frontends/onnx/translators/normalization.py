@@ -72,7 +72,7 @@ def mean(n: Operation, x: Tensor, axes: Sequence[int]) -> Tensor:
 
 
 def centered(n: Operation, x: Tensor, axes: Sequence[int]) -> tuple[Tensor, Tensor, Tensor]:
-    """Return what is left without the mean along axes, the mean, and the variance."""
+    """Return x less its mean along the axes, the mean, and the variance."""
     middle = mean(n, x, axes)
     rest = n.emit("SUB", x, middle, attrs=_PLAIN)
     return rest, middle, mean(n, n.emit("MUL", rest, rest, attrs=_PLAIN), axes)
@@ -92,6 +92,11 @@ def along_channels(n: Operation, x: Tensor, rank: int) -> Tensor:
 
 @translates("BatchNormalization")
 def batch_normalization(n: Operation) -> list[Tensor | None]:
+    """Translate BatchNormalization along axis 1.
+
+    In training mode the outputs are the result, the running mean and the running variance. Raises
+    :class:`~hilc.errors.UnsupportedError` for ``spatial=0``.
+    """
     x = n.input(0)
     rank, epsilon = len(x.shape), n.number("epsilon", 1e-5)
     scale, bias, middle, variance = (along_channels(n, n.input(i), rank) for i in range(1, 5))
@@ -131,6 +136,7 @@ def _normalized(
 
 @translates("InstanceNormalization")
 def instance_normalization(n: Operation) -> Tensor:
+    """Translate InstanceNormalization: mean and variance over the spatial axes."""
     x = n.input(0)
     scale, bias = (along_channels(n, n.input(i), len(x.shape)) for i in (1, 2))
     rest, _, variance = centered(n, x, range(2, len(x.shape)))
@@ -192,6 +198,10 @@ def _in_one(n: Operation, x: Tensor, centered: bool) -> Tensor:
 
 @translates("LayerNormalization")
 def layer_normalization(n: Operation) -> list[Tensor | None]:
+    """Translate LayerNormalization; return the result and, if not fused, mean and 1 / deviation.
+
+    Raises :class:`~hilc.errors.UnsupportedError` if the input is not float32.
+    """
     x = n.input(0)
     if not is_real(x):
         n.refuse(f"normalizes {x.dtype}", "float32 is supported")
@@ -209,6 +219,10 @@ def layer_normalization(n: Operation) -> list[Tensor | None]:
 
 @translates("RMSNormalization")
 def rms_normalization(n: Operation) -> Tensor:
+    """Translate RMSNormalization: x / sqrt(mean(x^2) + epsilon) * scale.
+
+    Raises :class:`~hilc.errors.UnsupportedError` if the input is not float32.
+    """
     x = n.input(0)
     if not is_real(x):
         n.refuse(f"normalizes {x.dtype}", "float32 is supported")

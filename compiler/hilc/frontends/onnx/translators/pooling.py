@@ -36,7 +36,7 @@ class Side:
     stride: int
     dilation: int
     before: int
-    #: What the model adds behind the axis, and what windows reach, which ceil_mode may make more.
+    #: Padding after the axis as stated, and as covered by windows, which ceil_mode may extend.
     after: int
     reached: int
 
@@ -47,7 +47,7 @@ class Side:
         return (self.size + self.before + self.reached - span) // self.stride + 1
 
     def covered(self, *, padding: bool) -> Array:
-        """Return how many taps of each position lie in the image, or in it and its padding."""
+        """Return the number of taps inside the image, or its padding too, at each position."""
         low, high = (-self.before, self.size + self.after) if padding else (0, self.size)
         first = np.arange(self.count) * self.stride - self.before
         # The taps from the first that does not lie before, to the first that lies behind.
@@ -85,6 +85,7 @@ def sides_of(n: Operation) -> list[Side]:
 
 @translates("GlobalAveragePool", "GlobalMaxPool")
 def global_pool(n: Operation) -> Tensor:
+    """Translate GlobalAveragePool and GlobalMaxPool to MEAN and REDUCE_MAX of the spatial axes."""
     x = n.input(0)
     op = "MEAN" if n.type == "GlobalAveragePool" else "REDUCE_MAX"
     axes = n.constant(range(2, len(x.shape)), "int32")
@@ -93,6 +94,7 @@ def global_pool(n: Operation) -> Tensor:
 
 @translates("GlobalLpPool")
 def global_lp_pool(n: Operation) -> Tensor:
+    """Translate GlobalLpPool to the p-th root of the sum of |x|^p over the spatial axes."""
     p = n.integer("p", 2) if n.version >= 2 else int(n.number("p", 2.0))
     axes = n.constant(range(2, len(n.input(0).shape)), "int32")
     attrs = ReductionAttributes(keep_dims=True)
@@ -101,6 +103,7 @@ def global_lp_pool(n: Operation) -> Tensor:
 
 @translates("MaxPool")
 def max_pool(n: Operation) -> list[Tensor | None]:
+    """Translate MaxPool to MAX_POOL_2D, or axis by axis; return the indices if they are read."""
     x, sides = n.input(0), sides_of(n)
     if any(name for name in n.output_names[1:]):
         return list(_with_places(n, x, sides))
@@ -116,6 +119,10 @@ def _least(x: Tensor) -> float:
 
 @translates("AveragePool")
 def average_pool(n: Operation) -> Tensor:
+    """Translate AveragePool to AVERAGE_POOL_2D, or to sums axis by axis and a division.
+
+    Raises :class:`~hilc.errors.UnsupportedError` if a window covers no element.
+    """
     x, sides = n.input(0), sides_of(n)
     with_padding = bool(n.integer("count_include_pad", 0))
     if _is_plain(n, x, sides) and not (with_padding and any(s.before or s.after for s in sides)):
@@ -132,6 +139,7 @@ def average_pool(n: Operation) -> Tensor:
 
 @translates("LpPool")
 def lp_pool(n: Operation) -> Tensor:
+    """Translate LpPool to the p-th root of the sum of |x|^p over each window."""
     p = n.integer("p", 2) if n.version >= 2 else int(n.number("p", 2.0))
     x = power(n, n.input(0), p)
     return root(n, along_sides(n, x, sides_of(n), "ADD", 0), p)
@@ -194,7 +202,7 @@ def along_sides(n: Operation, x: Tensor, sides: Sequence[Side], op: str, neutral
 
 
 def _tap(n: Operation, x: Tensor, axis: int, side: Side, tap: int) -> Tensor:
-    """Return what one tap of a window takes along an axis of an image with its padding."""
+    """Return the elements under one tap of a window along an axis of a padded image."""
     begin, end, steps = [0] * len(x.shape), list(x.shape), [1] * len(x.shape)
     begin[axis], steps[axis] = tap * side.dilation, side.stride
     end[axis] = begin[axis] + (side.count - 1) * side.stride + 1
@@ -204,7 +212,7 @@ def _tap(n: Operation, x: Tensor, axis: int, side: Side, tap: int) -> Tensor:
 def surrounded(
     n: Operation, x: Tensor, amounts: Mapping[int, tuple[int, int]], value: float
 ) -> Tensor:
-    """Return a tensor with a value added before and behind it along axes, by so many each."""
+    """Return a tensor padded with a value; ``amounts`` are elements before and after each axis."""
     added = np.zeros((len(x.shape), 2), np.int32)
     for axis, before_and_after in amounts.items():
         added[axis] = before_and_after

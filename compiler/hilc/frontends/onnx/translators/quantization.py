@@ -58,6 +58,11 @@ def _scale(n: Operation) -> Array:
 
 @translates("QuantizeLinear")
 def quantize(n: Operation) -> Tensor:
+    """Translate QuantizeLinear, per tensor, per axis or blocked, with ties to even.
+
+    Raises :class:`~hilc.errors.UnsupportedError` for an explicit ``precision`` or an input that is
+    not a float computed here.
+    """
     x, scale = n.input(0), _scale(n)
     dtype = n.input(2).dtype if n.has(2) else "uint8"
     kind = n.builder.kind(n.optional(2))
@@ -102,6 +107,10 @@ def _quant(scale: Array, zero_point: Array) -> Quant:
 
 @translates("DequantizeLinear")
 def dequantize(n: Operation) -> Tensor:
+    """Translate DequantizeLinear, per tensor, per axis or blocked; constants are computed here.
+
+    Raises :class:`~hilc.errors.UnsupportedError` if the scale is not float32.
+    """
     x, scale = n.input(0), _scale(n)
     if scale.dtype != np.float32:
         n.refuse(f"dequantizes to {scale.dtype}", "give it a scale of float32")
@@ -157,6 +166,7 @@ def qlinear_conv(n: Operation) -> Tensor:
 
 @translates("QLinearMatMul")
 def qlinear_matmul(n: Operation) -> Tensor:
+    """Translate QLinearMatMul to MatMul of dequantized operands, then QuantizeLinear."""
     return _quantized(n, _run(n, "MatMul", _dequantized(n, 0), _dequantized(n, 3)), 6)
 
 
@@ -194,6 +204,7 @@ def _exact_sum(n: Operation, length: int, terms: int, part: Callable[[int, int],
 
 @translates("MatMulInteger")
 def matmul_integer(n: Operation) -> Tensor:
+    """Translate MatMulInteger to exact int32 sums, split where float32 would round."""
     a = _less_zero_point(n, 0, 2, (-1, 1))
     b = _less_zero_point(n, 1, 3, (1, -1))
     inner, axis = a.shape[-1], max(0, len(b.shape) - 2)
@@ -206,6 +217,11 @@ def matmul_integer(n: Operation) -> Tensor:
 
 @translates("ConvInteger")
 def conv_integer(n: Operation) -> Tensor:
+    """Translate ConvInteger to exact int32 sums, split where float32 would round.
+
+    Raises :class:`~hilc.errors.UnsupportedError` if the sums must be split in a grouped
+    convolution.
+    """
     x = _less_zero_point(n, 0, 2, (-1,))
     w = _less_zero_point(n, 1, 3, (-1, *(1,) * (len(n.input(1).shape) - 1)))
     names = ("auto_pad", "dilations", "group", "kernel_shape", "pads", "strides")

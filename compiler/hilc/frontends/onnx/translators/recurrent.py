@@ -46,6 +46,10 @@ _Layer = Callable[[Tensor, _Cell, list[Tensor], int], list[Tensor]]
 
 @translates("LSTM")
 def lstm(n: Operation) -> list[Tensor]:
+    """Translate LSTM; return Y, Y_h and Y_c.
+
+    Peepholes, ``input_forget`` and other activations are unrolled over the steps.
+    """
     has_peepholes = n.has(_PEEPHOLES) and np.any(n.known(_PEEPHOLES, "the peepholes"))
     if n.integer("input_forget", 0) or has_peepholes or _is_unusual(n, _LSTM_FUNCTIONS):
         return unrolled(n)
@@ -64,6 +68,7 @@ def lstm(n: Operation) -> list[Tensor]:
 
 @translates("GRU")
 def gru(n: Operation) -> list[Tensor]:
+    """Translate GRU; return Y and Y_h. Activations other than the default are unrolled."""
     if _is_unusual(n, _GRU_FUNCTIONS):
         return unrolled(n)
     attrs = GruAttributes(linear_before_reset=bool(n.integer("linear_before_reset", 0)))
@@ -76,6 +81,7 @@ def gru(n: Operation) -> list[Tensor]:
 
 @translates("RNN")
 def rnn(n: Operation) -> list[Tensor]:
+    """Translate RNN; return Y and Y_h. Activations without a kernel are unrolled."""
     names = n.texts("activations", ("Tanh", "Tanh"))
     if _is_unusual(n, names) or any(name not in _ACTIVATIONS for name in names):
         return unrolled(n)

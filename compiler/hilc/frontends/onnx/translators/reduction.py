@@ -58,12 +58,14 @@ def _of_nothing(op: str, x: Array, axes: tuple[int, ...], keep: bool) -> Array:
 
 @translates(*_SAME)
 def same(n: Operation) -> Tensor:
+    """Translate ReduceMax, ReduceMean, ReduceMin, ReduceProd and ReduceSum (:data:`_SAME`)."""
     axes = axes_of(n)
     return n.input(0) if axes is None else reduced(n, _SAME[n.type], n.input(0), axes)
 
 
 @translates("ReduceL1", "ReduceL2", "ReduceLogSum", "ReduceSumSquare")
 def of_sums(n: Operation) -> Tensor:
+    """Translate ReduceL1, ReduceL2, ReduceLogSum and ReduceSumSquare to SUM and functions."""
     x, axes = n.input(0), axes_of(n)
     if n.type == "ReduceL1":
         x = n.emit("ABS", x)
@@ -101,6 +103,7 @@ def log_sum_exp(n: Operation) -> Tensor:
 
 @translates("ArgMax", "ArgMin")
 def arg(n: Operation) -> Tensor:
+    """Translate ArgMax and ArgMin to int64 indices; ``select_last_index`` searches from the end."""
     x = n.input(0)
     axis = n.axis(n.integer("axis", 0), len(x.shape))
     op = "ARG_MAX" if n.type == "ArgMax" else "ARG_MIN"

@@ -29,13 +29,13 @@ _EXACT = 1e-9
 
 @dataclass(frozen=True)
 class Plan:
-    """How one axis is resized."""
+    """Resampling of one axis."""
 
     axis: int
     size: int
     target: int
     scale: float
-    #: Where the outputs lie among the inputs.
+    #: Positions of the outputs in input coordinates.
     places: Array
     #: The outputs that lie outside of the region of interest.
     outside: Array
@@ -48,6 +48,7 @@ class Plan:
 
 @translates("Upsample")
 def upsample(n: Operation) -> Tensor:
+    """Translate Upsample to a resize with asymmetric coordinates; the scales must be known."""
     scales = n.numbers("scales") if n.version < 9 else n.known(1, "the scales").tolist()
     x = n.input(0)
     mode = n.text("mode", "nearest")
@@ -63,6 +64,7 @@ def upsample(n: Operation) -> Tensor:
 
 @translates("Resize")
 def resize(n: Operation) -> Tensor:
+    """Translate Resize (opset 10+); sizes or scales must be known at compile time."""
     x, mode = n.input(0), n.text("mode", "nearest")
     if n.version < 11:
         axes = list(range(len(x.shape)))
@@ -135,7 +137,7 @@ def _places(
     scale: float,
     region: tuple[float, float],
 ) -> Array:
-    """Return where each output lies among the inputs."""
+    """Return the position of each output in input coordinates."""
     i, whole = np.arange(target, dtype=np.float64), scale * size
     match transformation:
         case "half_pixel":
@@ -280,7 +282,7 @@ def _native(
 
 
 def _bilinear(n: Operation, plans: Sequence[Plan]) -> ResizeAttributes | None:
-    """Return how TFLite says where pixels lie; None where it does not."""
+    """Return TFLite's attributes for the coordinate transformation; None if it has none."""
     transformation = n.text("coordinate_transformation_mode", "half_pixel")
     is_usual = all(plan.target > 1 for plan in plans)
     if transformation == "half_pixel" or (transformation == "pytorch_half_pixel" and is_usual):

@@ -46,6 +46,11 @@ class _Arithmetic:
 
 @translates("GridSample")
 def grid_sample(n: Operation) -> Tensor:
+    """Translate GridSample to gathers weighted by the grid's fractions, over any spatial axes.
+
+    Raises :class:`~hilc.errors.ModelError` if the grid has not one coordinate for each spatial
+    axis.
+    """
     x, grid = n.input(0), n.input(1)
     sizes, batch, channels = x.shape[2:], x.shape[0], x.shape[1]
     rank, points = len(sizes), prod(grid.shape[1:-1])

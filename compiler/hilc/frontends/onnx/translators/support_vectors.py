@@ -75,6 +75,10 @@ def _offsets(n: Operation, count: int) -> _Floats:
 
 @translates("SVMRegressor", domain=ML)
 def regressor(n: Operation) -> Tensor:
+    """Translate ai.onnx.ml SVMRegressor to kernel values and a product with the coefficients.
+
+    Raises :class:`~hilc.errors.ModelError` if the number of coefficients is not that of the terms.
+    """
     x, count = real(n), n.integer("n_supports", 0)
     weights = _floats(n, "coefficients")[None]
     terms = x if count == 0 else _kernels(n, x, _vectors(n, x, count))

@@ -33,9 +33,9 @@ class _Branch:
 
     feature: int
     mode: str
-    #: What it is compared with; several for MEMBER.
+    #: Operands of the comparison; several for MEMBER.
     values: tuple[float, ...]
-    #: Whether what is no number goes where the comparison holds.
+    #: Whether NaN takes the branch of a true comparison.
     tracks_true: bool
     true: Hashable
     false: Hashable
@@ -251,6 +251,7 @@ def _with_base(n: Operation, sums: Tensor) -> Tensor:
 
 @translates("TreeEnsembleRegressor", domain=ML)
 def regressor(n: Operation) -> Tensor:
+    """Translate ai.onnx.ml TreeEnsembleRegressor to TREE_ENSEMBLE and its aggregation."""
     nodes, roots = _old_nodes(n, "target")
     sums = _sums(n, real(n), nodes, roots, n.integer("n_targets", 1))
     aggregate = n.text("aggregate_function", "SUM")
@@ -304,6 +305,7 @@ def classifier(n: Operation) -> list[Tensor | None]:
 
 @translates("TreeEnsemble", domain=ML)
 def ensemble(n: Operation) -> Tensor:
+    """Translate ai.onnx.ml TreeEnsemble (opset 5+) to TREE_ENSEMBLE and its aggregation."""
     nodes, roots = _new_nodes(n)
     sums = _sums(n, real(n), nodes, roots, n.integer("n_targets", 1))
     aggregate = _one_of(n, "aggregate_function", _AGGREGATES, 1)

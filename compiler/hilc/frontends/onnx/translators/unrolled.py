@@ -207,7 +207,7 @@ def _run(
     backwards: bool,
     first: bool,
 ) -> tuple[list[Tensor], Tensor, Tensor | None]:
-    """Return what each step gives, in the order of the sequence, and what is left at the end."""
+    """Return the output of each step, in the order of the sequence, and the final states."""
     n, (steps, batch, _) = d.n, x.shape
 
     def initial(index: int) -> Tensor:

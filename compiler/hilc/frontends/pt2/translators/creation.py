@@ -10,16 +10,19 @@ from hilc.frontends.pt2.model import Operation, translates
 @translates("aten.zeros", "aten.zeros_like", "aten.new_zeros", "aten.empty", "aten.new_empty",
             "aten.empty_like")  # fmt: skip
 def zeros(c: Operation) -> str:
+    """Translate an operator that makes zeros to a constant of the result's shape and type."""
     return _filled(c, 0)
 
 
 @translates("aten.ones", "aten.ones_like", "aten.new_ones")
 def ones(c: Operation) -> str:
+    """Translate aten.ones, ones_like and new_ones to a constant of ones."""
     return _filled(c, 1)
 
 
 @translates("aten.full", "aten.full_like", "aten.new_full")
 def full(c: Operation) -> str:
+    """Translate aten.full, full_like and new_full to a constant filled with ``fill_value``."""
     return _filled(c, c.get("fill_value"))
 
 
@@ -29,11 +32,13 @@ def _filled(c: Operation, value: float) -> str:
 
 @translates("aten.scalar_tensor")
 def scalar_tensor(c: Operation) -> str:
+    """Translate aten.scalar_tensor to a constant of rank 0."""
     return c.constant(c.get("s"), c.result.dtype)
 
 
 @translates("aten.fill")
 def fill(c: Operation) -> str:
+    """Translate aten.fill to Expand: the value broadcast to the result's shape."""
     value = c.scalar("value", c.result.dtype)
     return c.emit("Expand", value, c.integers(c.result_shape))
 
@@ -48,6 +53,7 @@ def arange(c: Operation) -> str:
 
 @translates("aten.eye")
 def eye(c: Operation) -> str:
+    """Translate aten.eye to a constant identity matrix of the result's shape (rows, columns)."""
     rows, columns = c.result_shape
     return c.constant(np.eye(rows, columns, dtype=c.result.dtype))
 

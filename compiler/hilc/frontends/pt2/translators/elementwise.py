@@ -30,6 +30,10 @@ _FLOAT_ONLY = frozenset(
 
 @translates(*(f"aten.{name}" for name in _UNARY))
 def unary(c: Operation) -> str:
+    """Translate an operator of one operand to its ONNX operator (:data:`_UNARY`).
+
+    An integer operand of an operator in :data:`_FLOAT_ONLY` is cast to the result's type first.
+    """
     name = c.call.target.split(".")[1]
     x, dtype = c.tensor("self"), c.signature("self").dtype
     if name == "bitwise_not" and dtype == "bool":
@@ -43,6 +47,10 @@ def unary(c: Operation) -> str:
 
 @translates("aten.round")
 def round_(c: Operation) -> str:
+    """Translate aten.round to Round (ties to even).
+
+    Raises :class:`~hilc.errors.UnsupportedError` if ``decimals`` is not 0.
+    """
     if c.get("decimals", 0):
         c.refuse(f"rounds to {c.get('decimals')} decimals", "only whole numbers are supported")
     return c.emit("Round", c.tensor("self"))
@@ -50,27 +58,32 @@ def round_(c: Operation) -> str:
 
 @translates("aten.rsqrt")
 def rsqrt(c: Operation) -> str:
+    """Translate aten.rsqrt to Sqrt and Reciprocal."""
     return c.emit("Reciprocal", c.emit("Sqrt", c.tensor("self")))
 
 
 @translates("aten.expm1")
 def expm1(c: Operation) -> str:
+    """Translate aten.expm1 to Exp(x) - 1."""
     return c.emit("Sub", c.emit("Exp", c.tensor("self")), c.constant(1, c.result.dtype))
 
 
 @translates("aten.log1p")
 def log1p(c: Operation) -> str:
+    """Translate aten.log1p to Log(x + 1)."""
     return c.emit("Log", c.emit("Add", c.tensor("self"), c.constant(1, c.result.dtype)))
 
 
 @translates("aten.log2")
 def log2(c: Operation) -> str:
+    """Translate aten.log2 to Log(x) / ln(2)."""
     factor = c.constant(1 / np.log(2), c.result.dtype)
     return c.emit("Mul", c.emit("Log", c.tensor("self")), factor)
 
 
 @translates("aten.square")
 def square(c: Operation) -> str:
+    """Translate aten.square to x * x."""
     return c.emit("Mul", c.tensor("self"), c.tensor("self"))
 
 
@@ -79,12 +92,14 @@ def square(c: Operation) -> str:
 
 @translates("aten.relu6")
 def relu6(c: Operation) -> str:
+    """Translate aten.relu6 to Clip with the bounds 0 and 6."""
     dtype = c.result.dtype
     return c.emit("Clip", c.tensor("self"), c.constant(0, dtype), c.constant(6, dtype))
 
 
 @translates("aten.hardtanh")
 def hardtanh(c: Operation) -> str:
+    """Translate aten.hardtanh to Clip with the bounds ``min_val`` and ``max_val``."""
     dtype = c.result.dtype
     low, high = c.scalar("min_val", dtype, -1), c.scalar("max_val", dtype, 1)
     return c.emit("Clip", c.tensor("self"), low, high)
@@ -92,22 +107,26 @@ def hardtanh(c: Operation) -> str:
 
 @translates("aten.hardswish")
 def hardswish(c: Operation) -> str:
+    """Translate aten.hardswish to HardSwish."""
     return c.emit("HardSwish", c.tensor("self"))
 
 
 @translates("aten.hardsigmoid")
 def hardsigmoid(c: Operation) -> str:
+    """Translate aten.hardsigmoid to HardSigmoid: max(0, min(1, x / 6 + 0.5))."""
     return c.emit("HardSigmoid", c.tensor("self"), alpha=1 / 6, beta=0.5)
 
 
 @translates("aten.silu")
 def silu(c: Operation) -> str:
+    """Translate aten.silu to x * Sigmoid(x)."""
     x = c.tensor("self")
     return c.emit("Mul", x, c.emit("Sigmoid", x))
 
 
 @translates("aten.glu")
 def glu(c: Operation) -> str:
+    """Translate aten.glu to a * Sigmoid(b), a and b the halves of the input along ``dim``."""
     halves = c.emit_many(
         "Split", [c.tensor("self")], 2, axis=c.axis("dim", default=-1), num_outputs=2
     )
@@ -116,16 +135,22 @@ def glu(c: Operation) -> str:
 
 @translates("aten.gelu")
 def gelu(c: Operation) -> str:
+    """Translate aten.gelu to Gelu, exact (erf) or approximated by tanh."""
     return c.emit("Gelu", c.tensor("self"), approximate=c.get("approximate", "none"))
 
 
 @translates("aten.leaky_relu")
 def leaky_relu(c: Operation) -> str:
+    """Translate aten.leaky_relu to LeakyRelu."""
     return c.emit("LeakyRelu", c.tensor("self"), alpha=float(c.get("negative_slope", 0.01)))
 
 
 @translates("aten.elu")
 def elu(c: Operation) -> str:
+    """Translate aten.elu to Elu.
+
+    Raises :class:`~hilc.errors.UnsupportedError` if ``scale`` or ``input_scale`` is not 1.
+    """
     if c.get("scale", 1) != 1 or c.get("input_scale", 1) != 1:
         c.refuse("has a scale other than 1", "use elu, selu or celu without one")
     return c.emit("Elu", c.tensor("self"), alpha=float(c.get("alpha", 1)))
@@ -133,11 +158,13 @@ def elu(c: Operation) -> str:
 
 @translates("aten.selu")
 def selu(c: Operation) -> str:
+    """Translate aten.selu to Selu."""
     return c.emit("Selu", c.tensor("self"))
 
 
 @translates("aten.celu")
 def celu(c: Operation) -> str:
+    """Translate aten.celu to Celu."""
     return c.emit("Celu", c.tensor("self"), alpha=float(c.get("alpha", 1)))
 
 
@@ -166,6 +193,7 @@ def prelu(c: Operation) -> str:
 
 @translates("aten.threshold")
 def threshold(c: Operation) -> str:
+    """Translate aten.threshold to Where(x > threshold, x, value)."""
     dtype, x = c.result.dtype, c.tensor("self")
     above = c.emit("Greater", x, c.scalar("threshold", dtype))
     return c.emit("Where", above, x, c.scalar("value", dtype))
@@ -173,6 +201,7 @@ def threshold(c: Operation) -> str:
 
 @translates("aten.clamp", "aten.clamp_min", "aten.clamp_max", "aten.clip")
 def clamp(c: Operation) -> str:
+    """Translate aten.clamp, clamp_min, clamp_max and clip to Max and Min, for the bounds given."""
     dtype = c.result.dtype
     x = c.cast(c.tensor("self"), c.signature("self").dtype, dtype)
     if c.has("min"):
@@ -228,6 +257,7 @@ def add(c: Operation) -> str:
 
 @translates("aten.mul")
 def mul(c: Operation) -> str:
+    """Translate aten.mul to Mul, or to And of bools."""
     if c.result.dtype == "bool":
         return c.emit("And", *_operands(c))
     return c.emit("Mul", *_operands(c))
@@ -235,6 +265,10 @@ def mul(c: Operation) -> str:
 
 @translates("aten.div", "aten.true_divide", "aten.floor_divide")
 def div(c: Operation) -> str:
+    """Translate aten.div, true_divide and floor_divide to Div, rounded by ``rounding_mode``.
+
+    Integer division truncates in ONNX; the floor of integers subtracts the remainder first.
+    """
     mode = "floor" if "floor_divide" in c.call.target else c.get("rounding_mode")
     dtype = c.result.dtype
     x, y = _operands(c)
@@ -264,6 +298,7 @@ def remainder(c: Operation) -> str:
 
 @translates("aten.pow")
 def pow_(c: Operation) -> str:
+    """Translate aten.pow to Pow; an exponent of 2 to a multiplication."""
     dtype = c.result.dtype
     if c.get("exponent") in (2, 2.0):
         x = _operand(c, "self", dtype)
@@ -273,21 +308,25 @@ def pow_(c: Operation) -> str:
 
 @translates("aten.maximum", "aten.minimum")
 def maximum(c: Operation) -> str:
+    """Translate aten.maximum and minimum to Max and Min."""
     return c.emit("Max" if "max" in c.call.target else "Min", *_operands(c))
 
 
 @translates(*(f"aten.{name}" for name in _COMPARISONS))
 def comparison(c: Operation) -> str:
+    """Translate aten.eq, ge, gt, le and lt to ONNX's comparison on operands of one type."""
     return c.emit(_COMPARISONS[c.call.target.split(".")[1]], *_operands(c, _common(c)))
 
 
 @translates("aten.ne")
 def ne(c: Operation) -> str:
+    """Translate aten.ne to Not(Equal)."""
     return c.emit("Not", c.emit("Equal", *_operands(c, _common(c))))
 
 
 @translates("aten.logical_and", "aten.logical_or", "aten.logical_xor")
 def logical(c: Operation) -> str:
+    """Translate aten.logical_and, logical_or and logical_xor to And, Or and Xor of bools."""
     name = c.call.target.split(".")[1].removeprefix("logical_").capitalize()
     return c.emit(name, *_operands(c, "bool"))
 
@@ -295,6 +334,10 @@ def logical(c: Operation) -> str:
 @translates("aten.bitwise_and", "aten.bitwise_or", "aten.bitwise_xor", "aten.__and__",
             "aten.__or__", "aten.__xor__")  # fmt: skip
 def bitwise(c: Operation) -> str:
+    """Translate aten.bitwise_and, _or and _xor to BitwiseAnd, BitwiseOr and BitwiseXor.
+
+    Bools become And, Or and Xor.
+    """
     name = c.call.target.split(".")[1].removeprefix("bitwise_").strip("_").capitalize()
     prefix = "" if c.result.dtype == "bool" else "Bitwise"
     return c.emit(prefix + name, *_operands(c))
@@ -302,17 +345,20 @@ def bitwise(c: Operation) -> str:
 
 @translates("aten.where")
 def where(c: Operation) -> str:
+    """Translate aten.where to Where."""
     return c.emit("Where", c.tensor("condition"), *_operands(c))
 
 
 @translates("aten.masked_fill")
 def masked_fill(c: Operation) -> str:
+    """Translate aten.masked_fill to Where(mask, value, x)."""
     value = _operand(c, "value", c.result.dtype)
     return c.emit("Where", c.tensor("mask"), value, c.tensor("self"))
 
 
 @translates("aten.lerp")
 def lerp(c: Operation) -> str:
+    """Translate aten.lerp to x + weight * (end - x)."""
     x, end = c.tensor("self"), c.tensor("end")
     weight = _operand(c, "weight", c.result.dtype)
     return c.emit("Add", x, c.emit("Mul", weight, c.emit("Sub", end, x)))
@@ -320,6 +366,7 @@ def lerp(c: Operation) -> str:
 
 @translates("aten.addcmul")
 def addcmul(c: Operation) -> str:
+    """Translate aten.addcmul to x + value * tensor1 * tensor2."""
     product = c.emit("Mul", c.tensor("tensor1"), c.tensor("tensor2"))
     if c.get("value", 1) != 1:
         product = c.emit("Mul", product, c.scalar("value", c.result.dtype))
@@ -336,6 +383,10 @@ _PASSED_ON = (
 
 @translates(*(f"aten.{name}" for name in _PASSED_ON))
 def passed_on(c: Operation) -> str:
+    """Return the operand of an operator that is an identity at inference (:data:`_PASSED_ON`).
+
+    Raises :class:`~hilc.errors.UnsupportedError` for dropout in training mode.
+    """
     if "dropout" in c.call.target and c.get("train", False):
         c.refuse("is in training", "export the module in evaluation mode (module.eval())")
     return c.tensor("input" if c.has("input") else "self")
@@ -343,4 +394,5 @@ def passed_on(c: Operation) -> str:
 
 @translates("aten.to", "aten._to_copy", "aten.type_as")
 def to(c: Operation) -> str:
+    """Translate aten.to, _to_copy and type_as to Cast to the result's type."""
     return c.cast(c.tensor("self"), c.signature("self").dtype, c.result.dtype)

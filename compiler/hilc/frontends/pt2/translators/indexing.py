@@ -19,11 +19,13 @@ from hilc.frontends.pt2.program import Ref
 
 @translates("aten.index_select")
 def index_select(c: Operation) -> str:
+    """Translate aten.index_select to Gather along ``dim``."""
     return c.emit("Gather", c.tensor("self"), c.tensor("index"), axis=c.axis("dim"))
 
 
 @translates("aten.gather")
 def gather(c: Operation) -> str:
+    """Translate aten.gather to GatherElements along ``dim``."""
     return c.emit("GatherElements", c.tensor("self"), c.tensor("index"), axis=c.axis("dim"))
 
 
@@ -69,11 +71,13 @@ def _tuples(c: Operation, indices: Sequence[Ref], common: Sequence[int]) -> str:
 
 @translates("aten.index_copy")
 def index_copy(c: Operation) -> str:
+    """Translate aten.index_copy: write the slices of ``source`` at the indices along ``dim``."""
     return _put(c, c.tensor("source"), "none")
 
 
 @translates("aten.index_add")
 def index_add(c: Operation) -> str:
+    """Translate aten.index_add: add ``alpha`` * ``source`` at the indices along ``dim``."""
     source = c.tensor("source")
     if c.get("alpha", 1) != 1:
         source = c.emit("Mul", source, c.scalar("alpha", c.result.dtype))
@@ -82,6 +86,7 @@ def index_add(c: Operation) -> str:
 
 @translates("aten.index_fill")
 def index_fill(c: Operation) -> str:
+    """Translate aten.index_fill: write ``value`` at the indices along ``dim``."""
     shape = list(c.shape("self"))
     shape[c.axis("dim")] = prod(c.shape("index"))
     value = c.scalar("value", c.result.dtype)

@@ -24,12 +24,14 @@ def linear(c: Operation) -> str:
 
 @translates("aten.mm", "aten.bmm", "aten.matmul")
 def matmul(c: Operation) -> str:
+    """Translate aten.mm, bmm and matmul to MatMul."""
     other = "mat2" if c.has("mat2") else "other"
     return c.emit("MatMul", c.tensor("self"), c.tensor(other))
 
 
 @translates("aten.addmm")
 def addmm(c: Operation) -> str:
+    """Translate aten.addmm to Gemm: beta * x + alpha * mat1 @ mat2."""
     return c.emit(
         "Gemm", c.tensor("mat1"), c.tensor("mat2"), c.tensor("self"),
         alpha=float(c.get("alpha", 1)), beta=float(c.get("beta", 1)),
@@ -38,6 +40,10 @@ def addmm(c: Operation) -> str:
 
 @translates("aten.baddbmm")
 def baddbmm(c: Operation) -> str:
+    """Translate aten.baddbmm to MatMul and Add.
+
+    Raises :class:`~hilc.errors.UnsupportedError` if ``alpha`` or ``beta`` is not 1.
+    """
     if c.get("alpha", 1) != 1 or c.get("beta", 1) != 1:
         c.refuse("has a factor other than 1", "multiply by it in a separate operator")
     product = c.emit("MatMul", c.tensor("batch1"), c.tensor("batch2"))
@@ -46,6 +52,7 @@ def baddbmm(c: Operation) -> str:
 
 @translates("aten.einsum")
 def einsum(c: Operation) -> str:
+    """Translate aten.einsum to Einsum."""
     return c.emit("Einsum", *c.tensors("tensors"), equation=c.get("equation"))
 
 
@@ -66,6 +73,7 @@ def unbatched(c: Operation, name: str, spatial: int, compute: Any) -> str:
 
 @translates("aten.conv1d", "aten.conv2d", "aten.conv3d")
 def conv(c: Operation) -> str:
+    """Translate aten.conv1d, conv2d and conv3d to Conv; padding is sizes, "same" or "valid"."""
     if isinstance(c.get("padding"), str):
         return _conv(c, _same(c))
     return _conv(c, c.spatial("padding", c.rank("weight") - 2, 0))
@@ -82,7 +90,7 @@ def _same(c: Operation) -> Sequence[int]:
 
 
 def _taps(c: Operation, spatial: int) -> dict[str, Any]:
-    """Return where the taps of a convolution, or of a transposed one, lie."""
+    """Return the attributes that place the taps of a convolution or transposed convolution."""
     return {
         "strides": c.spatial("stride", spatial, 1),
         "dilations": c.spatial("dilation", spatial, 1),
@@ -105,6 +113,7 @@ def _conv(c: Operation, pads: Sequence[int]) -> str:
 
 @translates("aten.convolution")
 def convolution(c: Operation) -> str:
+    """Translate aten.convolution to Conv, or to ConvTranspose if ``transposed``."""
     if c.get("transposed", False):
         return _conv_transpose(c)
     return _conv(c, c.spatial("padding", c.rank("weight") - 2, 0))
@@ -112,6 +121,7 @@ def convolution(c: Operation) -> str:
 
 @translates("aten.conv_transpose1d", "aten.conv_transpose2d", "aten.conv_transpose3d")
 def conv_transpose(c: Operation) -> str:
+    """Translate aten.conv_transpose1d, 2d and 3d to ConvTranspose."""
     return _conv_transpose(c)
 
 
@@ -162,4 +172,5 @@ def _four_axes(c: Operation, name: str) -> str:
 
 @translates("aten.embedding")
 def embedding(c: Operation) -> str:
+    """Translate aten.embedding to Gather of rows of ``weight``."""
     return c.emit("Gather", c.tensor("weight"), c.tensor("indices"), axis=0)

@@ -17,6 +17,10 @@ _TO_THE_END = (1 << 63) - 1
     "aten.unsqueeze", "aten.squeeze", "aten.view_as", "aten.reshape_as", "aten.ravel",
 )  # fmt: skip
 def reshape(c: Operation) -> str:
+    """Translate an operator that changes the shape alone to Reshape to the result's shape.
+
+    Raises :class:`~hilc.errors.UnsupportedError` if it reinterprets the bytes as another type.
+    """
     if c.result.dtype != c.signature("self").dtype:
         c.refuse("reads the bytes as another type", "use to() instead of view(dtype)")
     return c.reshape(c.tensor("self"), c.result_shape)
@@ -27,17 +31,20 @@ def reshape(c: Operation) -> str:
 
 @translates("aten.permute")
 def permute(c: Operation) -> str:
+    """Translate aten.permute to Transpose."""
     return c.emit("Transpose", c.tensor("self"), perm=c.axes("dims"))
 
 
 @translates("aten.transpose", "aten.swapaxes", "aten.swapdims")
 def transpose(c: Operation) -> str:
+    """Translate aten.transpose, swapaxes and swapdims to Transpose of two axes."""
     first, second = ("dim0", "dim1") if c.has("dim0") else ("axis0", "axis1")
     return _exchanged(c, c.axis(first), c.axis(second))
 
 
 @translates("aten.t", "aten.mT", "aten.numpy_T")
 def t(c: Operation) -> str:
+    """Translate aten.t, mT and numpy_T to Transpose of the last two axes; identity below rank 2."""
     rank = c.rank("self")
     return c.tensor("self") if rank < 2 else _exchanged(c, rank - 2, rank - 1)
 
@@ -52,6 +59,7 @@ def _exchanged(c: Operation, first: int, second: int) -> str:
 
 @translates("aten.movedim", "aten.moveaxis")
 def movedim(c: Operation) -> str:
+    """Translate aten.movedim and moveaxis to Transpose."""
     source, target = c.axes("source"), c.axes("destination")
     rest = [axis for axis in range(c.rank("self")) if axis not in source]
     for place, axis in sorted(zip(target, source, strict=True)):
@@ -64,11 +72,13 @@ def movedim(c: Operation) -> str:
 
 @translates("aten.expand", "aten.expand_as", "aten.broadcast_to")
 def expand(c: Operation) -> str:
+    """Translate aten.expand, expand_as and broadcast_to to Expand to the result's shape."""
     return c.emit("Expand", c.tensor("self"), c.integers(c.result_shape))
 
 
 @translates("aten.repeat", "aten.tile")
 def repeat(c: Operation) -> str:
+    """Translate aten.repeat and tile to Tile, with leading axes of size 1 added where needed."""
     counts = c.ints("repeats" if c.has("repeats") else "dims", ())
     shape = c.shape("self")
     rank = max(len(counts), len(shape))
@@ -80,6 +90,10 @@ def repeat(c: Operation) -> str:
 
 @translates("aten.repeat_interleave")
 def repeat_interleave(c: Operation) -> str:
+    """Translate aten.repeat_interleave to Tile along a new axis behind ``dim``, then Reshape.
+
+    Raises :class:`~hilc.errors.UnsupportedError` if ``repeats`` is a tensor.
+    """
     if isinstance(c.get("repeats"), Ref):
         c.refuse("takes its counts from a tensor", "give one number")
     count, shape = c.get("repeats"), c.shape("self")
@@ -98,6 +112,7 @@ def repeat_interleave(c: Operation) -> str:
 
 @translates("aten.cat", "aten.concat", "aten.concatenate")
 def cat(c: Operation) -> str:
+    """Translate aten.cat, concat and concatenate to Concat of operands cast to one type."""
     refs = c.get("tensors")
     # An empty list of no axes is what PyTorch ignores here.
     kept = [ref for ref in refs if c.signature_of(ref).shape != (0,)]
@@ -109,6 +124,7 @@ def cat(c: Operation) -> str:
 
 @translates("aten.stack")
 def stack(c: Operation) -> str:
+    """Translate aten.stack to Concat along a new axis of size 1."""
     shape, rank = c.result_shape, len(c.result_shape)
     axis = c.ints("dim", (0,))[0] % rank
     single = (*shape[:axis], 1, *shape[axis + 1 :])
@@ -117,6 +133,7 @@ def stack(c: Operation) -> str:
 
 @translates("aten.split", "aten.split_with_sizes", "aten.chunk", "aten.tensor_split")
 def split(c: Operation) -> Outputs:
+    """Translate aten.split, split_with_sizes, chunk and tensor_split to Split."""
     axis = c.axis("dim", default=0)
     sizes = [int(signature.shape[axis]) for signature in c.results]
     return c.emit_many("Split", [c.tensor("self"), c.integers(sizes)], len(sizes), axis=axis)
@@ -124,6 +141,7 @@ def split(c: Operation) -> Outputs:
 
 @translates("aten.unbind")
 def unbind(c: Operation) -> Outputs:
+    """Translate aten.unbind to Split into slices of size 1, without the axis."""
     axis = c.axis("dim", default=0)
     count = len(c.results)
     parts = c.emit_many("Split", [c.tensor("self"), c.integers([1] * count)], count, axis=axis)
@@ -132,6 +150,7 @@ def unbind(c: Operation) -> Outputs:
 
 @translates("aten.slice")
 def slice_(c: Operation) -> str:
+    """Translate aten.slice to Slice; return the input if the slice is the whole axis."""
     axis = c.axis("dim", default=0)
     start, end, step = c.get("start", 0), c.get("end", _TO_THE_END), c.get("step", 1)
     if start == 0 and end >= c.shape("self")[axis] and step == 1:
@@ -146,6 +165,7 @@ def _sliced(c: Operation, axis: int, start: int, end: int, step: int = 1) -> str
 
 @translates("aten.narrow")
 def narrow(c: Operation) -> str:
+    """Translate aten.narrow to Slice of ``length`` elements from ``start``."""
     axis, start = c.axis("dim"), c.get("start")
     start %= max(1, c.shape("self")[axis])
     return _sliced(c, axis, start, start + c.get("length"))
@@ -153,6 +173,7 @@ def narrow(c: Operation) -> str:
 
 @translates("aten.select")
 def select(c: Operation) -> str:
+    """Translate aten.select to Gather of one index, without the axis."""
     axis = c.axis("dim")
     index = c.get("index") % c.shape("self")[axis]
     return c.emit("Gather", c.tensor("self"), c.constant(index, "int64"), axis=axis)
@@ -178,6 +199,7 @@ def meshgrid(c: Operation) -> Outputs:
 
 @translates("aten.flip")
 def flip(c: Operation) -> str:
+    """Translate aten.flip to Slice with a step of -1 along each axis."""
     axes = c.axes("dims")
     limits = ([-1] * len(axes), [-_TO_THE_END] * len(axes), axes, [-1] * len(axes))
     return c.emit("Slice", c.tensor("self"), *map(c.integers, limits))
@@ -185,6 +207,7 @@ def flip(c: Operation) -> str:
 
 @translates("aten.roll")
 def roll(c: Operation) -> str:
+    """Translate aten.roll to a rotation along each axis, or of the flattened tensor."""
     shifts, axes = c.ints("shifts"), c.ints("dims", ())
     x, shape = c.tensor("self"), c.shape("self")
     if not axes:
@@ -205,6 +228,7 @@ def _rolled(c: Operation, x: str, axis: int, size: int, shift: int) -> str:
 
 @translates("aten.tril", "aten.triu")
 def trilu(c: Operation) -> str:
+    """Translate aten.tril and triu to Trilu."""
     diagonal = c.constant(c.get("diagonal", 0), "int64")
     return c.emit("Trilu", c.tensor("self"), diagonal, upper=int("triu" in c.call.target))
 
@@ -228,6 +252,7 @@ def slice_scatter(c: Operation) -> str:
 
 @translates("aten.select_scatter")
 def select_scatter(c: Operation) -> str:
+    """Translate aten.select_scatter to Concat: one slice along ``dim`` replaced by ``src``."""
     axis, shape = c.axis("dim"), c.shape("self")
     index = c.get("index") % shape[axis]
     parts = [c.reshape(c.tensor("src"), (*shape[:axis], 1, *shape[axis + 1 :]))]
@@ -240,6 +265,7 @@ def select_scatter(c: Operation) -> str:
 
 @translates("aten.copy")
 def copy(c: Operation) -> str:
+    """Translate aten.copy to ``src``, cast and broadcast to the result."""
     source = c.cast(c.tensor("src"), c.signature("src").dtype, c.result.dtype)
     if c.shape("src") == c.result_shape:
         return source
@@ -253,16 +279,19 @@ _MODES = {"constant": "constant", "reflect": "reflect", "replicate": "edge", "ci
 
 @translates("aten.pad", "aten.constant_pad_nd")
 def pad(c: Operation) -> str:
+    """Translate aten.pad and constant_pad_nd to Pad."""
     return _padded(c, c.ints("pad"), _MODES[c.get("mode", "constant")])
 
 
 @translates(*(f"aten.reflection_pad{n}d" for n in (1, 2, 3)))
 def reflection_pad(c: Operation) -> str:
+    """Translate aten.reflection_pad1d, 2d and 3d to Pad in reflect mode."""
     return _padded(c, c.ints("padding"), "reflect")
 
 
 @translates(*(f"aten.replication_pad{n}d" for n in (1, 2, 3)))
 def replication_pad(c: Operation) -> str:
+    """Translate aten.replication_pad1d, 2d and 3d to Pad in edge mode."""
     return _padded(c, c.ints("padding"), "edge")
 
 

@@ -10,6 +10,10 @@ from hilc.frontends.pt2.model import Operation, Outputs, translates
 @translates("aten.batch_norm", "aten._native_batch_norm_legit_no_training",
             "aten.native_batch_norm", "aten.cudnn_batch_norm")  # fmt: skip
 def batch_norm(c: Operation) -> Outputs:
+    """Translate batch normalization with running statistics to BatchNormalization.
+
+    Raises :class:`~hilc.errors.UnsupportedError` in training mode.
+    """
     if c.get("training", False):
         c.refuse("is in training", "export the module in evaluation mode (module.eval())")
     x = c.tensor("input")
@@ -27,6 +31,7 @@ def batch_norm(c: Operation) -> Outputs:
 
 @translates("aten.layer_norm", "aten.native_layer_norm")
 def layer_norm(c: Operation) -> Outputs:
+    """Translate aten.layer_norm and native_layer_norm to LayerNormalization of the last axes."""
     sizes = c.ints("normalized_shape")
     weight = c.optional("weight") or c.constant(np.ones(sizes, np.float32))
     y = c.emit(
@@ -47,6 +52,7 @@ def rms_norm(c: Operation) -> str:
 
 @translates("aten.group_norm")
 def group_norm(c: Operation) -> str:
+    """Translate aten.group_norm to GroupNormalization."""
     channels = c.shape("input")[1]
     weight = c.optional("weight") or c.constant(np.ones(channels, np.float32))
     bias = c.optional("bias") or c.constant(np.zeros(channels, np.float32))
@@ -58,6 +64,10 @@ def group_norm(c: Operation) -> str:
 
 @translates("aten.instance_norm")
 def instance_norm(c: Operation) -> str:
+    """Translate aten.instance_norm to InstanceNormalization.
+
+    Raises :class:`~hilc.errors.UnsupportedError` if it uses running statistics.
+    """
     if not c.get("use_input_stats", True):
         c.refuse("uses running statistics", "use batch normalization instead")
     channels = c.shape("input")[1]
@@ -71,5 +81,6 @@ def instance_norm(c: Operation) -> str:
 
 @translates("aten.softmax", "aten._softmax", "aten.log_softmax", "aten._log_softmax")
 def softmax(c: Operation) -> str:
+    """Translate aten.softmax and log_softmax to Softmax and LogSoftmax along ``dim``."""
     kind = "LogSoftmax" if "log_softmax" in c.call.target else "Softmax"
     return c.emit(kind, c.tensor("self"), axis=c.axis("dim"))

@@ -13,6 +13,10 @@ _PREFIX = "quantized_decomposed."
 
 @translates(f"{_PREFIX}quantize_per_tensor", f"{_PREFIX}quantize_per_channel")
 def quantize(c: Operation) -> str:
+    """Translate quantize_per_tensor and quantize_per_channel to QuantizeLinear.
+
+    A range narrower than the type's adds a Clip; a constant input is quantized to a constant.
+    """
     dtype, low, high = _range(c)
     known = c.constant_value(c.tensor("input"))
     if known is not None:
@@ -27,6 +31,7 @@ def quantize(c: Operation) -> str:
 
 @translates(f"{_PREFIX}dequantize_per_tensor", f"{_PREFIX}dequantize_per_channel")
 def dequantize(c: Operation) -> str:
+    """Translate dequantize_per_tensor and dequantize_per_channel to DequantizeLinear."""
     dtype, _, _ = _range(c)
     scale, zero_point, axis = _parameters(c, dtype)
     return c.emit("DequantizeLinear", c.tensor("input"), scale, zero_point, axis=axis)

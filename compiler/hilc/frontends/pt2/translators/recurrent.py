@@ -16,6 +16,7 @@ _GATES = {"LSTM": (0, 3, 1, 2), "GRU": (1, 0, 2), "RNN": (0,)}
 
 @translates("aten.lstm")
 def lstm(c: Operation) -> Outputs:
+    """Translate aten.lstm to one LSTM for each layer; return output, hidden and cell states."""
     states = [c.named(ref) for ref in c.get("hx")]
     shapes = [tuple(map(int, c.signature_of(ref).shape)) for ref in c.get("hx")]
     return _layers(c, "LSTM", states, shapes)
@@ -23,11 +24,13 @@ def lstm(c: Operation) -> Outputs:
 
 @translates("aten.gru")
 def gru(c: Operation) -> Outputs:
+    """Translate aten.gru to one GRU for each layer; return output and hidden states."""
     return _layers(c, "GRU", [c.tensor("hx")], [c.shape("hx")], linear_before_reset=1)
 
 
 @translates("aten.rnn_tanh", "aten.rnn_relu")
 def rnn(c: Operation) -> Outputs:
+    """Translate aten.rnn_tanh and rnn_relu to one RNN for each layer; return output and states."""
     function = "Tanh" if "tanh" in c.call.target else "Relu"
     directions = 2 if c.get("bidirectional", False) else 1
     return _layers(c, "RNN", [c.tensor("hx")], [c.shape("hx")], activations=[function] * directions)
@@ -35,16 +38,19 @@ def rnn(c: Operation) -> Outputs:
 
 @translates("aten.gru_cell")
 def gru_cell(c: Operation) -> str:
+    """Translate aten.gru_cell to GRU over one step; return the hidden state."""
     return _cell(c, "GRU", [c.tensor("hx")], linear_before_reset=1)[0]
 
 
 @translates("aten.lstm_cell")
 def lstm_cell(c: Operation) -> Outputs:
+    """Translate aten.lstm_cell to LSTM over one step; return the hidden and cell states."""
     return _cell(c, "LSTM", c.tensors("hx"))
 
 
 @translates("aten.rnn_tanh_cell", "aten.rnn_relu_cell")
 def rnn_cell(c: Operation) -> str:
+    """Translate aten.rnn_tanh_cell and rnn_relu_cell to RNN over one step."""
     function = "Tanh" if "tanh" in c.call.target else "Relu"
     return _cell(c, "RNN", [c.tensor("hx")], activations=[function])[0]
 

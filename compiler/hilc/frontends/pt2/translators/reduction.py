@@ -14,6 +14,7 @@ _REDUCTIONS = {
 
 @translates(*(f"aten.{name}" for name in _REDUCTIONS))
 def reduction(c: Operation) -> str:
+    """Translate a reduction (:data:`_REDUCTIONS`); the input is cast to the result's type."""
     kind = _REDUCTIONS[c.call.target.split(".")[1]]
     x = c.cast(c.tensor("self"), c.signature("self").dtype, c.result.dtype)
     return _reduced(c, kind, x)
@@ -51,6 +52,7 @@ def max_(c: Operation) -> Outputs:
 
 @translates("aten.argmax", "aten.argmin")
 def argmax(c: Operation) -> str:
+    """Translate aten.argmax and argmin to ArgMax and ArgMin, without ``dim`` over all elements."""
     kind = "ArgMax" if "argmax" in c.call.target else "ArgMin"
     if c.has("dim"):
         keep = int(c.get("keepdim", False))
@@ -78,6 +80,10 @@ def var(c: Operation) -> Outputs:
 
 @translates("aten.linalg_vector_norm", "aten.norm")
 def norm(c: Operation) -> str:
+    """Translate aten.linalg_vector_norm and norm to ReduceL1 or ReduceL2.
+
+    Raises :class:`~hilc.errors.UnsupportedError` for an order other than 1 and 2.
+    """
     order = c.get("ord" if c.has("ord") else "p", 2)
     if order not in (1, 2):
         c.refuse(f"is of the order {order}", "1 and 2 are supported")
@@ -86,12 +92,14 @@ def norm(c: Operation) -> str:
 
 @translates("aten.cumsum")
 def cumsum(c: Operation) -> str:
+    """Translate aten.cumsum to CumSum."""
     x = c.cast(c.tensor("self"), c.signature("self").dtype, c.result.dtype)
     return c.emit("CumSum", x, c.constant(c.axis("dim"), "int64"))
 
 
 @translates("aten.topk")
 def topk(c: Operation) -> Outputs:
+    """Translate aten.topk to TopK; return the values and their indices."""
     axis = c.axis("dim", default=-1)
     return c.emit_many(
         "TopK", [c.tensor("self"), c.integers([c.get("k")])], 2,

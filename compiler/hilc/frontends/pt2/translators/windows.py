@@ -28,15 +28,20 @@ def _window(c: Operation, spatial: int) -> dict[str, Any]:
 @translates("aten.max_pool1d", "aten.max_pool2d", "aten.max_pool3d",
             "aten.max_pool2d_with_indices")  # fmt: skip
 def max_pool(c: Operation) -> Outputs:
+    """Translate aten.max_pool1d to 3d, with or without indices, to MaxPool."""
     spatial = _spatial_axes(c)
     window = _window(c, spatial) | {"dilations": c.spatial("dilation", spatial, 1)}
     y = unbatched(c, "self", spatial, lambda x: c.emit("MaxPool", x, **window))
-    # The indices are those of training; whoever reads them is refused as reading nothing.
+    # The indices are for training; a node that reads them is rejected.
     return [y, ""] if "with_indices" in c.call.target else y
 
 
 @translates("aten.avg_pool1d", "aten.avg_pool2d", "aten.avg_pool3d")
 def avg_pool(c: Operation) -> str:
+    """Translate aten.avg_pool1d, 2d and 3d to AveragePool.
+
+    Raises :class:`~hilc.errors.UnsupportedError` if ``divisor_override`` is given.
+    """
     if c.has("divisor_override"):
         c.refuse("overrides the divisor", "multiply by the quotient in a separate operator")
     spatial = _spatial_axes(c)
@@ -47,11 +52,13 @@ def avg_pool(c: Operation) -> str:
 @translates("aten.adaptive_avg_pool1d", "aten.adaptive_avg_pool2d", "aten.adaptive_avg_pool3d",
             "aten._adaptive_avg_pool2d")  # fmt: skip
 def adaptive_avg_pool(c: Operation) -> str:
+    """Translate an adaptive average pooling to AveragePool or GlobalAveragePool."""
     return _adaptive(c, "AveragePool", "GlobalAveragePool")
 
 
 @translates("aten.adaptive_max_pool1d", "aten.adaptive_max_pool2d", "aten.adaptive_max_pool3d")
 def adaptive_max_pool(c: Operation) -> Outputs:
+    """Translate aten.adaptive_max_pool1d, 2d and 3d to MaxPool or GlobalMaxPool."""
     return [_adaptive(c, "MaxPool", "GlobalMaxPool"), ""]
 
 
@@ -77,17 +84,20 @@ def _adaptive(c: Operation, pool: str, whole: str) -> str:
 
 @translates("aten.upsample_nearest1d", "aten.upsample_nearest2d", "aten.upsample_nearest3d")
 def nearest(c: Operation) -> str:
+    """Translate aten.upsample_nearest1d, 2d and 3d to Resize, nearest, asymmetric, rounded down."""
     return _resize(c, mode="nearest", coordinate_transformation_mode="asymmetric",
                    nearest_mode="floor")  # fmt: skip
 
 
 @translates("aten.upsample_linear1d", "aten.upsample_bilinear2d", "aten.upsample_trilinear3d")
 def linear(c: Operation) -> str:
+    """Translate aten.upsample_linear1d, bilinear2d and trilinear3d to linear Resize."""
     return _resize(c, mode="linear", coordinate_transformation_mode=_coordinates(c))
 
 
 @translates("aten.upsample_bicubic2d")
 def cubic(c: Operation) -> str:
+    """Translate aten.upsample_bicubic2d to cubic Resize with the coefficient -0.75."""
     return _resize(c, mode="cubic", coordinate_transformation_mode=_coordinates(c),
                    cubic_coeff_a=-0.75)  # fmt: skip
 
@@ -115,6 +125,7 @@ def _factors(c: Operation) -> Sequence[float]:
 
 @translates("aten.pixel_shuffle")
 def pixel_shuffle(c: Operation) -> str:
+    """Translate aten.pixel_shuffle to DepthToSpace in CRD order."""
     return c.emit("DepthToSpace", c.tensor("self"), blocksize=c.get("upscale_factor"), mode="CRD")
 
 
@@ -134,6 +145,7 @@ def pixel_unshuffle(c: Operation) -> str:
 
 @translates("aten.channel_shuffle", "aten.native_channel_shuffle")
 def channel_shuffle(c: Operation) -> str:
+    """Translate aten.channel_shuffle to Reshape, Transpose of groups and channels, Reshape."""
     n, channels, *spatial = c.shape("self")
     groups = c.get("groups")
     x = c.reshape(c.tensor("self"), (n, groups, channels // groups, *spatial))

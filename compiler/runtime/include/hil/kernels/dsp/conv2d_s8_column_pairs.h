@@ -12,7 +12,7 @@ name = "hil_dsp_conv2d_s8_column_pairs"
 requires = ["dsp"]
 inputs = ["int8_t"]
 outputs = ["int8_t"]
-scratch = "8 * units * group + (framed_h * framed_w * in_c + 3) // 4 * 4"
+scratch = "8 * units * group + (padded_h * padded_w * in_c + 3) // 4 * 4"
 order = ["pixels group"]
 reads = "window"
 code = 1700
@@ -22,11 +22,11 @@ single = "batch * wide * (3 - group) * ((out_h * out_w) % 2)"
 tile = "batch * ((out_h * out_w + group - 1) // group) - single"
 whole_tile = "(tile + single) * (in_c % 4 == 0)"
 whole_unit = "whole_tile * units * group"
-whole_border = "whole_unit * filter_w / in_w * (framed_h == 0)"
+whole_border = "whole_unit * filter_w / in_w * (padded_h == 0)"
 odd_window = "(tile + single) * group * (in_c % 4 != 0)"
 odd_unit = "odd_window * units"
-odd_border = "odd_unit * filter_w / in_w * (framed_h == 0)"
-framed_byte = "batch * framed_h * framed_w * in_c"
+odd_border = "odd_unit * filter_w / in_w * (padded_h == 0)"
+framed_byte = "batch * padded_h * padded_w * in_c"
 column_pair = "tile * ((out_c + 1) // 2)"
 square_pair = "column_pair * wide * (3 - group)"
 straight = "wide * (3 - group) * ((units > 10) * (units < 16) + (units % 32 == 0))"
@@ -51,8 +51,8 @@ struct hil_dsp_conv2d_s8_column_pairs {
     int32_t units;         /* of four elements under a window */
     HIL_DSP_PAIRS_FIELDS;
     const int8_t *border; /* a pixel outside the image */
-    int32_t framed_h;     /* rows of the image with the padding, if it is put into scratch, or 0 */
-    int32_t framed_w;     /* columns of that */
+    int32_t padded_h;     /* rows of the image with the padding, if it is put into scratch, or 0 */
+    int32_t padded_w;     /* columns of that */
     HIL_DSP_RANGE_FIELDS;
 };
 
@@ -84,8 +84,8 @@ HIL_INLINE int32_t hil_dsp_window_rest(const struct hil_dsp_conv2d_s8_column_pai
 
 /* What is left of the rows of windows goes after all whole words; this is where in half-words, for
  * one of the elements and the first window. What follows the last meets weights of zero. */
-HIL_INLINE int32_t hil_dsp_window_left(const struct hil_dsp_conv2d_s8_column_pairs *p,
-                                       int32_t element) {
+HIL_INLINE int32_t hil_dsp_window_remainder_offset(const struct hil_dsp_conv2d_s8_column_pairs *p,
+                                                   int32_t element) {
     const int32_t words = p->filter_h * hil_dsp_window_whole(p) / 2;
     return 2 * p->group * (words + element / 4 * 2 + element % 2) + element % 4 / 2;
 }
@@ -94,8 +94,8 @@ HIL_INLINE int32_t hil_dsp_window_left(const struct hil_dsp_conv2d_s8_column_pai
 #define HIL_DSP_FEW_UNITS 12
 
 /* Widens whole words of windows within the image. */
-HIL_INLINE void hil_dsp_windows_few(const struct hil_dsp_conv2d_s8_column_pairs *p,
-                                    const int8_t *const *windows, uint32_t *to) {
+HIL_INLINE void hil_dsp_windows_unrolled(const struct hil_dsp_conv2d_s8_column_pairs *p,
+                                         const int8_t *const *windows, uint32_t *to) {
     const int32_t step = p->dilation_h * p->in_w * p->in_c;
     const int32_t units = hil_dsp_window_whole(p) / 4;
 #pragma GCC unroll 12
@@ -128,7 +128,7 @@ HIL_INLINE void hil_dsp_windows_inside(const struct hil_dsp_conv2d_s8_column_pai
     hil_dsp_half *const left = (hil_dsp_half *)to;
     const int few = p->filter_h * whole <= 4 * HIL_DSP_FEW_UNITS;
     if (few && whole > 0) {
-        hil_dsp_windows_few(p, windows, to);
+        hil_dsp_windows_unrolled(p, windows, to);
     }
     for (int32_t row = few ? p->filter_h : 0; row < p->filter_h; row++) {
         const int8_t *from[HIL_DSP_MAX_ROWS] = {NULL};
@@ -142,7 +142,7 @@ HIL_INLINE void hil_dsp_windows_inside(const struct hil_dsp_conv2d_s8_column_pai
     for (int32_t i = 0; i < p->group; i++) {
 #pragma GCC unroll 12
         for (int32_t element = 0; element < p->filter_h * rest; element++) {
-            left[hil_dsp_window_left(p, element) + 2 * i] =
+            left[hil_dsp_window_remainder_offset(p, element) + 2 * i] =
                 windows[i][element / rest * step + whole + element % rest];
         }
     }
@@ -210,14 +210,15 @@ HIL_INLINE void hil_dsp_window_row(const struct hil_dsp_conv2d_s8_column_pairs *
     for (int32_t i = 0; i < rest; i++) {
         const int32_t at = byte + whole + i;
         const int there = !outside || (at >= 0 && at < p->in_w * p->in_c);
-        ((hil_dsp_half *)window)[hil_dsp_window_left(p, row * rest + i)] =
+        ((hil_dsp_half *)window)[hil_dsp_window_remainder_offset(p, row * rest + i)] =
             (int16_t)(there ? from[at] : p->in_zero_point);
     }
 }
 
 /* Such a window, one of the rows of `to`. */
-HIL_INLINE void hil_dsp_window_anywhere(const struct hil_dsp_conv2d_s8_column_pairs *p,
-                                        const int8_t *in, struct hil_dsp_window at, uint32_t *to) {
+HIL_INLINE void hil_dsp_window_any_position(const struct hil_dsp_conv2d_s8_column_pairs *p,
+                                            const int8_t *in, struct hil_dsp_window at,
+                                            uint32_t *to) {
     const int32_t byte = at.x * p->in_c;
     const int32_t step = p->in_w * p->in_c;
     if (hil_dsp_window_inside(p, at)) {
@@ -253,7 +254,7 @@ HIL_INLINE void hil_dsp_windows_outside(const struct hil_dsp_conv2d_s8_column_pa
         return;
     }
     for (int32_t i = 0; i < p->group; i++) {
-        hil_dsp_window_anywhere(p, in, at[i], to + i);
+        hil_dsp_window_any_position(p, in, at[i], to + i);
     }
 }
 
@@ -262,7 +263,7 @@ HIL_INLINE void hil_dsp_windows(const struct hil_dsp_conv2d_s8_column_pairs *p, 
                                 const struct hil_dsp_window *at, uint32_t *to) {
     /* What lies between two windows of a row that are within the image is, too. */
     const struct hil_dsp_window last = at[p->group - 1];
-    if (p->framed_h > 0 || (hil_dsp_windows_fit(p) && at[0].y == last.y &&
+    if (p->padded_h > 0 || (hil_dsp_windows_fit(p) && at[0].y == last.y &&
                             hil_dsp_window_inside(p, at[0]) && hil_dsp_window_inside(p, last))) {
         const int8_t *from[HIL_DSP_MAX_ROWS] = {NULL};
 #pragma GCC unroll 3
@@ -278,12 +279,12 @@ HIL_INLINE void hil_dsp_windows(const struct hil_dsp_conv2d_s8_column_pairs *p, 
 /* Puts an image with its padding into scratch. */
 HIL_INLINE void hil_dsp_conv2d_framed(const struct hil_dsp_conv2d_s8_column_pairs *p,
                                       const int8_t *in, int8_t *to) {
-    const int32_t line = p->framed_w * p->in_c;
-    memset(to, p->in_zero_point, (size_t)(p->framed_h * line));
+    const int32_t line = p->padded_w * p->in_c;
+    memset(to, p->in_zero_point, (size_t)(p->padded_h * line));
     to += p->pad_top * line + p->pad_left * p->in_c;
     /* A window need not reach the last rows and columns. */
-    const int32_t rows = p->framed_h - p->pad_top;
-    const int32_t columns = p->framed_w - p->pad_left;
+    const int32_t rows = p->padded_h - p->pad_top;
+    const int32_t columns = p->padded_w - p->pad_left;
     const int32_t size = (columns < p->in_w ? columns : p->in_w) * p->in_c;
     for (int32_t left = rows < p->in_h ? rows : p->in_h; left > 0; left--) {
         memcpy(to, in, (size_t)size);
@@ -297,8 +298,8 @@ HIL_INLINE void hil_dsp_conv2d_framed(const struct hil_dsp_conv2d_s8_column_pair
 
 /* The same for windows of which the first begins at a column of a row of the image, below which the
  * image has all of their rows. */
-HIL_INLINE void hil_dsp_windows_beside(const struct hil_dsp_conv2d_s8_column_pairs *p,
-                                       const int8_t *row, int32_t column, uint32_t *to) {
+HIL_INLINE void hil_dsp_windows_row_edge(const struct hil_dsp_conv2d_s8_column_pairs *p,
+                                         const int8_t *row, int32_t column, uint32_t *to) {
     const int32_t step = p->dilation_h * p->in_w * p->in_c;
 #pragma GCC unroll 3
     for (int32_t i = 0; i < p->group; i++) {
@@ -318,17 +319,17 @@ HIL_INLINE void hil_dsp_conv2d_row(const struct hil_dsp_conv2d_s8_column_pairs *
                                    int32_t y, int8_t *out, uint32_t *scratch) {
     const struct hil_dsp_window start = {.y = y, .x = 0};
     const int inside =
-        p->framed_h > 0 || (hil_dsp_windows_fit(p) && hil_dsp_window_inside(p, start));
+        p->padded_h > 0 || (hil_dsp_windows_fit(p) && hil_dsp_window_inside(p, start));
     /* Pixels from the row's first window to the first that, as a group's, reaches beyond the row.
      */
     const int32_t group_w = p->group * p->stride_w;
     const int32_t all = p->out_w * p->stride_w;
     const int32_t fitting = p->pad_left + p->in_w - p->filter_w - group_w + p->stride_w + 1;
     const int32_t groups = (fitting + group_w - 1) / group_w * group_w;
-    const int32_t most = p->framed_h > 0 || groups > all ? all : groups;
+    const int32_t most = p->padded_h > 0 || groups > all ? all : groups;
     /* Whether none does, of any row. */
     const struct hil_dsp_window last = {.y = (p->out_h - 1) * p->stride_h, .x = 0};
-    const int whole = p->framed_h > 0 || (p->pad_left == 0 && p->pad_top == 0 && most == all &&
+    const int whole = p->padded_h > 0 || (p->pad_left == 0 && p->pad_top == 0 && most == all &&
                                           hil_dsp_windows_fit(p) && hil_dsp_window_inside(p, last));
     /* Whether only the last group of a row does: then its place is known to the compiler. */
     const int beside = p->in_c % 4 != 0 && p->filter_h <= HIL_DSP_BESIDE_ROWS && p->pad_left == 0 &&
@@ -348,7 +349,7 @@ HIL_INLINE void hil_dsp_conv2d_row(const struct hil_dsp_conv2d_s8_column_pairs *
         } else if (whole || at == end) {
             break;
         } else if (beside && safe != begin) {
-            hil_dsp_windows_beside(p, row, all - group_w, scratch);
+            hil_dsp_windows_row_edge(p, row, all - group_w, scratch);
         } else {
             struct hil_dsp_window windows[HIL_DSP_MAX_ROWS];
             const int32_t x = (int32_t)(at - row) / p->in_c;
@@ -399,10 +400,10 @@ HIL_INLINE void hil_dsp_conv2d_s8_column_pairs(const struct hil_dsp_conv2d_s8_co
                                                const int8_t *in, int8_t *out, void *scratch) {
     for (int32_t images = p->batch; images > 0; images--) {
         uint32_t *const words = (uint32_t *)scratch;
-        if (p->framed_h > 0) {
+        if (p->padded_h > 0) {
             struct hil_dsp_conv2d_s8_column_pairs framed = *p;
-            framed.in_h = p->framed_h;
-            framed.in_w = p->framed_w;
+            framed.in_h = p->padded_h;
+            framed.in_w = p->padded_w;
             framed.pad_top = 0;
             framed.pad_left = 0;
             int8_t *const image = (int8_t *)(words + 2 * p->units * p->group);

@@ -406,57 +406,57 @@ struct hil_dsp_places {
 
 /* Shifts of wide weights for two rows and one: a constant, what lies on the stack, or what the scales
  * end with. */
-#define HIL_DSP_SQUARE_SHIFT_CONSTANT
-#define HIL_DSP_SQUARE_SHIFT_VARIABLE "ldr %[w], [sp, #20]\n\t"
-#define HIL_DSP_SQUARE_SHIFT_OWN
-#define HIL_DSP_SQUARE_BY_CONSTANT(sum, own) HIL_DSP_NARROWED_CONSTANT(sum)
-#define HIL_DSP_SQUARE_BY_VARIABLE(sum, own) HIL_DSP_NARROWED_VARIABLE(sum)
-#define HIL_DSP_SQUARE_BY_OWN(sum, own)                                                            \
+#define HIL_DSP_TWO_ROWS_SHIFT_CONSTANT
+#define HIL_DSP_TWO_ROWS_SHIFT_VARIABLE "ldr %[w], [sp, #20]\n\t"
+#define HIL_DSP_TWO_ROWS_SHIFT_OWN
+#define HIL_DSP_TWO_ROWS_BY_CONSTANT(sum, own) HIL_DSP_NARROWED_CONSTANT(sum)
+#define HIL_DSP_TWO_ROWS_BY_VARIABLE(sum, own) HIL_DSP_NARROWED_VARIABLE(sum)
+#define HIL_DSP_TWO_ROWS_BY_OWN(sum, own)                                                            \
     "asr %[" sum "], %[" sum "], " own "\n\t"                                                      \
     "ssat %[" sum "], #8, %[" sum "]\n\t"
-#define HIL_DSP_SQUARE_NARROWED_1(BY) BY("s0", "r2") BY("s3", "r7")
-#define HIL_DSP_SQUARE_NARROWED_2(BY) BY("s1", "r2") BY("s4", "r7") BY("s0", "r2") BY("s3", "r7")
+#define HIL_DSP_TWO_ROWS_NARROWED_1(BY) BY("s0", "r2") BY("s3", "r7")
+#define HIL_DSP_TWO_ROWS_NARROWED_2(BY) BY("s1", "r2") BY("s4", "r7") BY("s0", "r2") BY("s3", "r7")
 
 /* A pair of columns until its outputs, and where these go: one before is in r0, and for a second row
  * in r1. */
-#define HIL_DSP_SQUARE_PAIR(MODE, TIMES, SCALES, SHIFT, ROWS)                                      \
+#define HIL_DSP_TWO_ROWS_PAIR(MODE, TIMES, SCALES, SHIFT, ROWS)                                      \
     MODE(TIMES, HIL_DSP_UNIT_WIDE_##ROWS, HIL_DSP_FIRST_WIDE_##ROWS, "[sp, #16]")                  \
     HIL_DSP_SCALES_##SCALES##_##ROWS                                                               \
-    HIL_DSP_SQUARE_SHIFT_##SHIFT                                                                   \
-    HIL_DSP_SQUARE_NARROWED_##ROWS(HIL_DSP_SQUARE_BY_##SHIFT)                                      \
+    HIL_DSP_TWO_ROWS_SHIFT_##SHIFT                                                                   \
+    HIL_DSP_TWO_ROWS_NARROWED_##ROWS(HIL_DSP_TWO_ROWS_BY_##SHIFT)                                      \
     "ldmia sp, {r0, r1, r2, r11}\n\t"
-#define HIL_DSP_SQUARE_STORED(first, second, at, first_place, second_place)                        \
+#define HIL_DSP_TWO_ROWS_STORED(first, second, at, first_place, second_place)                        \
     "strb %[" first "], [" at ", #" first_place "]\n\t"                                            \
     "strb %[" second "], [" at ", #" second_place "\n\t"
 
-#define HIL_DSP_SQUARE_ONCE_1(MODE, TIMES, SCALES, SHIFT)                                          \
-    HIL_DSP_SQUARE_PAIR(MODE, TIMES, SCALES, SHIFT, 1)                                             \
-    HIL_DSP_SQUARE_STORED("s0", "s3", "r0", "1", "2]!")                                            \
+#define HIL_DSP_TWO_ROWS_ONCE_1(MODE, TIMES, SCALES, SHIFT)                                          \
+    HIL_DSP_TWO_ROWS_PAIR(MODE, TIMES, SCALES, SHIFT, 1)                                             \
+    HIL_DSP_TWO_ROWS_STORED("s0", "s3", "r0", "1", "2]!")                                            \
     "str r0, [sp]\n\t"
-#define HIL_DSP_SQUARE_ONCE_2(MODE, TIMES, SCALES, SHIFT)                                          \
-    HIL_DSP_SQUARE_PAIR(MODE, TIMES, SCALES, SHIFT, 2)                                             \
-    HIL_DSP_SQUARE_STORED("s1", "s4", "r1", "1", "2]!")                                            \
-    HIL_DSP_SQUARE_STORED("s0", "s3", "r0", "1", "2]!")                                            \
+#define HIL_DSP_TWO_ROWS_ONCE_2(MODE, TIMES, SCALES, SHIFT)                                          \
+    HIL_DSP_TWO_ROWS_PAIR(MODE, TIMES, SCALES, SHIFT, 2)                                             \
+    HIL_DSP_TWO_ROWS_STORED("s1", "s4", "r1", "1", "2]!")                                            \
+    HIL_DSP_TWO_ROWS_STORED("s0", "s3", "r0", "1", "2]!")                                            \
     "strd r0, r1, [sp]\n\t"
-#define HIL_DSP_SQUARE_TWICE_2(MODE, TIMES, SCALES, SHIFT)                                         \
-    HIL_DSP_SQUARE_PAIR(MODE, TIMES, SCALES, SHIFT, 2)                                             \
-    HIL_DSP_SQUARE_STORED("s1", "s4", "r1", "1", "2]")                                             \
-    HIL_DSP_SQUARE_STORED("s0", "s3", "r0", "1", "2]")                                             \
-    HIL_DSP_SQUARE_PAIR(MODE, TIMES, SCALES, SHIFT, 2)                                             \
-    HIL_DSP_SQUARE_STORED("s1", "s4", "r1", "3", "4]!")                                            \
-    HIL_DSP_SQUARE_STORED("s0", "s3", "r0", "3", "4]!")                                            \
+#define HIL_DSP_TWO_ROWS_TWICE_2(MODE, TIMES, SCALES, SHIFT)                                         \
+    HIL_DSP_TWO_ROWS_PAIR(MODE, TIMES, SCALES, SHIFT, 2)                                             \
+    HIL_DSP_TWO_ROWS_STORED("s1", "s4", "r1", "1", "2]")                                             \
+    HIL_DSP_TWO_ROWS_STORED("s0", "s3", "r0", "1", "2]")                                             \
+    HIL_DSP_TWO_ROWS_PAIR(MODE, TIMES, SCALES, SHIFT, 2)                                             \
+    HIL_DSP_TWO_ROWS_STORED("s1", "s4", "r1", "3", "4]!")                                            \
+    HIL_DSP_TWO_ROWS_STORED("s0", "s3", "r0", "3", "4]!")                                            \
     "strd r0, r1, [sp]\n\t"
 
 /* Pairs of columns until the last, for two rows of wide weights or one, a pair in a turn or two. A
  * compiler may keep its frame in r7, so that one is saved here, and what else is needed is on the
  * stack: for two rows 17 instructions a pair besides the units, 15.5 of two pairs. */
-#define HIL_DSP_SQUARE(TURN, MODE, TIMES, SCALES, SHIFT)                                           \
+#define HIL_DSP_TWO_ROWS(TURN, MODE, TIMES, SCALES, SHIFT)                                           \
     MODE##_END(at_end, start + 4 * units)                                                          \
     __asm__ volatile(                                                                              \
         "push {r0, r1, r2, r3, r4, r5, r6, r7}\n\t"                                                \
         "mov %[rows], r3\n\t"                                                                      \
         "1:\n\t"                                                                                   \
-        HIL_DSP_SQUARE_##TURN(MODE, TIMES, SCALES, SHIFT)                                          \
+        HIL_DSP_TWO_ROWS_##TURN(MODE, TIMES, SCALES, SHIFT)                                          \
         "cmp %[stream], r2\n\t"                                                                    \
         "bne 1b\n\t"                                                                               \
         "ldr r7, [sp, #28]\n\t"                                                                    \
@@ -468,87 +468,87 @@ struct hil_dsp_places {
         : "r6", "r10", "cc", "memory")
 
 /* Up to ten units and sixteen one after the other, and any number. */
-#define HIL_DSP_SQUARE_FEW(TURN, SCALES, SHIFT)                                                    \
+#define HIL_DSP_TWO_ROWS_FEW(TURN, SCALES, SHIFT)                                                    \
     if (units == 1) {                                                                              \
-        HIL_DSP_SQUARE(TURN, HIL_DSP_STRAIGHT, HIL_DSP_X0, SCALES, SHIFT);                         \
+        HIL_DSP_TWO_ROWS(TURN, HIL_DSP_STRAIGHT, HIL_DSP_X0, SCALES, SHIFT);                         \
     } else if (units == 2) {                                                                       \
-        HIL_DSP_SQUARE(TURN, HIL_DSP_STRAIGHT, HIL_DSP_X1, SCALES, SHIFT);                         \
+        HIL_DSP_TWO_ROWS(TURN, HIL_DSP_STRAIGHT, HIL_DSP_X1, SCALES, SHIFT);                         \
     } else if (units == 3) {                                                                       \
-        HIL_DSP_SQUARE(TURN, HIL_DSP_STRAIGHT, HIL_DSP_X2, SCALES, SHIFT);                         \
+        HIL_DSP_TWO_ROWS(TURN, HIL_DSP_STRAIGHT, HIL_DSP_X2, SCALES, SHIFT);                         \
     }
-#define HIL_DSP_SQUARE_SOME(TURN, SCALES, SHIFT)                                                   \
-    HIL_DSP_SQUARE_FEW(TURN, SCALES, SHIFT)                                                        \
+#define HIL_DSP_TWO_ROWS_SOME(TURN, SCALES, SHIFT)                                                   \
+    HIL_DSP_TWO_ROWS_FEW(TURN, SCALES, SHIFT)                                                        \
     else if (units == 4) {                                                                         \
-        HIL_DSP_SQUARE(TURN, HIL_DSP_STRAIGHT, HIL_DSP_X3, SCALES, SHIFT);                         \
+        HIL_DSP_TWO_ROWS(TURN, HIL_DSP_STRAIGHT, HIL_DSP_X3, SCALES, SHIFT);                         \
     } else if (units == 5) {                                                                       \
-        HIL_DSP_SQUARE(TURN, HIL_DSP_STRAIGHT, HIL_DSP_X4, SCALES, SHIFT);                         \
+        HIL_DSP_TWO_ROWS(TURN, HIL_DSP_STRAIGHT, HIL_DSP_X4, SCALES, SHIFT);                         \
     } else if (units == 6) {                                                                       \
-        HIL_DSP_SQUARE(TURN, HIL_DSP_STRAIGHT, HIL_DSP_X5, SCALES, SHIFT);                         \
+        HIL_DSP_TWO_ROWS(TURN, HIL_DSP_STRAIGHT, HIL_DSP_X5, SCALES, SHIFT);                         \
     } else if (units == 7) {                                                                       \
-        HIL_DSP_SQUARE(TURN, HIL_DSP_STRAIGHT, HIL_DSP_X6, SCALES, SHIFT);                         \
+        HIL_DSP_TWO_ROWS(TURN, HIL_DSP_STRAIGHT, HIL_DSP_X6, SCALES, SHIFT);                         \
     } else if (units == 8) {                                                                       \
-        HIL_DSP_SQUARE(TURN, HIL_DSP_STRAIGHT, HIL_DSP_X7, SCALES, SHIFT);                         \
+        HIL_DSP_TWO_ROWS(TURN, HIL_DSP_STRAIGHT, HIL_DSP_X7, SCALES, SHIFT);                         \
     } else if (units == 9) {                                                                       \
-        HIL_DSP_SQUARE(TURN, HIL_DSP_STRAIGHT, HIL_DSP_X8, SCALES, SHIFT);                         \
+        HIL_DSP_TWO_ROWS(TURN, HIL_DSP_STRAIGHT, HIL_DSP_X8, SCALES, SHIFT);                         \
     } else if (units == 10) {                                                                      \
-        HIL_DSP_SQUARE(TURN, HIL_DSP_STRAIGHT, HIL_DSP_X9, SCALES, SHIFT);                         \
+        HIL_DSP_TWO_ROWS(TURN, HIL_DSP_STRAIGHT, HIL_DSP_X9, SCALES, SHIFT);                         \
     } else if (units == 16) {                                                                      \
-        HIL_DSP_SQUARE(TURN, HIL_DSP_STRAIGHT, HIL_DSP_X15, SCALES, SHIFT);                        \
+        HIL_DSP_TWO_ROWS(TURN, HIL_DSP_STRAIGHT, HIL_DSP_X15, SCALES, SHIFT);                        \
     }
 /* Eleven to fifteen units and thirty-two are one after the other, too, of one pair in a turn: a second
  * pair saves less than a loop over units costs. */
-#define HIL_DSP_SQUARE_LONG(SCALES, SHIFT)                                                         \
+#define HIL_DSP_TWO_ROWS_LONG(SCALES, SHIFT)                                                         \
     else if (units == 11) {                                                                        \
-        HIL_DSP_SQUARE(ONCE_2, HIL_DSP_STRAIGHT, HIL_DSP_X10, SCALES, SHIFT);                      \
+        HIL_DSP_TWO_ROWS(ONCE_2, HIL_DSP_STRAIGHT, HIL_DSP_X10, SCALES, SHIFT);                      \
     } else if (units == 12) {                                                                      \
-        HIL_DSP_SQUARE(ONCE_2, HIL_DSP_STRAIGHT, HIL_DSP_X11, SCALES, SHIFT);                      \
+        HIL_DSP_TWO_ROWS(ONCE_2, HIL_DSP_STRAIGHT, HIL_DSP_X11, SCALES, SHIFT);                      \
     } else if (units == 13) {                                                                      \
-        HIL_DSP_SQUARE(ONCE_2, HIL_DSP_STRAIGHT, HIL_DSP_X12, SCALES, SHIFT);                      \
+        HIL_DSP_TWO_ROWS(ONCE_2, HIL_DSP_STRAIGHT, HIL_DSP_X12, SCALES, SHIFT);                      \
     } else if (units == 14) {                                                                      \
-        HIL_DSP_SQUARE(ONCE_2, HIL_DSP_STRAIGHT, HIL_DSP_X13, SCALES, SHIFT);                      \
+        HIL_DSP_TWO_ROWS(ONCE_2, HIL_DSP_STRAIGHT, HIL_DSP_X13, SCALES, SHIFT);                      \
     } else if (units == 15) {                                                                      \
-        HIL_DSP_SQUARE(ONCE_2, HIL_DSP_STRAIGHT, HIL_DSP_X14, SCALES, SHIFT);                      \
+        HIL_DSP_TWO_ROWS(ONCE_2, HIL_DSP_STRAIGHT, HIL_DSP_X14, SCALES, SHIFT);                      \
     } else if (units == 32) {                                                                      \
-        HIL_DSP_SQUARE(ONCE_2, HIL_DSP_STRAIGHT, HIL_DSP_X31, SCALES, SHIFT);                      \
+        HIL_DSP_TWO_ROWS(ONCE_2, HIL_DSP_STRAIGHT, HIL_DSP_X31, SCALES, SHIFT);                      \
     } else if (units % 32 == 0) {                                                                  \
-        HIL_DSP_SQUARE(ONCE_2, HIL_DSP_LOOP, HIL_DSP_X31, SCALES, SHIFT);                          \
+        HIL_DSP_TWO_ROWS(ONCE_2, HIL_DSP_LOOP, HIL_DSP_X31, SCALES, SHIFT);                          \
     }
-#define HIL_DSP_SQUARE_EIGHTS(TURN, SCALES, SHIFT)                                                 \
+#define HIL_DSP_TWO_ROWS_EIGHTS(TURN, SCALES, SHIFT)                                                 \
     else if (units % 16 == 0) {                                                                    \
-        HIL_DSP_SQUARE(TURN, HIL_DSP_LOOP, HIL_DSP_X15, SCALES, SHIFT);                            \
+        HIL_DSP_TWO_ROWS(TURN, HIL_DSP_LOOP, HIL_DSP_X15, SCALES, SHIFT);                            \
     } else if (units % 8 == 0) {                                                                   \
-        HIL_DSP_SQUARE(TURN, HIL_DSP_LOOP, HIL_DSP_X7, SCALES, SHIFT);                             \
+        HIL_DSP_TWO_ROWS(TURN, HIL_DSP_LOOP, HIL_DSP_X7, SCALES, SHIFT);                             \
     } else if (units % 9 == 0) {                                                                   \
-        HIL_DSP_SQUARE(TURN, HIL_DSP_LOOP, HIL_DSP_X8, SCALES, SHIFT);                             \
+        HIL_DSP_TWO_ROWS(TURN, HIL_DSP_LOOP, HIL_DSP_X8, SCALES, SHIFT);                             \
     }
-#define HIL_DSP_SQUARE_FOURS(TURN, SCALES, SHIFT)                                                  \
+#define HIL_DSP_TWO_ROWS_FOURS(TURN, SCALES, SHIFT)                                                  \
     else if (units % 4 == 0) {                                                                     \
-        HIL_DSP_SQUARE(TURN, HIL_DSP_LOOP, HIL_DSP_X3, SCALES, SHIFT);                             \
+        HIL_DSP_TWO_ROWS(TURN, HIL_DSP_LOOP, HIL_DSP_X3, SCALES, SHIFT);                             \
     } else if (units % 4 == 1) {                                                                   \
-        HIL_DSP_SQUARE(TURN, HIL_DSP_LOOP_REST, HIL_DSP_X0, SCALES, SHIFT);                        \
+        HIL_DSP_TWO_ROWS(TURN, HIL_DSP_LOOP_REST, HIL_DSP_X0, SCALES, SHIFT);                        \
     } else if (units % 4 == 2) {                                                                   \
-        HIL_DSP_SQUARE(TURN, HIL_DSP_LOOP_REST, HIL_DSP_X1, SCALES, SHIFT);                        \
+        HIL_DSP_TWO_ROWS(TURN, HIL_DSP_LOOP_REST, HIL_DSP_X1, SCALES, SHIFT);                        \
     } else {                                                                                       \
-        HIL_DSP_SQUARE(TURN, HIL_DSP_LOOP_REST, HIL_DSP_X2, SCALES, SHIFT);                        \
+        HIL_DSP_TWO_ROWS(TURN, HIL_DSP_LOOP_REST, HIL_DSP_X2, SCALES, SHIFT);                        \
     }
 
-#define HIL_DSP_SQUARE_ANY(TURN, SCALES, SHIFT)                                                    \
-    HIL_DSP_SQUARE_SOME(TURN, SCALES, SHIFT)                                                       \
-    HIL_DSP_SQUARE_LONG(SCALES, SHIFT)                                                             \
-    HIL_DSP_SQUARE_EIGHTS(TURN, SCALES, SHIFT)                                                     \
-    HIL_DSP_SQUARE_FOURS(TURN, SCALES, SHIFT)
-#define HIL_DSP_SQUARE_RARE(TURN, SCALES, SHIFT)                                                   \
-    HIL_DSP_SQUARE_FEW(TURN, SCALES, SHIFT)                                                        \
-    HIL_DSP_SQUARE_FOURS(TURN, SCALES, SHIFT)
+#define HIL_DSP_TWO_ROWS_ANY(TURN, SCALES, SHIFT)                                                    \
+    HIL_DSP_TWO_ROWS_SOME(TURN, SCALES, SHIFT)                                                       \
+    HIL_DSP_TWO_ROWS_LONG(SCALES, SHIFT)                                                             \
+    HIL_DSP_TWO_ROWS_EIGHTS(TURN, SCALES, SHIFT)                                                     \
+    HIL_DSP_TWO_ROWS_FOURS(TURN, SCALES, SHIFT)
+#define HIL_DSP_TWO_ROWS_RARE(TURN, SCALES, SHIFT)                                                   \
+    HIL_DSP_TWO_ROWS_FEW(TURN, SCALES, SHIFT)                                                        \
+    HIL_DSP_TWO_ROWS_FOURS(TURN, SCALES, SHIFT)
 
 /* Unknown depths and shifts take a unit in a turn. */
-#define HIL_DSP_SQUARE_UNKNOWN(TURN)                                                               \
+#define HIL_DSP_TWO_ROWS_UNKNOWN(TURN)                                                               \
     if (p->signs) {                                                                                \
-        HIL_DSP_SQUARE(TURN, HIL_DSP_LOOP, HIL_DSP_X0, SIGNED, VARIABLE);                          \
+        HIL_DSP_TWO_ROWS(TURN, HIL_DSP_LOOP, HIL_DSP_X0, SIGNED, VARIABLE);                          \
     } else if (p->shift == 0) {                                                                    \
-        HIL_DSP_SQUARE(TURN, HIL_DSP_LOOP, HIL_DSP_X0, OWN, OWN);                                  \
+        HIL_DSP_TWO_ROWS(TURN, HIL_DSP_LOOP, HIL_DSP_X0, OWN, OWN);                                  \
     } else {                                                                                       \
-        HIL_DSP_SQUARE(TURN, HIL_DSP_LOOP, HIL_DSP_X0, PLAIN, VARIABLE);                           \
+        HIL_DSP_TWO_ROWS(TURN, HIL_DSP_LOOP, HIL_DSP_X0, PLAIN, VARIABLE);                           \
     }
 
 #define HIL_DSP_PAIRS_PACKED_3(MODE, TIMES, SCALES, SHIFT)                                         \
@@ -635,23 +635,23 @@ HIL_INLINE void hil_dsp_pairs_s8_square(const struct hil_dsp_pairs_s8 *p, const 
     register uint32_t w __asm__("r12");
     register const int32_t *stream __asm__("lr") = p->stream;
     if (!constant && to.single) {
-        HIL_DSP_SQUARE_UNKNOWN(ONCE_1)
+        HIL_DSP_TWO_ROWS_UNKNOWN(ONCE_1)
     } else if (!constant) {
-        HIL_DSP_SQUARE_UNKNOWN(ONCE_2)
+        HIL_DSP_TWO_ROWS_UNKNOWN(ONCE_2)
     } else if (to.single && p->signs) {
-        HIL_DSP_SQUARE_RARE(ONCE_1, SIGNED, CONSTANT)
+        HIL_DSP_TWO_ROWS_RARE(ONCE_1, SIGNED, CONSTANT)
     } else if (to.single && p->shift == 0) {
-        HIL_DSP_SQUARE_RARE(ONCE_1, OWN, OWN)
+        HIL_DSP_TWO_ROWS_RARE(ONCE_1, OWN, OWN)
     } else if (to.single) {
-        HIL_DSP_SQUARE_RARE(ONCE_1, PLAIN, CONSTANT)
+        HIL_DSP_TWO_ROWS_RARE(ONCE_1, PLAIN, CONSTANT)
     } else if (p->signs) {
-        HIL_DSP_SQUARE_ANY(ONCE_2, SIGNED, CONSTANT)
+        HIL_DSP_TWO_ROWS_ANY(ONCE_2, SIGNED, CONSTANT)
     } else if (p->shift == 0) {
-        HIL_DSP_SQUARE_ANY(ONCE_2, OWN, OWN)
+        HIL_DSP_TWO_ROWS_ANY(ONCE_2, OWN, OWN)
     } else if (p->count % 4 == 0) {
-        HIL_DSP_SQUARE_ANY(TWICE_2, PLAIN, CONSTANT)
+        HIL_DSP_TWO_ROWS_ANY(TWICE_2, PLAIN, CONSTANT)
     } else {
-        HIL_DSP_SQUARE_ANY(ONCE_2, PLAIN, CONSTANT)
+        HIL_DSP_TWO_ROWS_ANY(ONCE_2, PLAIN, CONSTANT)
     }
 }
 

@@ -9,7 +9,8 @@ from typing import Protocol
 class File(Protocol):
     """An open file, pipe or socket."""
 
-    def fileno(self) -> int: ...
+    def fileno(self) -> int:
+        """Return the file descriptor."""
 
 
 def is_readable(file: File | int, timeout_s: float) -> bool:

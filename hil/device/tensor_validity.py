@@ -1,4 +1,4 @@
-"""State of a model on a board: inputs that were set, outputs of a run, states, or none of them.
+"""Which tensors of a model are valid on a board: its inputs, outputs and states.
 
 Inputs and outputs may share memory with other tensors of a model. So a run can overwrite the
 inputs, and writing an input can overwrite the outputs of the last run. The bytes do not show it; it
@@ -16,8 +16,8 @@ from hilc.errors import InputError
 from hilc.ir import Array
 
 
-class Held:
-    """State of one model's inputs and outputs."""
+class TensorValidity:
+    """The validity of one model's inputs, outputs and states on the board."""
 
     def __init__(self, module: Module) -> None:
         self._module = module
@@ -80,10 +80,11 @@ class Held:
         for number, output in enumerate(self._module.outputs):
             if self._may_overlap(tensor, output):
                 self._stale.setdefault(
-                    number, f"input {tensor.name!r} was set since, which lies in the same memory"
+                    number, f"input {tensor.name!r} was set since, which shares its memory"
                 )
 
     def end_write(self, index: int) -> None:
+        """Record that the board has the value of the input."""
         self._on_board.add(index)
 
     def has_input(self, index: int) -> bool:
@@ -161,6 +162,7 @@ class Held:
             self._lose_inputs()
 
     def end_run(self) -> None:
+        """Record that a run has ended well: outputs and states are valid."""
         self._stale.clear()
         self._lost.clear()
 

@@ -18,15 +18,15 @@ from hilc.lowering.kernels import KernelCall
 
 
 @dataclass(frozen=True)
-class Outline:
+class Estimate:
     """Properties of a group's call that are known before its layout."""
 
     #: For each stage the call of its first band; None where no kernel computes all of its bands.
     calls: tuple[KernelCall, ...] | None
     #: Lower bound of its scratch.
     scratch_bytes: int
-    #: The same of its scratch, inputs and output, where scratch may lie over rows of inputs that
-    #: have been read.
+    #: Lower bound of its scratch, inputs and output, in bytes, where scratch may lie over rows of
+    #: inputs that have been read.
     live_bytes: int
     #: Size of its inputs and output.
     outside_bytes: int
@@ -39,7 +39,7 @@ class LeastCost:
     """
 
     instructions: float
-    #: The same with the price of the flash that it takes.
+    #: Instructions plus the price of its flash.
     priced: float
 
 
@@ -52,14 +52,14 @@ def least_of(costs: Sequence[LeastCost]) -> LeastCost:
 class Prices:
     """Prices of flash in instructions, none above what it costs."""
 
-    #: Of what a stage takes that computes this node, by the call of its first band.
+    #: Price of a stage that computes this node, by the call of its first band.
     stage: Callable[[str, KernelCall], float]
-    #: Of an entry of the schedule.
+    #: Price of an entry of the schedule.
     entry: float
 
 
 @dataclass(frozen=True)
-class _Way:
+class KernelOption:
     """A kernel variant that computes a stage, and its instructions for all bands."""
 
     variant: str
@@ -79,7 +79,7 @@ class _Least:
     priced: Sequence[float]
 
     @staticmethod
-    def of(ways: Sequence[_Way], flash: Sequence[float]) -> _Least:
+    def of(ways: Sequence[KernelOption], flash: Sequence[float]) -> _Least:
         priced = [way.cost + price for way, price in zip(ways, flash, strict=True)]
         ordered = sorted(range(len(ways)), key=lambda i: ways[i].scratch_bytes)
         return _Least(
@@ -89,7 +89,7 @@ class _Least:
         )
 
 
-class Frame:
+class Bounds:
     """A schedule with the kernels that may compute its stages."""
 
     def __init__(self, stages: Stages, schedule: Schedule) -> None:
@@ -97,7 +97,7 @@ class Frame:
         self.schedule = schedule
         self._nodes = schedule.geometry.nodes
         self._least: dict[Prices, list[_Least]] = {}
-        self._ordered: dict[Prices, list[list[_Way]]] = {}
+        self._ordered: dict[Prices, list[list[KernelOption]]] = {}
 
     @cached_property
     def bands(self) -> list[dict[tuple[int, ...], Band]]:
@@ -120,7 +120,7 @@ class Frame:
 
     @cached_property
     def _times(self) -> list[dict[tuple[int, ...], int]]:
-        """How often each stage computes bands of each shape."""
+        """Number of bands of each shape that each stage computes."""
         found: list[dict[tuple[int, ...], int]] = [{} for _ in self._nodes]
         for (index, band), times in zip(self.schedule.bands, self.schedule.times(), strict=True):
             found[index][band.key] = found[index].get(band.key, 0) + times
@@ -170,23 +170,23 @@ class Frame:
                 used[e] += stage.scratch_bytes
         return used
 
-    def outline(self, stages: Sequence[StageCalls] | None) -> Outline:
+    def outline(self, stages: Sequence[StageCalls] | None) -> Estimate:
         """Return the outline of a call with these kernels; None where a stage has none."""
         used = self.schedule.least if stages is None else self.least_used(stages)
         # Rows alone take no less than the most of their buffers.
         scratch = self.schedule.arena_bounds[0] if stages is None else max(used)
         live = max(a + b for a, b in zip(used, self.schedule.outside, strict=True))
         calls = None if stages is None else tuple([stage.first for stage in stages])
-        return Outline(calls, scratch, live, self.outside)
+        return Estimate(calls, scratch, live, self.outside)
 
-    def least_outline(self) -> Outline:
+    def least_outline(self) -> Estimate:
         """Return the outline with, for each stage, the kernel of the least scratch."""
         if not all(self._kernels):
             return self.outline(None)
         return self.outline([min((k.calls for k in own), key=_scratch) for own in self._kernels])
 
     @cached_property
-    def _ways(self) -> list[list[_Way]] | None:
+    def _ways(self) -> list[list[KernelOption]] | None:
         """For each stage, the ways to compute it, the fastest first; None if a stage has no
         kernel.
         """
@@ -209,14 +209,14 @@ class Frame:
             return None
         return sorted(range(len(layers)), key=layers.__getitem__)
 
-    def _way(self, stage: int, kernel: Kernel, scratch_bytes: int) -> _Way:
+    def _way(self, stage: int, kernel: Kernel, scratch_bytes: int) -> KernelOption:
         times, each = self._times[stage], kernel.instructions
         cost = sum([n * (each[band] + CALL_COST) for band, n in times.items()])
-        return _Way(kernel.variant, scratch_bytes, cost, kernel.calls.first)
+        return KernelOption(kernel.variant, scratch_bytes, cost, kernel.calls.first)
 
     def _rooms(self, scratch_bytes: int, live_bytes: int) -> list[int]:
-        """Return, for each stage, the most scratch of a kernel with which an :class:`Outline` has
-        at most these figures, ``live_bytes`` without :attr:`Outline.outside_bytes`.
+        """Return, for each stage, the most scratch of a kernel with which an :class:`Estimate` has
+        at most these figures, ``live_bytes`` without :attr:`Estimate.outside_bytes`.
         """
         live_bytes += self.outside
         return [
@@ -226,7 +226,7 @@ class Frame:
             for room in [min(scratch_bytes - used, live_bytes - live)]
         ]
 
-    def _cheapest_ways(self, prices: Prices) -> list[list[_Way]] | None:
+    def _cheapest_ways(self, prices: Prices) -> list[list[KernelOption]] | None:
         """For each stage, the ways to compute it, those first that are cheapest with the price of
         their flash; None if a stage has no kernel.
         """
@@ -234,7 +234,7 @@ class Frame:
             return None
         if prices not in self._ordered:
 
-            def ordered(name: str, ways: Sequence[_Way]) -> list[_Way]:
+            def ordered(name: str, ways: Sequence[KernelOption]) -> list[KernelOption]:
                 return sorted(ways, key=lambda way: way.cost + prices.stage(name, way.first))
 
             pairs = zip(self._nodes, self._ways, strict=True)
@@ -245,8 +245,8 @@ class Frame:
         self, scratch_bytes: int, live_bytes: int, prices: Prices
     ) -> tuple[str, ...] | None:
         """Return, for each layer, the kernel that is cheapest with the price of its flash among
-        those with which an :class:`Outline` has at most these figures, ``live_bytes`` without
-        :attr:`Outline.outside_bytes`; None if a stage has none.
+        those with which an :class:`Estimate` has at most these figures, ``live_bytes`` without
+        :attr:`Estimate.outside_bytes`; None if a stage has none.
         """
         if (cheapest_ways := self._cheapest_ways(prices)) is None:
             return None

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 import pytest
 
 from hil.link.line import open_line
-from hil.support.ready import is_readable, is_writable
+from hil.support.poll import is_readable, is_writable
 
 _MANY = 1100
 

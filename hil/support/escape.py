@@ -11,7 +11,7 @@ _OBEYED = re.compile(
 )
 
 
-def visible(text: str, *, colours: bool = True) -> str:
+def escaped(text: str, *, colours: bool = True) -> str:
     """Return ``text`` with control characters escaped; ``colours`` of a terminal stay, or go."""
     return _OBEYED.sub(lambda match: _shown(match, colours), text)
 
