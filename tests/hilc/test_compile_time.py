@@ -148,12 +148,14 @@ def test_every_limit_of_flash_lowers_once(lowered, planned) -> None:
 
 @pytest.mark.parametrize(
     ("model", "laid_out", "sketched"),
-    sampled([("kws", 60, 300), ("ic", 170, 250), ("vww", 360, 720)], keep=[("kws", 60, 300)]),
+    sampled([("kws", 120, 600), ("ic", 170, 250), ("vww", 60, 1000)], keep=[("kws", 120, 600)]),
 )
 def test_groups_are_laid_out_that_may_be_in_the_cheapest_partition(
     monkeypatch, model: str, laid_out: int, sketched: int
 ) -> None:
-    """Others are known to take too much, or to cost too much, by outlines; 1,332 were laid out."""
+    """Others are known to take too much, or to cost too much, by outlines; 1,332 were laid out.
+
+    A goal tries several prices of flash, with kernels of their own."""
     made, outlined = Counter[Group](), Counter[Group]()
     call, outline = GroupCalls.call, GroupCalls.outlines
     monkeypatch.setattr(GroupCalls, "call", lambda s, g: made.update([g]) or call(s, g))

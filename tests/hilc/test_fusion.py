@@ -473,7 +473,8 @@ def test_a_node_is_in_one_group_only():
 REACHED = {
     "kws": ([(0, 10)], 4, 5_504),
     "ic": ([(0, 8), (8, 13)], 1, 19_600),
-    "ic, all layers of images": ([(0, 13)], 1, 13_376),
+    # With the fastest kernels, which transform their weights and need more scratch.
+    "ic, all layers of images": ([(0, 13)], 1, 17_472),
     "vww": ([(1, 4)], 1, 28_000),
 }
 

@@ -238,7 +238,21 @@ def test_a_dataclass_that_is_not_the_struct_is_refused(mine: Path):
             HEADER.replace('"mine"', '"hil_generic_copy"'),
             "hil_generic_copy is described twice",
         ),
-        ("mine/mine.h", HEADER.replace("scratch", "scratches"), "lacks the key 'scratch'"),
+        ("mine/mine.h", HEADER.replace('scratch = "0"\n', ""), "lacks the key 'scratch'"),
+        (
+            "mine/mine.h",
+            HEADER.replace("scratch", "scratches"),
+            "kernel mine of mine/mine.h has the unknown key 'scratches'; known are band_code, code",
+        ),
+        *(
+            (
+                "mine/mine.h",
+                HEADER.replace("scratch", f"{key} = true\nscratch"),
+                f"kernel mine of mine/mine.h has the unknown key '{key}', which versions before "
+                "0.2 had; delete it",
+            )
+            for key in ("flash_heavy", "speed_only", "unfolds")
+        ),
         ("mine/mine.h", HEADER.replace('"mine"', "mine"), "cannot be used"),
     ],
 )

@@ -175,7 +175,7 @@ def test_groups_are_laid_out_until_one_costs_little() -> None:
     costs = [(50, 40), (30, 30), (20, 10), (9, 5)]
     for most, laid_out in ((4, 0), (5, 4), (20, 3), (29, 3), (30, 2), (60, 1)):
         groups = alternatives([segment(0, 1, c) for c, _ in costs], [(b, b) for _, b in costs])
-        assert groups.has_cost(most) == (most >= 9), most
+        assert groups.has_cost(most, 0.0) == (most >= 9), most
         assert len(groups.found) == laid_out, most
     groups.lay_out_all()
     assert (len(groups.found), groups.rest) == (4, None)

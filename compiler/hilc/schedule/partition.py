@@ -101,17 +101,27 @@ class Partitioner:
         bytes, each by itself: the cheapest one for the objective, and that with the least flash of
         the groups that were laid out to find it; none where the cheapest exceeds ``most``, None
         where nothing keeps the limit.
+
+        Slices of expansions may be faster than what takes little memory without them, so without a
+        price of flash less memory is tried too, until only they keep it.
         """
         found = self.cheapest(limit, objective)
         if found is None:
             return None
+        if not objective.flash_worth and self._groups.has_expansions:
+            smaller: Partition | None = found
+            while smaller is not None and smaller.cost > most and not _is_sliced(smaller):
+                below = int(self._policy.frontier_step * smaller.memory_bound) - 1
+                smaller = self.cheapest(below, objective)
+            if smaller is not None and smaller.cost <= most:
+                found, limit = smaller, smaller.memory_bound
         if found.cost > most:
             return ()
-        options = _known(*self._options(limit, objective))
+        options = _known(*self._options(limit, objective, sliced=_is_sliced(found)))
         for segments in _least_of_each_sum(options, _flash_of, _cost_of, most, self._policy):
             if _cost(segments) <= most:
-                smaller = self._partition(segments)
-                return (found, smaller) if smaller.flash < found.flash else (found,)
+                own = self._partition(segments)
+                return (found, own) if own.flash < found.flash else (found,)
         return (found,)
 
     def cheapest_together(self, partition: Partition, objective: Objective) -> Partition | None:
@@ -122,8 +132,7 @@ class Partitioner:
         limit = align(partition.memory_bound)
         if _fit_together(partition.segments, limit):
             return None
-        sliced = any(s.group is not None and s.group.sliced for s in partition.segments)
-        singles, groups = self._options(limit, objective, sliced=sliced)
+        singles, groups = self._options(limit, objective, sliced=_is_sliced(partition))
 
         def cheapest(options: Sequence[Sequence[_Option]]) -> Sequence[_Option] | None:
             return _cheapest_together(options, objective.flash_worth, limit)
@@ -212,6 +221,11 @@ class Partitioner:
             found.append(segment)
             step = segment.last + 1
         return found
+
+
+def _is_sliced(partition: Partition) -> bool:
+    """Return whether some of its expansions are computed by slices of channels."""
+    return any(s.group is not None and s.group.sliced for s in partition.segments)
 
 
 def _key(segments: Sequence[Segment]) -> tuple[tuple[int, str, Group | None], ...]:
