@@ -148,7 +148,7 @@ def _planned(model: Model, options: CompileOptions) -> _Planned:
 
 
 class _Search:
-    """Searches for programs of one model, which share what they find.
+    """Searches for programs of one model, which share their results.
 
     Raises :class:`InputError` for a tuning log of another model, core or compiler version, and what
     reading the model raises.
@@ -164,7 +164,7 @@ class _Search:
         if tuning is not None and options.choice is None:
             tuning.check(self._source, self._cpu, __version__)
         self._tuning = tuning
-        #: By the goal of the graphs that the model calls; programs also by the sharing of code.
+        #: Planners by the goal of the called graphs, programs also by the sharing of code.
         self._planners: dict[str, tuple[PreparedModel, Planner]] = {}
         self._known: dict[str, dict[str, Goals]] = {}
 
@@ -239,6 +239,6 @@ class Programs:
         return found.choice, found.program.workspace_bytes
 
     def frontier(self, tuning: Tuning) -> list[tuple[KernelSelection, int]]:
-        """Return the same of the Pareto frontier, from the fastest to the smallest."""
+        """Return the programs of the Pareto frontier, from the fastest to the smallest."""
         frontier = ParetoFrontier(self._planner, tuning=tuning, optimize=self._optimize)
         return [(found.choice, found.workspace_bytes) for found in frontier.programs()]

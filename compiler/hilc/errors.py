@@ -24,8 +24,8 @@ class HilError(Exception):
     """
 
     exit_code: int = 2
-    #: What failed: ``input`` (given by the user), ``build``, ``flash``, ``link`` (connection to the
-    #: board), ``device`` (a fault, a hang, the board itself) or ``numeric``.
+    #: Kind of failure: ``input`` (given by the user), ``build``, ``flash``, ``link`` (connection to
+    #: the board), ``device`` (a fault, a hang, the board itself) or ``numeric``.
     kind: ClassVar[str] = "input"
 
     def __init__(self, fact: str, hint: str = "") -> None:
@@ -35,7 +35,9 @@ class HilError(Exception):
         self.hint = shortened(hint)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Return how a copy is made: what a subclass's ``__init__`` takes is not among ``args``."""
+        """Return the arguments of a copy: those of a subclass's ``__init__`` are not among
+        ``args``.
+        """
         return _copied, (type(self), self.args), self.__dict__
 
     def __str__(self) -> str:

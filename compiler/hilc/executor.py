@@ -222,6 +222,9 @@ class Executor:
 
         Shapes and element types must be those of the inputs. This ends :meth:`set_input_zero_copy`
         for these inputs. If one of several arrays is invalid, none is set.
+
+        Raise :class:`~hilc.errors.InputError` for an unknown input, or a value of another shape or
+        type.
         """
         given: dict[Which, npt.ArrayLike] = dict(params.items())
         if key is not None:
@@ -263,7 +266,7 @@ class Executor:
         self._model.reset_state()
 
     def state(self, index: Which) -> Array:
-        """Return a copy of what a state holds: what the last run left, or what was set since."""
+        """Return a copy of a state's value: of the last run, or set since."""
         return self._model.state(index)
 
     def set_state(self, index: Which, value: npt.ArrayLike) -> None:
@@ -271,7 +274,7 @@ class Executor:
         self._model.set_state(index, value)
 
     def run(self, **inputs: npt.ArrayLike) -> object:
-        """Set ``inputs`` by name, then run once; return what the model's own run returns."""
+        """Set ``inputs`` by name, then run once; return the result of the model's ``run``."""
         self._set_inputs(inputs)
         return self._model.run()
 
@@ -432,7 +435,10 @@ class Bindings:
 
 
 def find_tensor(infos: Sequence[TensorInfo], which: Which, kind: str) -> int:
-    """Return the index of a tensor given by name or index; ``kind`` names it in messages."""
+    """Return the index of a tensor given by name or index; ``kind`` names it in messages.
+
+    Raise :class:`~hilc.errors.InputError` if there is none.
+    """
     names = [info.name for info in infos]
     if not infos:
         raise InputError(f"the model has no {kind}, and so not {which!r}", f"it has no {kind}s")
@@ -452,7 +458,7 @@ def find_tensor(infos: Sequence[TensorInfo], which: Which, kind: str) -> int:
 
 
 def tensor_index(which: Which, what: str) -> str | int:
-    """Return a name, or an index as an int; raise InputError for what is neither.
+    """Return a name, or an index as an int; raise InputError for any other value.
 
     A bool is none, although Python takes it for a number.
     """
@@ -484,7 +490,7 @@ def input_values(info: TensorInfo, array: npt.ArrayLike, kind: str = "input") ->
 
 
 def quantized(info: TensorInfo, array: npt.ArrayLike, kind: str = "input") -> Array:
-    """Return real numbers as values of ``info``; what is no array of floats, as it is.
+    """Return floats quantized to ``info``'s type and scale; other arrays unchanged.
 
     ``q = round(x / scale) + zero_point``, limited to the type, with the division in float32 and
     halves rounded away from zero: TensorFlow Lite's QUANTIZE. For a tensor of floats only the width
@@ -513,7 +519,10 @@ def quantized(info: TensorInfo, array: npt.ArrayLike, kind: str = "input") -> Ar
 
 
 def run_count(name: str, repeat: int, most: int | None = None) -> int:
-    """Return the checked number of runs of the model ``name``: 1 or more, at most ``most``."""
+    """Return the checked number of runs of the model ``name``: 1 or more, at most ``most``.
+
+    Raise :class:`~hilc.errors.InputError` for any other number.
+    """
     try:
         count = operator.index(repeat)
     except TypeError:
@@ -625,7 +634,11 @@ class Rows:
             )
 
     def check(self, rows: npt.ArrayLike) -> Array:
-        """Return the bytes of the next rows, an array of the input's type and of whole rows."""
+        """Return the bytes of the next rows, an array of the input's type and of whole rows.
+
+        Raise :class:`~hilc.errors.InputError` for another type, a part of a row, or more rows than
+        are missing.
+        """
         self._require()
         info = self._module.inputs[0]
         values = numbers(f"rows of input {info.name!r}", rows, info.dtype)
@@ -647,7 +660,7 @@ class Rows:
         return little_endian.reshape(-1).view(np.uint8)
 
     def took(self, nbytes: int) -> int:
-        """Record that so many bytes of rows were taken; return how many rows are missing."""
+        """Record the bytes of rows that were consumed; return the number of missing rows."""
         if self.missing is None:
             self.missing = self._module.fed_rows
         self.missing -= nbytes // self._module.row_bytes

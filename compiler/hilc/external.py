@@ -361,6 +361,9 @@ def load_generator(spec: str, **options: str) -> ExternalCodegen:
 
     ``FACTORY`` is a class or function in the file, which is called with the options, all strings;
     without it the file defines exactly one class that has ``claim`` and ``generate``.
+
+    Raise :class:`~hilc.errors.InputError` for an invalid specification, or a generator without the
+    required attributes.
     """
     match = _SPEC.fullmatch(spec)
     if match is None:
@@ -444,7 +447,10 @@ def _factory(module: ModuleType, name: str | None, path: Path) -> Callable[..., 
 
 @contextmanager
 def blaming(what: str) -> Iterator[None]:
-    """Turn an exception in a user's generator into an error with its location."""
+    """Turn an exception in a user's generator into an error with its location.
+
+    Raise :class:`~hilc.errors.InputError` for an exception that is not a HilError.
+    """
     try:
         yield
     except HilError as error:

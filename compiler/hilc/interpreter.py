@@ -77,7 +77,7 @@ def run(graph: Graph, inputs: Mapping[str, Array]) -> dict[str, Array]:
 
 
 def run_all(graph: Graph, inputs: Mapping[str, Array]) -> dict[str, Array]:
-    """Every tensor's value by name: constants, inputs, and what each node computes.
+    """Return every tensor's value by name: constants, inputs and results of nodes.
 
     States have their reset values.
     """

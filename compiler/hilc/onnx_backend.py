@@ -76,7 +76,10 @@ class HilRep(BackendRep):  # type: ignore[misc]
         return self._stated
 
     def run(self, inputs: Any, **kwargs: Any) -> tuple[Any, ...]:
-        """Return the outputs for inputs in the model's order, or by name."""
+        """Return the outputs for inputs in the model's order, or by name.
+
+        Raise :class:`~hilc.errors.InputError` if an input that became a constant has another value.
+        """
         values = self._values(inputs)
         if self._graph is None:
             self._prepare(values)
@@ -125,7 +128,10 @@ class HilBackend(Backend):  # type: ignore[misc]
 
     @classmethod
     def prepare(cls, model: onnx.ModelProto, device: str = "CPU", **kwargs: Any) -> HilRep:
-        """Return a model ready to run on a device of :data:`DEVICES`."""
+        """Return a model ready to run on a device of :data:`DEVICES`.
+
+        Raise :class:`~hilc.errors.InputError` for an unknown device.
+        """
         if not cls.supports_device(device):
             raise InputError(
                 f"there is no device {device!r}", f"choose one of {', '.join(DEVICES)}"

@@ -249,6 +249,8 @@ def takes_options(
 
     ``make`` is :class:`CompileOptions`, whose fields are the keywords: they are stated there only,
     for a type checker and for ``help`` too.
+
+    Raise TypeError, when it is called, for a value together with keywords.
     """
 
     names = list(inspect.signature(make).parameters)

@@ -38,7 +38,7 @@ class PreparedModel:
 
     @property
     def digest(self) -> str:
-        """Digest of what the model computes, of its layers' names and of the removed channels.
+        """Digest of the model's graph, its layers' names and the removed channels.
 
         64 hexadecimal digits.
         """
@@ -67,6 +67,8 @@ def prepare(
     Without ``numerics`` a file is computed as TFLM does, and a graph as its nodes say. ``shapes``
     and ``inputs`` state what a file leaves open (:class:`~hilc.frontends.Specialization`), and
     ``samples`` are example arguments of a PyTorch module (:mod:`hilc.frontends.objects`).
+
+    Raise :class:`~hilc.errors.InputError` for shapes that are stated for a graph.
     """
     stated = Specialization(
         {name: tuple(shape) for name, shape in (shapes or {}).items()}, dict(inputs or {})

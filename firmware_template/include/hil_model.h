@@ -1,5 +1,5 @@
 /* The table through which the firmware reaches its models. The build generates one
- * model_<name>.c for each model from the archive's metadata; rpc.c reads only this. */
+ * model_<name>.c for each model from the archive's metadata; the server reads only this. */
 #ifndef HIL_MODEL_H
 #define HIL_MODEL_H
 

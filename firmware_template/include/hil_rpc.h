@@ -1,4 +1,4 @@
-/* The server of the serial line: of our protocol (src/rpc.c, docs/reference/protocol.md) or, in an
+/* The server of the serial line: of our protocol (rpc/rpc.c, docs/reference/protocol.md) or, in an
  * image for MLPerf Tiny, of that benchmark's commands (mlperf/mlperf.c). The application calls it
  * from one context: main. */
 #ifndef HIL_RPC_H

@@ -23,6 +23,15 @@ struct hil_rpc_command {
     bool has_data; /* bytes may follow the fixed part */
 };
 
+/* The commands from one to another, as bits: bit n for command n. */
+#define HIL_COMMAND_BITS(first, last) ((UINT64_C(2) << (last)) - (UINT64_C(1) << (first)))
+
+/* A list of tensors. */
+struct hil_tensor_list {
+    const struct hil_tensor *first; /* `count` of them */
+    uint8_t count;                  /* 0: the protocol does not know the list */
+};
+
 /* The reply that says why a request is not executed. */
 size_t hil_rpc_fail(uint8_t *reply, enum hil_status status, uint32_t detail);
 
@@ -40,16 +49,9 @@ const struct hil_model *hil_rpc_model(uint8_t index);
 /* Tells the host that what it asked for takes its time. */
 void hil_rpc_send_busy(uint32_t done, uint32_t total);
 
+/* Numbers in payloads: unsigned, the lowest byte first, at any address. */
 static inline uint16_t hil_get_u16(const uint8_t *from) {
     return (uint16_t)(from[0] | from[1] << 8);
-}
-
-static inline uint32_t hil_get_u32(const uint8_t *from) {
-    return hil_get_u16(from) | (uint32_t)hil_get_u16(from + 2) << 16;
-}
-
-static inline uint64_t hil_get_u64(const uint8_t *from) {
-    return hil_get_u32(from) | (uint64_t)hil_get_u32(from + 4) << 32;
 }
 
 static inline void hil_put_u16(uint8_t *to, uint16_t value) {
@@ -57,15 +59,10 @@ static inline void hil_put_u16(uint8_t *to, uint16_t value) {
     to[1] = (uint8_t)(value >> 8);
 }
 
-static inline void hil_put_u32(uint8_t *to, uint32_t value) {
-    hil_put_u16(to, (uint16_t)value);
-    hil_put_u16(to + 2, (uint16_t)(value >> 16));
-}
-
-static inline void hil_put_u64(uint8_t *to, uint64_t value) {
-    hil_put_u32(to, (uint32_t)value);
-    hil_put_u32(to + 4, (uint32_t)(value >> 32));
-}
+uint32_t hil_get_u32(const uint8_t *from);
+uint64_t hil_get_u64(const uint8_t *from);
+void hil_put_u32(uint8_t *to, uint32_t value);
+void hil_put_u64(uint8_t *to, uint64_t value);
 
 #ifdef __cplusplus
 }

@@ -44,11 +44,22 @@ class _Server:
     defaults: tuple[str, ...] = ()
 
 
-_SERVER = _Server(("src/frame.c", "src/rpc.c"))
+#: Parts of the serial protocol's server: each calls only those before it.
+RPC_PARTS = (
+    "frame", "reply", "session", "fault", "state", "feeder", "tensors", "run", "commands", "rpc",
+)  # fmt: skip
 _MLPERF_SERVER = _Server(
     ("mlperf/mlperf.c", "generated/mlperf.c"), ("mlperf",), ("mlperf/pulse.c",)
 )
-_SERVERS = (_SERVER, _MLPERF_SERVER)
+
+
+def _rpc_server(modules: Sequence[Module]) -> _Server:
+    """Return the server of the serial protocol, with the commands that the modules need."""
+    needed = {
+        "state": any(module.states for module in modules),
+        "feeder": any(module.fed_rows for module in modules),
+    }
+    return _Server(tuple(f"rpc/{part}.c" for part in RPC_PARTS if needed.get(part, True)), ("rpc",))
 
 
 def modules_of(libraries: Sequence[ModelLibrary]) -> tuple[Module, ...]:
@@ -187,7 +198,7 @@ def project_files(
     """
     modules = modules_of(libraries)
     runtime = runtime_of(libraries)
-    server = _SERVER if mlperf is None else _MLPERF_SERVER
+    server = _rpc_server(modules) if mlperf is None else _MLPERF_SERVER
     files = _template_files(board, server)
     if runtime is not None:
         files.update(runtime.files())
@@ -361,9 +372,7 @@ def _template_files(board: Board, server: _Server) -> dict[str, bytes]:
     for name in ("cmake", "include", "src", *server.includes, *_port_folders(board)):
         folder = template / name
         paths += sorted(folder.glob("*.[ch]")) + sorted(folder.glob("*.cmake"))
-    files = {path.relative_to(template).as_posix(): path.read_bytes() for path in paths}
-    others = {path for other in _SERVERS if other is not server for path in other.sources}
-    return {path: data for path, data in files.items() if path not in others}
+    return {path.relative_to(template).as_posix(): path.read_bytes() for path in paths}
 
 
 def _port_folders(board: Board) -> list[str]:

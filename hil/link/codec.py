@@ -1,4 +1,4 @@
-"""The frame codec: bytes in, frames out; no I/O. The C side is ``firmware_template/src/frame.c``.
+"""The frame codec: bytes in, frames out; no I/O. The C side is ``firmware_template/rpc/frame.c``.
 
 On the line a frame is ``00 cobs(header payload crc32) 00``. The leading delimiter separates the
 frame from preceding noise; between frames, several delimiters are the same as one.

@@ -19,7 +19,7 @@ import serial
 import serial.rfc2217
 from campaigns import cases, sampled
 from lossy_proxy import Weather, proxy
-from rpc_board import BoardProcess, board_program, compile_program, running_board
+from rpc_board import RPC_SOURCES, BoardProcess, board_program, compile_program, running_board
 from waiting import PATIENCE_S, is_under_way, until
 
 from hil.errors import DeviceError, HangError, InputError, LinkError
@@ -945,7 +945,7 @@ def test_an_old_firmware_is_served(tmp_path: Path) -> None:
     assert new in header_text()
     header.write_text(header_text().replace(new, "#define HIL_PROTOCOL_VERSION 1\n"))
     program = compile_program(
-        *("board.c", "rpc.c", "frame.c"),
+        *("board.c", *RPC_SOURCES),
         output=tmp_path / "board",
         defines={"HIL_FRAME_MAX": 512, "HIL_RX_MAX": 1024},
         before=[header],

@@ -179,7 +179,7 @@ def test_decoder_uses_the_protocols_header() -> None:
 
 
 class CCodec:
-    """``firmware_template/src/frame.c`` under the sanitizers."""
+    """``firmware_template/rpc/frame.c`` under the sanitizers."""
 
     def __init__(self, program: Path) -> None:
         self._process = subprocess.Popen(
@@ -246,7 +246,7 @@ def test_c_encode(case: Case, c_codec: CCodec) -> None:
 
 @pytest.mark.parametrize("frame_max", [128, 256, 257, 258, 512, 4096])
 def test_c_takes_the_payload_that_the_protocol_promises(frame_max: int, c_codec: CCodec) -> None:
-    """In the buffers that rpc.c has, whatever COBS makes of the bytes."""
+    """In the buffers that session.c has, whatever COBS makes of the bytes."""
     size = protocol.payload_max(frame_max)
     for payload in (b"\0" * size, b"\x7f" * size, (b"\x7f" * 253 + b"\0") * 20):
         frame = Frame(1, 2, 3, 4, payload[:size])

@@ -20,7 +20,7 @@ TESTS = {
         ("tests/hil/test_page.py", "tests/hil/test_page.py", 0),
         ("hil/page/charts.py", "tests/hil/test_page.py", 1),
         ("tests/support/models/single_op.py", "tests/hilc/test_ops_reference.py", 1),
-        ("firmware_template/src/rpc.c", "tests/hil/test_firmware.py", 0),
+        ("firmware_template/rpc/rpc.c", "tests/hil/test_firmware.py", 0),
         ("tests/hil/conftest.py", "tests/hil/test_client.py", 0),
         ("tests/kws.pt2.xz", "tests/hilc/test_qdq.py", 0),
         ("ci/setup.sh", "tests/packaging/test_setup.py", 0),

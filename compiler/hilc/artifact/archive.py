@@ -38,6 +38,8 @@ def export_time_s() -> int:
     """Return the time stamp of archives: ``SOURCE_DATE_EPOCH``, else a constant.
 
     The true time would make two archives of the same model differ.
+
+    Raise :class:`~hilc.errors.InputError` if ``SOURCE_DATE_EPOCH`` is not a number of seconds.
     """
     text = os.environ.get("SOURCE_DATE_EPOCH", str(_EPOCH_S))
     if not re.fullmatch(r"[0-9]{1,11}", text):

@@ -71,7 +71,7 @@ class ModelLibrary:
         return f"<ModelLibrary {models}: {len(self.files)} files, {nbytes:,} bytes>"
 
     def __getstate__(self) -> dict[str, Any]:
-        """Return what a copy and a pickle have: plans refer to the program that was compiled."""
+        """Return the state of a copy, without plans: they refer to the compiled program."""
         return {**self.__dict__, "plans": {}}
 
     def _repr_html_(self) -> str:
@@ -115,7 +115,10 @@ class ModelLibrary:
 
 @typed
 def merge(libraries: Sequence[ModelLibrary]) -> ModelLibrary:
-    """Return one library with the modules of all; their names and global symbols must differ."""
+    """Return one library with the modules of all; their names and global symbols must differ.
+
+    Raise :class:`~hilc.errors.InputError` if the libraries have different versions of a file.
+    """
     modules = tuple(module for library in libraries for module in library.modules)
     require_distinct(modules)
     files: dict[str, bytes] = {}

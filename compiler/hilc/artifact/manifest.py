@@ -220,7 +220,7 @@ class Module:
         )
 
     def compressed_json(self) -> list[dict[str, Any]]:
-        """Return the layers of :attr:`compressed`, by name, as commands tell of them."""
+        """Return the layers of :attr:`compressed`, by name, as commands print them."""
         return [
             {
                 "layer": self.layers[found.layer].name,
@@ -292,7 +292,10 @@ _Require = Callable[[bool, str], None]
 
 
 def check_module(module: Module, label: str) -> None:
-    """Check what the types do not: these numbers and names end up in C and in memory accesses."""
+    """Check numbers and names beyond their types: they are used in C and in memory accesses.
+
+    Raise :class:`~hilc.errors.InputError` for the first one that is not valid.
+    """
 
     def require(holds: bool, what: str) -> None:
         if not holds:

@@ -15,7 +15,7 @@ from hilc.lowering.choice import ChoiceReport
 from hilc.memory.explain import ArenaSlot, Explanation
 from hilc.memory.liveness import BEFORE
 
-#: Colours of buffers by what they hold, the same as in the pictures of ``hil explain``.
+#: Colours of buffers by their content, as in the pictures of ``hil explain``.
 _COLOURS = {
     "input": "#7fb069",
     "tensor": "#5b8db8",

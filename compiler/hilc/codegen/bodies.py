@@ -34,7 +34,7 @@ class Body:
 
     @property
     def name(self) -> str:
-        """Name of the C function, and of the struct of what differs."""
+        """Name of the C function, and of the struct of its differing parameters."""
         return f"shared_{self.steps[0]}"
 
     def definition(self) -> str:

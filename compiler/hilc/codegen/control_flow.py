@@ -71,7 +71,7 @@ class _Function:
 
     name: str
     program: Program
-    #: The C file with it, and those of what it calls.
+    #: Its C file, and those of the functions that it calls.
     texts: tuple[str, ...]
     #: Every global function in them.
     functions: tuple[str, ...]
@@ -99,7 +99,7 @@ class _Function:
 
 
 def _places(tensors: Sequence[Tensor]) -> Iterator[int]:
-    """Yield where tensors lie behind each other."""
+    """Yield the offsets of consecutive tensors, in bytes."""
     end = 0
     for tensor in tensors:
         yield end

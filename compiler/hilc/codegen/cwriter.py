@@ -149,6 +149,8 @@ def c_array(name: str, array: Array, declaration: str = CONSTANT) -> str:
     """Return the definition of ``array`` as a flat C array called ``name``.
 
     ``declaration`` precedes the element type: storage class, qualifiers, attributes.
+
+    Raise ValueError for an empty array, which C cannot express.
     """
     if array.size == 0:
         raise ValueError(f"array {name} is empty, which C cannot express")

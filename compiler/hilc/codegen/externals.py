@@ -51,6 +51,8 @@ class External:
 def external_files(program: Program, names: Names) -> dict[str, bytes]:
     """Return the files of the external modules that ``program`` calls, by their path in the
     library.
+
+    Raise :class:`~hilc.errors.InputError` if two modules have different files with one path.
     """
     files: dict[str, bytes] = {}
     number = _FIRST

@@ -47,7 +47,7 @@ class Caller:
     test: str
     #: Arguments of the layers' function.
     passed: tuple[str, ...]
-    #: C expressions of what is kept between two rows, and of the scratch of the group.
+    #: C expressions of the buffer kept between two rows, and of the group's scratch.
     feed: str
     scratch: str
 

@@ -34,7 +34,7 @@ class FunctionTable(ABC):
 
     @abstractmethod
     def llvm_module(self, functions: Sequence[str], name: str) -> str:
-        """Return the same as an LLVM module called ``name``, with weak symbols."""
+        """Return the table as an LLVM module called ``name``, with weak symbols."""
 
 
 _SLOT: Slot[FunctionTable] = Slot()

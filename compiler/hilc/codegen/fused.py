@@ -33,7 +33,7 @@ class GroupText:
 
     definitions: str
     body: str
-    #: The type of what a group that is fed keeps between two calls; "" for another one.
+    #: Type of the struct that a fed group keeps between two calls; "" for a group that is not fed.
     feed: str = ""
 
 

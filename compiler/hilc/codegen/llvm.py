@@ -163,6 +163,8 @@ def _version_of(clang: str) -> int | None:
 def find_clang() -> tuple[str, int]:
     """Return path and major version of the clang to use: ``clang``, else the newest versioned
     one.
+
+    Raise LlvmError if there is none that is new enough.
     """
     seen: list[str] = []
     for name in ("clang", *_VERSIONED):

@@ -272,7 +272,7 @@ class _Writer:
         )
 
     def feed(self, operator: Operator, options: Options) -> str:
-        """Return the function that goes on with the layers until they need rows."""
+        """Return the function that runs layers until they need more rows."""
         arguments = feed_arguments(self._program, options)
         pointers = Pointers(arguments)
         ref = self._program.feed
@@ -352,7 +352,7 @@ def feed_prototype(names: Names, arguments: Sequence[MainArgument]) -> str:
 
 
 def _tile_outputs(call: CompressedCall, outputs: list[str]) -> list[str]:
-    """Return the C expressions of what the kernel writes to, of a call in tiles its part."""
+    """Return the C expressions of the kernel's outputs; for a tiled call, of a tile's part."""
     if call.scattered:
         return [f"(void *)&work[{call.output_offset}]"]
     if call.tiles > 1:

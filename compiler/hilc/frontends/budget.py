@@ -67,8 +67,8 @@ class NodeBudget:
 
     @contextmanager
     def within(self, what: str, nodes: int, times: int = 1) -> Iterator[None]:
-        """Note that what follows is inside of ``what``, which holds so many nodes and is repeated
-        ``times`` times as far as known.
+        """Record that the following nodes are inside ``what``, repeated ``times`` times as far as
+        known.
         """
         self._around.append((what, times, nodes))
         yield

@@ -29,7 +29,7 @@ class NamedFile:
 
 
 def file_of(model: Any, samples: Sequence[Any] | None) -> bytes | None:
-    """Return the file of a model object; None for what is none.
+    """Return the file of a model object; None for other objects.
 
     ``samples`` are example arguments of a PyTorch module, one or a tuple, which give the shapes of
     its inputs. Raise :class:`~hilc.errors.ModelError` for a module that PyTorch cannot export.
@@ -54,7 +54,7 @@ def file_of(model: Any, samples: Sequence[Any] | None) -> bytes | None:
 
 
 def _refuse_parts(model: Any) -> None:
-    """Raise :class:`~hilc.errors.InputError` for what belongs to a model and is none itself."""
+    """Raise :class:`~hilc.errors.InputError` for an object that is only part of a model."""
     if isinstance(model, type):
         raise InputError(
             f"the class {model.__name__} was given, which is no model yet",
@@ -71,8 +71,8 @@ def _refuse_parts(model: Any) -> None:
 
 @contextmanager
 def quiet() -> Iterator[None]:
-    """Keep PyTorch's remarks on its own future, and what it logs and writes to standard error of
-    what is told in other words here, from the user.
+    """Suppress PyTorch's deprecation warnings, and its log and standard error where hil reports the
+    same fact.
     """
     loggers = [logging.getLogger(name) for name in ("", "torch", "torch.export", "torchao")]
     before = [logger.level for logger in loggers]
@@ -95,7 +95,9 @@ def name_of(model: Any) -> str:
 
 
 def tensor_of(torch: Any, value: Any) -> Any:
-    """Return an example argument as a tensor of PyTorch; refuse what is no array of numbers."""
+    """Return an example argument as a tensor of PyTorch; raise for one that is not an array of
+    numbers.
+    """
     if isinstance(value, torch.Tensor):
         return value
     try:
@@ -152,9 +154,11 @@ def _require_taken(torch: Any, module: Any, tensors: Sequence[Any]) -> None:
 
 
 def saved(torch: Any, program: Any, outputs: Sequence[str] = ()) -> bytes:
-    """Return the archive of a program, whose operations in place are replaced by others first.
+    """Return the archive of a program, after replacing in-place operations.
 
     ``outputs`` are names for what it returns, in place of those that PyTorch makes up.
+
+    Raise :class:`~hilc.errors.ModelError` if PyTorch cannot save the program.
     """
     file = io.BytesIO()
     try:
@@ -171,7 +175,7 @@ def saved(torch: Any, program: Any, outputs: Sequence[str] = ()) -> bytes:
 
 
 def _name_outputs(program: Any, names: Sequence[str]) -> None:
-    """Let what a program returns have these names, in order; inputs that it returns keep theirs."""
+    """Name the outputs of a program, in order; returned inputs keep their names."""
     returned = list(program.graph.output_node().args[0])
     specs = program.graph_signature.output_specs
     nodes = [n for n, spec in zip(returned, specs, strict=True) if spec.kind.name == "USER_OUTPUT"]

@@ -12,7 +12,7 @@ from hilc.support.registering import check_registered, module_of
 
 @dataclass(frozen=True)
 class Specialization:
-    """What the user states of a model that its file leaves open, and where the file lies."""
+    """Shapes and values that the user states for a model's inputs, and the location of its file."""
 
     #: Shapes of inputs, by name.
     shapes: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
@@ -24,12 +24,12 @@ class Specialization:
 
     @property
     def states_nothing(self) -> bool:
-        """Whether the model is taken as its file has it."""
+        """Whether no shape or value is stated."""
         return not self.shapes and not self.inputs
 
 
 def shape_hint(name: str, sizes: Sequence[object]) -> str:
-    """Return how the shape of an input is stated, with 1 for each size that is open."""
+    """Return the option that states an input's shape, with 1 for each open size."""
     known = [str(size) if str(size).isdigit() else "1" for size in sizes] or ["1"]
     listed = f"({', '.join(known)}{',' * (len(known) == 1)})"
     return (

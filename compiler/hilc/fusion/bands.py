@@ -67,7 +67,7 @@ class RowNode:
     accumulates: bool = False
     #: The first and the last input row of each output row, where they follow no window.
     places: tuple[tuple[int, int], ...] = ()
-    #: So many output rows further these lie so many input rows further; zeros where they never do.
+    #: Period of the positions: output rows, and input rows; zeros without a period.
     period: tuple[int, int] = (0, 0)
     _bands: dict[tuple[int, int], Band] = field(default_factory=dict, init=False, repr=False)
 
@@ -107,8 +107,8 @@ class RowNode:
         return row if row > 0 else 0
 
     def input_step(self, count: int) -> int | None:
-        """Return by how many rows the input goes on with ``count`` rows of the output; None where
-        that depends on which these are.
+        """Return the input rows that the band advances for ``count`` output rows; None if that
+        depends on their position.
         """
         if not self.places:
             return count * self.stride
@@ -116,8 +116,8 @@ class RowNode:
         return None if every == 0 or count % every else count // every * step
 
     def repetitions(self, first: int, end: int, count: int) -> int:
-        """Return how often ``count`` more rows can follow the rows ``first`` to ``end``, and need
-        input rows that lie equally; 0 or less where these are at the image's border.
+        """Return the number of following bands of ``count`` rows whose input rows have the same
+        relative position as those of ``first`` to ``end``; 0 or less at the image's border.
         """
         if self.places:
             begin, behind = self._regular
@@ -131,8 +131,8 @@ class RowNode:
 
     @cached_property
     def _regular(self) -> tuple[int, int]:
-        """The most rows in a row whose places lie as the period says: the first, and the one behind
-        the last.
+        """The longest run of rows with periodic positions: its first row, and the row after its
+        last.
         """
         every, step = self.period
         begin, best = 0, (0, 0)

@@ -34,9 +34,7 @@ class Estimate:
 
 @dataclass(frozen=True)
 class LeastCost:
-    """Lower bounds of what a group's call costs in instructions: those of its entries, without
-    moves of rows.
-    """
+    """Lower bounds of a group's call in instructions: of its entries, without moves of rows."""
 
     instructions: float
     #: Instructions plus the price of its flash.
@@ -50,7 +48,7 @@ def least_of(costs: Sequence[LeastCost]) -> LeastCost:
 
 @dataclass(frozen=True)
 class Prices:
-    """Prices of flash in instructions, none above what it costs."""
+    """Lower bounds of the prices of flash, in instructions."""
 
     #: Price of a stage that computes this node, by the call of its first band.
     stage: Callable[[str, KernelCall], float]

@@ -126,8 +126,8 @@ class Piece:
     #: None where it writes none there.
     stages: Sequence[int]
     writes: Sequence[tuple[int, int] | None]
-    #: By entry, the offsets and sizes of rows in the scratch: all that it reads, and may be some
-    #: that only later entries do.
+    #: By entry, the offsets and sizes of rows in the scratch: all that it reads, and possibly rows
+    #: that only later entries read.
     held: Sequence[Sequence[tuple[int, int]]]
     moves: Sequence[Sequence[Move]]
     #: Offset of the arena, to which the offsets of moves are relative.
@@ -257,13 +257,13 @@ class FusedCall:
 
     @cached_property
     def fed(self) -> int | None:
-        """Stage whose rows the caller brings; None where there is none."""
+        """Stage whose input the caller feeds row by row; None if there is none."""
         stages = (i for i, stage in enumerate(self.stages) if OPS[stage.node.op].fed)
         return next(stages, None)
 
     @cached_property
     def fed_bytes(self) -> int:
-        """Bytes of the input that the caller brings, the rows that no stage reads included."""
+        """Bytes of the input that the caller feeds, unread rows included."""
         return 0 if self.fed is None else self._nbytes[self.stages[self.fed].node.name]
 
     @cached_property
@@ -439,8 +439,8 @@ class FusedCall:
             number += len(part.piece.calls) * part.copies
 
     def _scratch_uses(self, piece: Piece, *, is_reading: bool) -> Iterator[tuple[int, int, int]]:
-        """Yield the position of an entry, and offset and size of what it writes of the scratch;
-        with ``is_reading`` also of what it reads there.
+        """Yield the position of an entry, and offset and size of its writes to the scratch; with
+        ``is_reading`` also of its reads.
         """
         entries = zip(piece.stages, piece.writes, piece.held, piece.moves, strict=True)
         for position, (index, write, held, moves) in enumerate(entries):

@@ -36,7 +36,7 @@ class Lowering:
         #: Call of a group, or the reason why there is none.
         self._groups: dict[Group, FusedCall | str] = {}
         self._outlines: dict[Group, list[Estimate] | str] = {}
-        #: By the identity of a call, which is stored too to keep it alive.
+        #: Access of each call, by its identity; the call is stored too, to keep it alive.
         self._accesses: dict[int, tuple[Call, Access | None]] = {}
         self._differences: dict[tuple[int, int, int], ForbiddenInterval] = {}
         self._scratch_differences: dict[tuple[int, int], ForbiddenInterval] = {}
@@ -72,6 +72,8 @@ class Lowering:
     def outlines(self, group: Group) -> list[Estimate]:
         """Return outlines, one of which describes the result of :meth:`group`, at a fraction of its
         compile time.
+
+        Raise NotFusible if the nodes cannot be fused.
         """
         if group not in self._outlines:
             try:
@@ -115,8 +117,8 @@ class Lowering:
     def least_cost_within(
         self, group: Group, scratch_bytes: int, live_bytes: int, prices: Prices
     ) -> LeastCost | None:
-        """Return the same of any kernels with which an outline of ``group`` has at
-        most these figures; None if there are none.
+        """Return the least cost over all kernels with which an outline of ``group`` has at most
+        these figures; None if there are none.
         """
         return self._group_calls.least_cost_within(group, scratch_bytes, live_bytes, prices)
 

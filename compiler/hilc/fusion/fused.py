@@ -64,7 +64,7 @@ class GroupCalls:
         return [layout.outline() for layout in self._layouts(group)]
 
     def least_outlines(self, group: Group) -> list[Estimate]:
-        """Return the same with the kernels of the least scratch."""
+        """Return outlines with the kernels of the least scratch."""
         return [frame.least_outline() for frame in self._frames_of(group)]
 
     def kernels_within(
@@ -85,8 +85,8 @@ class GroupCalls:
     def least_cost_within(
         self, group: Group, scratch_bytes: int, live_bytes: int, prices: Prices
     ) -> LeastCost | None:
-        """Return the same of all kernels with which the group's outline has at most these figures;
-        None if there are none.
+        """Return the least cost over all kernels with which the group's outline has at most these
+        figures; None if there are none.
         """
         return _least(
             frame.least_cost_within(scratch_bytes, live_bytes, prices)

@@ -58,7 +58,7 @@ class _Arena:
     item: Item
     #: Pieces in order.
     runs: Sequence[_Run]
-    #: By entry of the schedule, the moments that it stands for.
+    #: By entry of the schedule, the moments that it represents.
     moments: Sequence[Sequence[Moment]]
 
 
@@ -488,8 +488,8 @@ class Layout:
 
 
 def _smallest(make: Callable[[int], _T | None], sizes: Sequence[int]) -> _T | None:
-    """Return what ``make`` makes of the smallest of these sizes with which it makes something, as
-    far as a search by halves finds it; None if it makes nothing of the largest.
+    """Return the result of ``make`` for the smallest of these sizes that gives one, by binary
+    search; None if the largest gives none.
     """
     if (found := make(sizes[0])) is not None:
         return found

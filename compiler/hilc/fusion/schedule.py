@@ -136,7 +136,7 @@ class Schedule:
         return self.alias, bands, self.repeat
 
     def times(self) -> list[int]:
-        """Return, by entry, the number of entries that it stands for."""
+        """Return the repetitions of each entry."""
         found = [1] * len(self.bands)
         if (repeat := self.repeat) is not None:
             found[repeat.start : repeat.stop] = [repeat.copies] * (repeat.stop - repeat.start)

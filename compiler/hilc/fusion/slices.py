@@ -16,7 +16,7 @@ from hilc.ops import OPS
 from hilc.ops.concat_split import ConcatenationAttributes
 from hilc.ops.traits import Weights, WindowRows
 
-#: An expansion has at least so many times the channels of its input.
+#: Least ratio of an expansion's channels to those of its input.
 _EXPANSION = 3
 _CHANNELS = ConcatenationAttributes(axis=3)
 

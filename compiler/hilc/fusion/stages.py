@@ -62,7 +62,7 @@ class StageCalls:
 
 
 def _different(arrays: Sequence[Array]) -> list[Array]:
-    """Return one array of each content; what a layer packs is one array in all of its bands."""
+    """Return one array of each content; a layer's bands share its packed arrays."""
     objects = {id(array): array for array in arrays}
     if len(objects) == 1:
         return [arrays[0]]
@@ -120,6 +120,8 @@ class Stages:
     ) -> Kernel:
         """Return a kernel that computes all ``bands`` of ``node``: the ``wanted`` one or the
         fastest.
+
+        Raise NotFusible if no kernel computes all bands.
         """
         for kernel in self.kernels(node, bands):
             if wanted is None or kernel.variant == wanted:

@@ -90,6 +90,8 @@ def build(library: ModelLibrary, folder: str | Path) -> Path:
     """Build all of ``library`` in ``folder``; return the path of the shared object.
 
     The sources and all other files stay beside it, for a debugger.
+
+    Raise :class:`~hilc.support.outputs.OutputError` if the folder cannot be written.
     """
     folder = Path(folder)
     try:
@@ -236,7 +238,11 @@ class AotExecutorFactory:
         return create
 
     def export_library(self, path: str | Path) -> Path:
-        """Write one shared object with all modules, the name and the params of this factory."""
+        """Write one shared object with all modules, the name and the params of this factory.
+
+        Raise :class:`~hilc.errors.InputError` for another suffix than ``.so``, or a changed name or
+        params.
+        """
         path = Path(path)
         if path.suffix != ".so":
             raise InputError(

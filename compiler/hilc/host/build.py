@@ -33,7 +33,7 @@ from hilc.support.temporary import TemporaryFolder
 from hilc.target import get_cpu
 from hilc.target.objects import require_fits
 
-#: Of the last one, ``HIL_MODEL_FLAGS`` of the firmware says why.
+#: ``HIL_MODEL_FLAGS`` of the firmware explains the last one.
 _FLAGS = ("-std=c11", "-O2", "-fPIC", "-fno-delete-null-pointer-checks")
 # Bsymbolic: another library in the process may have functions of these names, TVM's own for
 # example. defs: the linker reports undefined symbols now, instead of the loader later.
@@ -77,7 +77,10 @@ class Description:
 
     @staticmethod
     def from_json(text: bytes, label: str) -> Description:
-        """Return the description in ``text``, checked; ``label`` names it in messages."""
+        """Return the description in ``text``, checked; ``label`` names it in messages.
+
+        Raise :class:`~hilc.errors.InputError` for another version or invalid content.
+        """
         value = parse_json(text, label)
         version = value.get("version") if isinstance(value, dict) else None
         if version != _DESCRIPTION_VERSION:
@@ -110,6 +113,8 @@ class _Written:
 def host_compiler() -> str:
     """Return the C compiler: ``CC`` if it is set, else the first of cc, gcc and clang that is
     installed.
+
+    Raise HostBuildError if none is found.
     """
     candidates = [os.environ["CC"]] if os.environ.get("CC") else ["cc", "gcc", "clang"]
     for candidate in candidates:
@@ -166,7 +171,7 @@ def build_shared_object(
 
 
 def _extra_archive(compiler: str, extra: ExtraCode, folder: Path) -> str:
-    """Return external code as a static library, of which the linker takes what the models need."""
+    """Return external code as a static library, from which the linker takes the needed objects."""
     (folder / "extra_objects").mkdir()
     objects = list(extra.objects)
     includes = [f"-I{path}" for path in (*extra.includes, *include_dirs())]

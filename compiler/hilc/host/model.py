@@ -188,7 +188,10 @@ class HostModel:
         return _typed(self._inputs[index], self.inputs[index])
 
     def get_output(self, which: Which) -> Array:
-        """Return a copy of an output of the last run, in its shape and type."""
+        """Return a copy of an output of the last run, in its shape and type.
+
+        Raise :class:`~hilc.errors.InputError` if the model has not run.
+        """
         self._require_open()
         index = find_tensor(self.outputs, which, "output")
         if self._no_results:
@@ -273,7 +276,7 @@ class HostModel:
                 self._call_structs(name, self._pool_struct() if given else [])
 
     def state(self, which: Which) -> Array:
-        """Return a copy of what a state holds: what the last run left, or what was set since."""
+        """Return a copy of a state's value: of the last run, or set since."""
         self._require_open()
         info = self.states[find_tensor(self.states, which, "state")]
         return _typed(self._place(info), info)
@@ -319,6 +322,8 @@ class HostModel:
     def layer_outputs(self, first: int = 0) -> Iterator[tuple[Layer, list[Array]]]:
         """Run layer by layer; yield each from ``first`` on with copies of its outputs right after
         it ran.
+
+        Raise :class:`~hilc.errors.InputError` if the library does not describe its layers.
         """
         # A model whose outputs all share buffers with its inputs has nothing to compute.
         given = {(tensor.pool, tensor.offset) for tensor in self.inputs if self.module.io_in_pool}
@@ -379,6 +384,8 @@ class HostModel:
 
         An argument is a number, a text, bytes, None, a handle or a contiguous array, which the
         function may write to.
+
+        Raise :class:`~hilc.errors.InputError` if the library has no such function.
         """
         if name not in self.module.functions:
             raise InputError(
@@ -391,6 +398,8 @@ class HostModel:
     def metadata(self) -> Any:
         """Return the module's description of itself: TVM's metadata, if it was compiled with
         them.
+
+        Raise :class:`~hilc.errors.InputError` if the model was compiled without.
         """
         session = self._session
         name = session.metadata_function(self.module) if session else ""

@@ -33,7 +33,7 @@ class ElementType:
     #: Name of DLPack's kind, and the bits of an element. DLPack calls a bool a one-bit number.
     dl_kind: str
     dl_bits: int
-    #: Whether a number stands for ``scale * (number - zero_point)`` in operators.
+    #: Whether an integer q represents ``scale * (q - zero_point)`` in operators.
     quantized: bool = False
     #: Whether every tensor of this type in a TFLite file has a scale.
     needs_scale: bool = False

@@ -100,7 +100,7 @@ class Tensor:
 
     @property
     def is_constant(self) -> bool:
-        """Whether the model states its elements."""
+        """Whether the tensor is a constant of the model."""
         return self.data is not None
 
 
@@ -119,10 +119,11 @@ class Attributes:
 
     @classmethod
     def of(cls: type[_AttributesT], node: Node) -> _AttributesT:
-        """Return the attributes of a node whose operator has this class, or one that is derived
-        from it.
+        """Return the attributes of a node whose operator has this class or a subclass.
 
         :class:`~hilc.errors.ModelError` where the node carries others.
+
+        Raise :class:`~hilc.errors.ModelError` for attributes of another class.
         """
         if not isinstance(node.attrs, cls):
             raise ModelError(
@@ -155,7 +156,7 @@ class Node:
 
 @dataclass(frozen=True)
 class State:
-    """A value that outlives a run: the next run starts with what this one leaves.
+    """A value that persists between runs: the next run starts with this run's final value.
 
     A node that updates a state reads the old value and writes the new one, which is another tensor,
     as each tensor is written once.

@@ -99,12 +99,12 @@ class ForbiddenInterval:
         return [part for part in zip(lows, highs, strict=True) if part[0] < part[1]]
 
     def reversed(self) -> ForbiddenInterval:
-        """Return the same of ``offset(first) - offset(second)``."""
+        """Return the interval of ``offset(first) - offset(second)``."""
         gaps = tuple([(-last, -first) for first, last in reversed(self.gaps)])
         return ForbiddenInterval(-self.high, -self.low, gaps)
 
     def union(self, other: ForbiddenInterval) -> ForbiddenInterval:
-        """Return the interval that permits what both permit."""
+        """Return the interval that permits the differences that both permit."""
         return _interval([*self.parts, *other.parts])
 
 
@@ -186,8 +186,8 @@ def _runs(steps: Steps) -> tuple[Steps, npt.NDArray[np.intp]]:
 
 @dataclass(frozen=True)
 class Loop:
-    """One of the loops in which a kernel walks its output: so many ``rows``, ``pixels`` or
-    ``channels`` per iteration.
+    """Loop of a kernel over its output, with the ``rows``, ``pixels`` or ``channels`` per
+    iteration.
     """
 
     kind: str

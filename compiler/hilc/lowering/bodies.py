@@ -25,7 +25,7 @@ def body_key(call: KernelCall, optimize: str) -> tuple[str, ...] | None:
 
 
 def exact(value: FieldValue) -> str:
-    """Return the value as text that tells -0.0 from 0.0; for an array, what they all have."""
+    """Return the value as text that distinguishes -0.0 from 0.0; for an array, the common value."""
     if isinstance(value, np.ndarray):
         return "an array"
     if isinstance(value, tuple):

@@ -24,7 +24,7 @@ _KEPT = 256
 
 @dataclass(frozen=True)
 class Channels:
-    """The weights of each output channel, and what makes its output of its sum."""
+    """Weights and requantization of each output channel."""
 
     weights: npt.NDArray[np.int8]
     bias: npt.NDArray[np.int64]
@@ -98,7 +98,7 @@ _C = TypeVar("_C", bound=Channels)
 def once_for_channels(
     proof: Callable[Concatenate[_C, _P], _T],
 ) -> Callable[Concatenate[_C, _P], _T]:
-    """Decorate what depends on a channel's outputs alone: it holds for all bands of its image."""
+    """Decorate a function of the channels alone: its result is shared by all bands of an image."""
     known: dict[tuple[object, ...], _T] = {}
 
     @functools.wraps(proof)

@@ -28,7 +28,7 @@ HEADER = "hil/decode.h"
 DECODER_BYTES = 380
 #: Code of a layer that decodes, in bytes.
 LAYER_BYTES = 60
-#: Arrays in scratch begin at a multiple of so many bytes.
+#: Alignment of arrays in scratch, in bytes.
 _ALIGNMENT = 16
 #: The smallest array that is compressed, in bytes, and the ratio of its stream to it.
 _LEAST_BYTES = 512
@@ -103,7 +103,7 @@ class CompressedCall(KernelCall):
 
     @property
     def compressed_bytes(self) -> tuple[int, int]:
-        """The bytes of the arrays that are stored compressed, and those that they take."""
+        """Bytes of the compressed arrays: decoded, and stored."""
         return self._code.decoded_bytes, self._code.nbytes
 
     @property
@@ -176,8 +176,8 @@ class CompressedCall(KernelCall):
 
 
 def compressed_calls(lowered: LoweredLayer, *, tiled: bool = True) -> Iterator[CompressedCall]:
-    """Yield variants of a layer's calls whose arrays are stored compressed: of that whose arrays
-    are smallest, and of the fastest where it computes more than it decodes.
+    """Yield variants of a layer's calls with compressed arrays: of the call with the smallest
+    arrays, and of the fastest if computing dominates decoding.
 
     Without ``tiled`` all of a layer's weights are decoded before it.
     """
@@ -282,7 +282,7 @@ def _tiled(lowered: LoweredLayer, call: KernelCall, stored: Sequence[str]) -> Co
 
 
 def _tile_channels(channels: int, nbytes: int) -> int | None:
-    """Return the channels of a tile, each with so many bytes of weights; None where there are no
+    """Return the channels of a tile of ``channels``, each with ``nbytes`` of weights; None without
     equal tiles.
     """
     for block in _BLOCKS:

@@ -27,7 +27,7 @@ TABLE_BYTES = 2 << MAX_LENGTH
 _MOST_RAW = 5
 #: Ways that look best, for which the codewords are made.
 _WAYS = 3
-#: Repetitions of a byte that are worth their symbol; one symbol stands for 256 at most.
+#: Repetitions of a byte that are worth their symbol; one symbol encodes 256 at most.
 _LEAST_REPEAT, _MOST_REPEAT = 6, 256
 #: Bits that say how often.
 _REPEAT_BITS = 8

@@ -68,7 +68,7 @@ class Cost:
             set(_names(_parsed(formula)))
 
     def core_of(self, cpu: Cpu) -> str:
-        """Return the core whose figures hold for ``cpu``."""
+        """Return the core whose figures apply to ``cpu``."""
         cores = {name: get_cpu(name) for name in self.on}
         alike = [name for name, core in cores.items() if core.arch == cpu.arch]
         alike += [name for name, core in cores.items() if core.isa == cpu.isa]

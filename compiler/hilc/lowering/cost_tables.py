@@ -70,6 +70,8 @@ def read_costs(folder: Path) -> Mapping[str, Mapping[str, TableRow]]:
     folder.
 
     ValueError if a file has the name of no core, or a line is not of the form above.
+
+    Raise ValueError for an unknown core or an invalid table.
     """
     found: dict[str, dict[str, TableRow]] = {}
     for core in cores_in_order([path.stem for path in folder.glob("*.toml")]):

@@ -128,7 +128,7 @@ class Kernel:
     scratch: str
     #: Instructions of a call.
     cost: Cost
-    #: A word, or loops from the outermost in, each its kind and how much a turn takes.
+    #: A word, or the loops from the outermost in: kind and elements per iteration.
     order: str | tuple[tuple[str, str], ...] = "none"
     reads: str = ""
     window: Mapping[str, str] = field(default_factory=dict, hash=False)
@@ -136,7 +136,7 @@ class Kernel:
     code: int = _CODE_BYTES
     #: Bytes of code for a layer computed in bands; None if not known.
     band_code: int | None = None
-    #: Whether it returns a status, which is not 0 where it refuses what its inputs hold.
+    #: Whether it returns a status, which is not 0 for invalid input values.
     fails: bool = False
 
     def __post_init__(self) -> None:
@@ -318,7 +318,7 @@ _COSTS = "costs"
 
 @dataclass(frozen=True)
 class _Folder:
-    """What a folder of :func:`register_kernels` has: headers by their path in it, and costs."""
+    """Content of a folder of :func:`register_kernels`: headers by their path in it, and costs."""
 
     headers: Mapping[str, str]
     costs: Costs
@@ -337,6 +337,9 @@ def register_kernels(folder: Path | str) -> None:
     :func:`hilc.lowering.lowers`.
 
     InputError if there is no kernel, one is described wrongly, or a name is taken.
+
+    Raise :class:`~hilc.errors.InputError` for a header whose path is in use, or an invalid
+    description.
     """
     path = Path(folder).resolve()
     headers = read_headers(path)
@@ -426,7 +429,10 @@ def described_kernels(headers: Mapping[str, str], costs: Costs) -> Iterator[Kern
 
 @functools.cache
 def kernels() -> Mapping[str, Kernel]:
-    """Every kernel of the run time and of registered folders, by name."""
+    """Every kernel of the run time and of registered folders, by name.
+
+    Raise ValueError if a kernel is described twice.
+    """
     found: dict[str, Kernel] = {}
     shipped = _Folder(shipped_headers(), shipped_costs())
     for folder in (shipped, *_REGISTERED.values()):
@@ -444,7 +450,7 @@ def _structs() -> Structs:
     return Structs({**shipped.structs, **own.structs}, {**shipped.groups, **own.groups})
 
 
-#: By a dataclass of parameters, once it has been compared with the C struct.
+#: Kernel of each dataclass of parameters that has been compared with its C struct.
 _KERNEL_OF: dict[type[Parameters], Kernel] = {}
 
 

@@ -68,8 +68,8 @@ Outputs = HilRequantization | WideRequantization | FloatParameters
 
 @dataclass(frozen=True, eq=False)
 class LinearWeights:
-    """What a linear layer has apart from its rows: weights, and how sums become outputs. Kernels
-    pack this, once for all bands of the layer (:func:`packed_once`).
+    """Weights and requantization of a linear layer. Kernels pack these once for all bands of the
+    layer (:func:`packed_once`).
     """
 
     #: The weight matrix, ``[output channels, products of a sum]``.
@@ -147,7 +147,7 @@ def border_pixel(weights: LinearWeights, in_channels: int) -> npt.NDArray[np.int
 
 @dataclass(frozen=True)
 class LinearForm:
-    """What the three have in common."""
+    """Base of the three forms."""
 
     packing: LinearWeights
     #: Multiply-accumulates.

@@ -36,7 +36,7 @@ from hilc.ops.operands import quantization
 
 #: The input and the states are tensor arguments; all else is constant.
 TENSORS = (X, HIDDEN, CELL)
-#: By how much kernels of some cores shift products to the right at most.
+#: Largest right shift of products in kernels of some cores, in bits.
 _MOST_RIGHT = 29
 
 
@@ -46,7 +46,7 @@ class GateSums:
 
     #: ``[gates, units, elements]``.
     weights: Array
-    #: ``[gates, units]``, with what the zero point of the values adds.
+    #: ``[gates, units]``, with the contribution of the values' zero point.
     bias: npt.NDArray[np.int64]
     #: From sums to the gates' arguments, Q3.12.
     factors: tuple[FixedPoint, ...]

@@ -18,6 +18,8 @@ def parameter_class(name: str) -> type[FieldGroup]:
     :class:`~hilc.lowering.kernels.Parameters`, or of a macro of fields (``HilWindow``).
 
     AttributeError if no header declares it, as of an attribute that a module lacks.
+
+    Raise AttributeError if no header declares it.
     """
     c_name = _c_names().get(name)
     if c_name is None:

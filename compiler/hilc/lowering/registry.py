@@ -193,7 +193,7 @@ class LoweredLayer:
         self.layer = layer
         self._entries = [entry for entry in _ENTRIES[layer.node.op] if entry.fits(layer)]
         built = [(call, entry) for entry in self._entries for call in _listed(entry.build(layer))]
-        #: By variant, the builder that gave it.
+        #: By variant, its builder.
         self._builders = {call.variant: entry for call, entry in built}
         #: The calls that can compute the layer, the one that is expected to be the fastest first.
         self.calls: tuple[Call, ...] = tuple(call for call, _ in built)

@@ -15,7 +15,7 @@ OUTER_LOOPS = 5
 
 @dataclass(frozen=True)
 class Loop:
-    """One loop of a nest: how often it runs and what one turn adds to each operand's position."""
+    """One loop of a nest: iterations, and each operand's increment per iteration."""
 
     count: int
     steps: tuple[int, ...]
@@ -64,13 +64,12 @@ class Walk:
     rows: int
     #: Iterations of each loop; unused loops come first and run once.
     counts: tuple[int, ...]
-    #: By operand, what its position gains when a loop advances while all loops inside of it start
-    #: again.
+    #: By operand, the increment of its position when a loop advances and all inner loops restart.
     jumps: tuple[tuple[int, ...], ...]
 
 
 def walk(node: Node, loops: Sequence[Loop], operands: int = 1) -> Walk:
-    """Return the walk of so many operands through nested ``loops``."""
+    """Return the walk of ``operands`` operands through nested ``loops``."""
     unused = OUTER_LOOPS - len(loops)
     if unused < 0:
         unsupported(

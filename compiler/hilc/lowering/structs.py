@@ -45,7 +45,7 @@ _KERNEL_NAME = re.compile(r'/\*@kernel\n(?:.*\n)*?name = "(\w+)"')
 
 
 class Field(NamedTuple):
-    """A field of a struct; or a macro of fields, whose name is then ``group``."""
+    """A field of a struct, or a macro of fields; its name is then ``group``."""
 
     name: str
     #: The annotation in Python.
@@ -184,6 +184,8 @@ def shipped_module(texts: Iterable[str], command: str) -> str:
     all kernels that ship. ``command`` is named as the writer.
 
     ValueError if a field of a struct has no comment.
+
+    Raise ValueError for fields without a comment.
     """
     texts = list(texts)
     structs, names = read_structs(texts), list(kernel_names(texts))

@@ -24,8 +24,8 @@ class SvdfForm:
 
     shape: HilSvdf
     scales: HilSvdfScales
-    #: Weights, ``[filters, depth]``, and what the input's zero point makes of their sums. Those of
-    #: the reference wrap around where they leave 32 bits.
+    #: Weights, ``[filters, depth]``, and the contribution of the input's zero point to their sums.
+    #: The sums of the reference wrap around at 32 bits.
     features: Array
     offsets: npt.NDArray[np.int64]
     #: Weights in time, one filter after the other.

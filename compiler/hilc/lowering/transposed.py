@@ -69,8 +69,8 @@ class PhasesForm:
         return max(int(phase.weights.shape[1]) for phase in self.phases)
 
     def shape(self, packed: Sequence[Array], scales: int = 0) -> HilPhases:
-        """Return what all kernels know: where a phase lies, its weights among those that were
-        ``packed``, and its ``scales`` words a phase.
+        """Return the parameters common to all kernels: the position of a phase, of its weights
+        among the ``packed`` ones, and ``scales`` words per phase.
         """
         places = np.cumsum([0, *(array.size for array in packed)])
         words = [

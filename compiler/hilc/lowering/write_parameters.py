@@ -21,6 +21,8 @@ _COMMAND = "python -m hilc.lowering.write_parameters"
 def own_parameters(folder: Path) -> str:
     """Return the text of a module for the kernels that the headers below ``folder`` describe;
     InputError if there is no header.
+
+    Raise :class:`~hilc.errors.InputError` if there are no headers.
     """
     headers = read_headers(folder)
     if not headers:

@@ -29,8 +29,7 @@ _GARBAGE = 0xA5
 
 
 def check_plan(program: Program) -> None:
-    """Raise :class:`~hilc.memory.program.PlanError` unless every step reads what was written for
-    it.
+    """Raise :class:`~hilc.memory.program.PlanError` unless every step reads its inputs intact.
 
     The error names the first read that finds something else: the tensor and byte, the step, and who
     wrote over it.
@@ -124,7 +123,7 @@ class _Memory:
 
 class _Replay:
     _NO_OWNER = -1
-    #: The owner of what is kept between the rows that are fed.
+    #: Owner of the buffer that is kept between fed rows.
     _FEED = -2
     _LATER = np.iinfo(np.int32).max
 
@@ -176,7 +175,7 @@ class _Replay:
             raise PlanError("what is kept between the rows that are fed is overwritten")
 
     def _feed(self) -> npt.NDArray[np.int32]:
-        """Return the owners of what an inference keeps between the rows that it is fed."""
+        """Return the owners of the buffer that an inference keeps between fed rows."""
         program = self._program
         if program.feed is None:
             return np.empty(0, np.int32)
@@ -440,7 +439,7 @@ def _beside_scratch(program: Program, step: Step) -> dict[str, int]:
 
 
 def _fed(step: Step) -> list[str]:
-    """Return the tensors whose rows the caller brings while the step runs."""
+    """Return the tensors that the caller feeds row by row while the step runs."""
     return [name for node in step.nodes if OPS[node.op].fed for name in node.inputs]
 
 

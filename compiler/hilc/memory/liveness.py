@@ -139,7 +139,11 @@ class Liveness:
             self.by_name[name].last = len(reads)
 
     def set_pins(self, pins: Mapping[str, Pin]) -> None:
-        """Set the offsets that the caller requires."""
+        """Set the offsets that the caller requires.
+
+        Raise :class:`~hilc.errors.InputError` if tensors that share a buffer have different
+        offsets.
+        """
         for name, pin in pins.items():
             value = self.by_name[name]
             ref = pin.offset, pin.pool

@@ -47,7 +47,7 @@ class Transform:
 
     @cached_property
     def order(self) -> npt.NDArray[np.int16]:
-        """Where each place of the steps' memory has its value from."""
+        """Index of the input of each position in the steps' memory."""
         order = np.zeros(1, np.int64)
         for radix in reversed(_radices(self.half)):
             order = np.concatenate([order * radix + digit for digit in range(radix)])

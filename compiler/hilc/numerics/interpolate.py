@@ -65,7 +65,9 @@ def _sigmoid_between(positions: Int64Array, bits: int, end: int) -> Int64Array:
 
 
 def logistic(x: Int64Array, scale: FixedPoint) -> Int64Array:
-    """Return the logistic function in Q0.15 of 16-bit numbers, which ``scale`` brings to its."""
+    """Return the logistic function in Q0.15 of 16-bit values, ``scale`` being the factor to table
+    positions.
+    """
     positions = _positions(x, scale)
     y = _sigmoid_between(np.abs(positions), _LOGISTIC_BITS, 0x7FFF << 10)
     wide = np.where(positions < 0, (1 << 25) - y + 511, y + 512)

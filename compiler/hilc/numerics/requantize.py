@@ -183,7 +183,7 @@ def round_even(x: Int64Array, right: Int64Array | int) -> Int64Array:
 
 
 def _even_wide(x: Int32Like, multiplier: Int32Like | int, shift: Int32Like | int) -> Int64Array:
-    """Return the product of up to 78 bits rounded: sixteen of them are only told from zeros."""
+    """Return the rounded product of up to 78 bits: of the lowest 16 only being zero matters."""
     wide, factor = np.asarray(x, np.int64), np.asarray(multiplier, np.int64)
     lower = (wide & 0xFFFFFFFF) * factor
     upper = (wide >> 32) * factor + (lower >> 32)
@@ -218,8 +218,8 @@ def has_ties(
     lowest: Int32Like | int,
     highest: Int32Like | int,
 ) -> npt.NDArray[np.bool_]:
-    """Return whether the product with a sum from ``lowest`` to ``highest`` lies half-way between
-    two numbers, which is all that tells ties to even from half up.
+    """Return whether a product with a sum from ``lowest`` to ``highest`` is half-way between two
+    integers; only there ties to even and half up differ.
 
     The sums of which it does are the odd multiples of one number.
     """
@@ -258,6 +258,8 @@ _REQUANTIZERS: Mapping[
 def activation_range(activation: str, scale: float, zero_point: int, dtype: str) -> tuple[int, int]:
     """Return the clamp of a fused activation in the output's quantized domain, both ends
     included.
+
+    Raise ValueError for an unknown activation.
     """
     low, high = ELEMENT_TYPES[dtype].bounds
 

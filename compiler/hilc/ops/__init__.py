@@ -26,6 +26,9 @@ def register(name: str, operator: OpDef) -> None:
 
     :class:`~hilc.errors.InputError` where the name is taken, or its class of attributes has no
     fields whose values could be checked (:mod:`hilc.ops.attributes`).
+
+    Raise :class:`~hilc.errors.InputError` if its name is in use, or its attributes cannot be
+    checked.
     """
     if name in _OPS:
         raise InputError(f"there is an operator {name!r} already", "give yours another name")

@@ -54,7 +54,7 @@ DTYPES: Mapping[str, tuple[str, ...]] = {
     "LOGICAL_AND": ("bool",),
     "LOGICAL_OR": ("bool",),
 }
-#: Operators that compute on the real numbers that integers stand for.
+#: Operators that compute on dequantized values.
 _OF_SCALES = ("DIV", "SQUARED_DIFFERENCE")
 #: Operators whose outputs are elements of their inputs.
 _CHOICES = ("MAXIMUM", "MINIMUM")

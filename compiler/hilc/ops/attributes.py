@@ -50,7 +50,7 @@ class WindowAttributes(Attributes):
 
 @dataclass(frozen=True, kw_only=True)
 class ConvolutionAttributes(WindowAttributes, ActivationAttributes):
-    """Attributes of CONV_2D, and of those that slide a filter as it does."""
+    """Attributes of CONV_2D and of other convolutions over images."""
 
     #: Rows from one tap of the filter to the next, at least 1.
     dilation_h: int = 1
@@ -76,6 +76,8 @@ def field_types(kind: type[Attributes]) -> dict[str, Any]:
 
     :class:`TypeError` for a class that is no frozen dataclass of its own, or has a field of a type
     that no value can be checked against.
+
+    Raise TypeError if the class is not a frozen dataclass, or a field's type cannot be checked.
     """
     parameters = vars(kind).get("__dataclass_params__")
     if parameters is None or not parameters.frozen:
@@ -91,7 +93,10 @@ def field_types(kind: type[Attributes]) -> dict[str, Any]:
 
 
 def describe_type(accepted: Any) -> str:
-    """Return what a field of this type accepts, for messages."""
+    """Return the values that a field of this type accepts, as text for messages.
+
+    Raise TypeError for a type that values cannot be checked against.
+    """
     arguments = get_args(accepted)
     match get_origin(accepted):
         case None if isinstance(accepted, type):

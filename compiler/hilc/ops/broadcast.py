@@ -1,4 +1,4 @@
-"""What operators share whose operands are broadcast to one shape."""
+"""Shape rules and reference of operators with broadcast operands."""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ _LONGEST = 1 << 15
 
 
 def transformed(node: Node, ins: Sequence[Tensor | None]) -> tuple[int, int]:
-    """Return height and width of what RFFT2D transforms, checked."""
+    """Return height and width of an RFFT2D's input, checked."""
     require_counts(node, inputs=2)
     x = operand(node, ins, 0)
     require_dtype(node, x, ("float32",))

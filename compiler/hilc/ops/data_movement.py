@@ -106,7 +106,7 @@ class _Slice:
 
 
 def sliced_shape(node: Node, ins: Sequence[Tensor | None]) -> list[tuple[int, int | None]]:
-    """Return the axes of the input and the new ones between them: size, and who says what is taken.
+    """Return the axes of the input and the new ones between them: size, and the index of the slice.
 
     That is the position in begin, end and strides; None where the whole axis is taken.
     """
@@ -222,7 +222,7 @@ def _check_pad(node: Node, ins: Sequence[Tensor | None], outs: Sequence[Tensor])
 
 
 def padding_element(node: Node, ins: Sequence[Tensor | None], out: Tensor) -> Array:
-    """Return the element, an array without dimensions, that fills what is added."""
+    """Return the fill value of the padding, an array of rank 0."""
     if node.op != "PADV2":
         return np.array(pad_value(node, out), out.dtype)
     given = operand(node, ins, 2)
@@ -239,7 +239,7 @@ def padding_element(node: Node, ins: Sequence[Tensor | None], out: Tensor) -> Ar
 
 
 def pad_value(node: Node, out: Tensor) -> int:
-    """Return the element that stands for zero; of types wider than a byte it has all bits clear."""
+    """Return the element that represents 0; for types wider than a byte all its bits are clear."""
     zero_point = quantization(node, out)[1] if out.quant is not None else 0
     if zero_point and itemsize(out) > 1:
         unsupported(

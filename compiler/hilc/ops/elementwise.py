@@ -43,7 +43,7 @@ from hilc.ops.operands import (
 )
 from hilc.ops.traits import BroadcastRows, IntegerOperands, ascending, corners
 
-#: The types of these operators; int32 and int64 stand for themselves, and wrap around.
+#: The types of these operators; int32 and int64 have no quantization, and wrap around.
 DTYPES = (*ARITHMETIC, "int32", "int64")
 
 

@@ -199,7 +199,7 @@ def _log(
 
 
 def gains(node: Node, ins: Sequence[Tensor | None]) -> Array:
-    """Return the table of gains, checked: no step of what is read from it leaves 32 bits."""
+    """Return the table of gains, checked: no interpolation step exceeds 32 bits."""
     table = _constant(node, ins, 2)
     if table.size < GAINS:
         invalid(node, f"has a table of {table.size} gains, of which {GAINS} are read")

@@ -14,7 +14,7 @@ from hilc.ops.opdef import OpDef, Signature
 from hilc.ops.operands import invalid, operand, quantization, require_symmetric
 from hilc.ops.traits import Interval, Reference, WeightedSums, Weights
 
-#: By how much of an output step the scale of a bias may be off.
+#: Tolerance of a bias's scale, in output steps.
 _BIAS_TOLERANCE = 0.02
 
 

@@ -70,7 +70,7 @@ DTYPES: Mapping[str, tuple[str, ...]] = {
     "LOGICAL_NOT": ("bool",),
     "ZEROS_LIKE": ("int8", "uint8", "int16", "int32", "int64", "float32", "bool"),
 }
-#: Operators whose integers stand for themselves, whatever scale their tensors carry.
+#: Operators that ignore the quantization of their tensors.
 _OF_BITS = ("ZEROS_LIKE",)
 
 
@@ -132,7 +132,7 @@ def _reference(
 
 
 def wide_scale(node: Node, source: Tensor, target: Tensor) -> FixedPoint:
-    """Return the factor by which ABS or RSQRT brings its result to the scale of the target."""
+    """Return the factor from the result of ABS or RSQRT to the output's scale."""
     in_scale, out_scale = (quantization(node, tensor)[0] for tensor in (source, target))
     if node.op == "RSQRT":
         with np.errstate(all="ignore"):
@@ -190,7 +190,7 @@ def _elu_of_expf(x: Float32Array) -> Float32Array:
 
 
 def _log_above_zero(node: Node, target: Tensor) -> Callable[[Float32Array], Float32Array]:
-    """Return the logarithm; of what has none, the least output."""
+    """Return the logarithm; the least output for arguments not above 0."""
     scale, zero_point = quantization(node, target)
     least = np.float32(target.element.bounds[0] - zero_point) * np.float32(scale)
 
@@ -252,7 +252,7 @@ _TABLES: Mapping[str, Callable[[Node, Tensor, Tensor], Int64Array]] = {
     "GELU": _gelu_table,
     "SQRT": _sqrt_table,
 }
-#: Functions of int16 that are interpolated, by what returns them for a node and its output.
+#: Interpolated functions of int16: constructors from a node and its output.
 INTERPOLATED: Mapping[str, Callable[[Node, Tensor], Callable[[Float32Array], Float32Array]]] = {
     "EXP": lambda node, target: expf,
     "LOG": _log_above_zero,

@@ -74,8 +74,8 @@ class GatherAttributes(Attributes):
 
 @dataclass(frozen=True)
 class Gathered:
-    """What GATHER or EMBEDDING_LOOKUP takes: of each batch and each of ``rows`` the ``blocks`` of
-    elements that the indices name.
+    """Sizes of a GATHER or EMBEDDING_LOOKUP: for each batch and each of ``rows`` it copies the
+    blocks of elements at the indices.
     """
 
     batches: int

@@ -71,8 +71,8 @@ def _span(filter_size: int, dilation: int) -> int:
 def output_size(
     in_size: int, filter_size: int, stride: int, dilation: int, padding: str | tuple[int, int]
 ) -> int:
-    """Return the window positions along one axis; not positive where the window does not fit at
-    all.
+    """Return the number of window positions along one axis; not positive if the window does not
+    fit.
 
     ``padding`` is "SAME", "VALID" or the amounts (before, after).
     """
@@ -100,6 +100,8 @@ def window(node: Node, in_shape: tuple[int, ...], filter_h: int, filter_w: int) 
 
     :class:`~hilc.errors.ModelError` where its :class:`~hilc.ops.attributes.WindowAttributes` make
     no window.
+
+    Raise :class:`~hilc.errors.ModelError` for invalid padding, filter, stride or dilation.
     """
     attributes = WindowAttributes.of(node)
     padding = attributes.padding

@@ -44,8 +44,8 @@ class Axis:
 
 @dataclass(frozen=True)
 class IndexMap:
-    """Where each element of an output comes from: the element at ``start`` and what the output's
-    ``axes`` add to it. Several axes may stand for one of the output's ``shape``.
+    """Index in the input of each element of an output: ``start`` plus the indices of the output's
+    ``axes``. Several axes may form one of the output's ``shape``.
     """
 
     shape: tuple[int, ...]
@@ -64,7 +64,7 @@ class IndexMap:
 
     @property
     def as_they_are(self) -> bool:
-        """Whether the first elements of the input are the output, in order."""
+        """Whether the output is the first elements of the input, in order."""
         inner, start = 1, self.start
         for axis in reversed(self.axes):
             if axis.count > 1 and (axis.table is not None or axis.step != inner):
@@ -74,7 +74,7 @@ class IndexMap:
         return start == 0
 
 
-#: Says where a node's elements come from; raises for what the operator does not take.
+#: Returns the index map of a node; raises for unsupported operands.
 Rearrange = Callable[[Node, Sequence[Tensor | None]], IndexMap]
 
 

@@ -71,7 +71,7 @@ def _shifted_left(x: Array, y: Array) -> Array:
 
 
 def _shifted_right(x: Array, y: Array) -> Array:
-    """Return numbers shifted to the right; what is shifted out whole leaves its sign."""
+    """Return values shifted to the right; a shift by all bits leaves the sign."""
     inside = (y >= 0) & (y < 8 * x.dtype.itemsize)
     moved = np.right_shift(x, np.where(inside, y, 0).astype(y.dtype))
     return np.where(inside, moved, np.where(x < 0, -1, 0).astype(x.dtype))
@@ -103,7 +103,7 @@ NAMES = (*_FUNCTIONS, *_COMPARISONS)
 
 
 def is_comparison(op: str) -> bool:
-    """Return whether an operator gives bools."""
+    """Return whether an operator's output is bool."""
     return op in _COMPARISONS
 
 

@@ -240,7 +240,7 @@ def requantization(
 
 
 def same_outputs(a: Requantization, b: Requantization, largest: int) -> bool:
-    """Whether both, with one factor each, give the same for every sum up to ``largest``."""
+    """Return whether two per-tensor requantizations give equal outputs for sums to ``largest``."""
     if (a.multipliers == b.multipliers).all() and (a.shifts == b.shifts).all():
         return True
     # Raised sums may wrap around.
@@ -272,7 +272,7 @@ def channel_factors(node: Node, ops: Operands) -> list[float]:
 
 
 def check_output(node: Node, ops: Operands, out: Tensor) -> None:
-    """Refuse an output that no factors lead to, or whose zero point its type does not allow."""
+    """Raise for an output scale without valid factors, or a zero point out of the type's range."""
     if ops.x.element.quantized:
         require_symmetric(node, out)
         channel_requantization(node, ops, out)

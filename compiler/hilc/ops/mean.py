@@ -72,7 +72,7 @@ def _infer(node: Node, ins: Sequence[Tensor | None]) -> list[Signature]:
 
 
 def reduced_shape(node: Node, ins: Sequence[Tensor | None]) -> tuple[int, ...]:
-    """Return the shape of what is left."""
+    """Return the shape without the reduced axes."""
     shape, axes = operand(node, ins, 0).shape, reduced_axes(node, ins)
     if ReductionAttributes.of(node).keep_dims:
         return tuple(1 if i in axes else n for i, n in enumerate(shape))
@@ -142,7 +142,7 @@ def _reference(
 
 
 def whole_height(node: Node, ins: Sequence[Tensor | None]) -> int | None:
-    """Return the height of one image whose pixels are averaged; None where other axes are."""
+    """Return the height of the image if its pixels are averaged; None if other axes are reduced."""
     x = operand(node, ins, 0)
     return (
         x.shape[1]
@@ -155,8 +155,8 @@ def whole_height(node: Node, ins: Sequence[Tensor | None]) -> int | None:
 
 
 def block_of_values(node: Node, ins: Sequence[Tensor | None]) -> tuple[int, int, int] | None:
-    """Return how many blocks there are, of how many values for each mean, of how many neighbours
-    that stay; None where the reduced axes do not lie together.
+    """Return the numbers of blocks, of values for each mean, and of adjacent elements that are
+    kept; None if the reduced axes are not adjacent.
     """
     shape, axes = operand(node, ins, 0).shape, reduced_axes(node, ins)
     long = [axis for axis in axes if shape[axis] > 1]

@@ -58,7 +58,7 @@ TWICE_OR_EVEN = frozenset({Rounding.DOUBLE, Rounding.NEAREST_EVEN})
 
 
 def nothing_to_check(node: Node, ins: Sequence[Tensor | None], outs: Sequence[Tensor]) -> None:
-    """Accept every output: the ``check`` of operators whose outputs may carry any quantization."""
+    """Accept every output: the ``check`` of operators whose outputs may have any quantization."""
 
 
 #: Fields whose names changed, with the names that they have now.

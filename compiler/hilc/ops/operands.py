@@ -58,7 +58,7 @@ def require_rounding(node: Node, sums: str) -> None:
 
 
 def undefined(node: Node, what: str) -> NoReturn:
-    """Refuse ``node`` for scales whose arithmetic overflows, in the reference as well."""
+    """Raise UnsupportedError for scales whose arithmetic overflows, in the reference too."""
     unsupported(node, what, f"no reference defines this; {_CHECK_SCALES}")
 
 
@@ -156,7 +156,7 @@ def has_no_zero_point(node: Node, tensor: Tensor) -> bool:
 
 
 def require_same_quantization(node: Node, tensor: Tensor, other: Tensor) -> None:
-    """Refuse two tensors whose values mean different things, for operators that only move them.
+    """Raise if two tensors have different quantizations, for operators that copy elements.
 
     What a tensor without quantization means, nothing says.
     """
@@ -245,7 +245,7 @@ def float_range(node: Node, activation: str) -> tuple[float, float]:
 
 
 def plain_clamp(node: Node, out: Tensor) -> tuple[float, float]:
-    """Return the range of the fused activation of numbers that stand for themselves."""
+    """Return the range of the fused activation for values without quantization."""
     low, high = out.element.low, out.element.high
     if out.element.is_real:
         low, high = float_range(node, "NONE")

@@ -1,4 +1,4 @@
-"""What operators become where the axes of their operands are in another order.
+"""Rewriting of operators for operands with permuted axes.
 
 ``order`` says which axis of the operand at hand each axis of the node's own operand is: the node's
 operand is ``transpose(at hand, order)``.
@@ -100,7 +100,7 @@ def padded(node: Node, ins: Ins, outs: Outs, order: Order) -> Permuted | None:
 
 
 def reshaped(node: Node, ins: Ins, outs: Outs, order: Order) -> Permuted | None:
-    """Take the elements as they lie at hand, where that is their order."""
+    """Reshape without a copy, if the elements are in that order."""
     x = ins[0]
     assert x is not None
     at_hand = [x.shape[place] for place in np.argsort(order)]

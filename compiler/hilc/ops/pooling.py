@@ -150,7 +150,7 @@ def _reference(
 
 
 def whole_height(node: Node, ins: Sequence[Tensor | None]) -> int | None:
-    """Return the height of one image all of which each window covers; None where that is not so."""
+    """Return the height of one image if each window covers all of it; otherwise None."""
     x = operand(node, ins, 0)
     h = pooling_window(node, x).h
     # With padding there are windows that begin below the first row, or above it.

@@ -221,7 +221,7 @@ class Blocks(NamedTuple):
     block: tuple[int, int]
     #: Rows above and below, columns left and right.
     around: tuple[tuple[int, int], tuple[int, int]]
-    #: Rows and columns of the images with whole blocks, without what is around.
+    #: Rows and columns of the images in whole blocks, without padding.
     size: tuple[int, int]
     #: Rows and columns of the images of single pixels.
     small: tuple[int, int]
@@ -322,7 +322,7 @@ def _space_to_batch(
     return [split.transpose(2, 4, 0, 1, 3, 5).reshape(b.shape)]
 
 
-#: Operators that only move elements, by what says where these come from.
+#: Operators that only move elements, with the functions that return their index maps.
 REARRANGED: Mapping[str, Rearrange] = {
     "SLICE": _slice,
     "REVERSE_V2": _reverse,

@@ -110,7 +110,7 @@ def _infer(gates: int) -> Callable[[Node, Sequence[Tensor | None]], list[Signatu
     return infer
 
 
-#: Returns the hidden state after a step, from what the input adds and the one before.
+#: Returns the hidden state after a step, from the input's contribution and the state before.
 _Step = Callable[[Array, Array], Array]
 
 

@@ -84,7 +84,7 @@ def nearest(node: Node, ins: Sequence[Tensor | None]) -> IndexMap:
 
 
 def nearest_rows(node: Node, ins: Sequence[Tensor | None], count: int) -> IndexMap:
-    """Return the places of so many rows of the output: all, or those of the node's part."""
+    """Return the positions of the output's rows: all, or those of the node's band."""
     x, shape = operand(node, ins, 0), resized_shape(node, ins)
     part = ResizeAttributes.of(node).part
     size, rows, before, first = part or (x.shape[1], count, 0, 0)
@@ -114,7 +114,7 @@ def _nearest_places(node: Node, size: int, count: int) -> npt.NDArray[np.int64]:
 
 @dataclass(frozen=True)
 class Between:
-    """For each row or column of the output the two of the input that it lies between."""
+    """The two neighbouring rows or columns of the input for each of the output."""
 
     first: Array
     second: Array

@@ -130,12 +130,12 @@ def _check(node: Node, ins: Sequence[Tensor | None], outs: Sequence[Tensor]) -> 
         )
 
 
-#: Bits of an exponential of one, and of what a share is divided by.
+#: Bits of an exponential of 1, and of the divisor.
 _ONE_BITS, _DIVISOR_BITS = 30, 63
 
 
 def share_scale(node: Node, out: Tensor) -> tuple[int, int]:
-    """Return one over the output's scale, in Q0.31, and the left shift of what it is divided by."""
+    """Return 1 / output scale in Q0.31, and the left shift of the divisor."""
     scale = quantization(node, out)[0]
     factor, shift = multiplier(node, 1 / scale)
     left = 31 - shift
@@ -180,8 +180,8 @@ def _even_shares(node: Node, x: Tensor, out: Tensor, value: Array) -> Array:
 
 
 def difference_scale(node: Node, x: Tensor, beta: float) -> tuple[FixedPoint, int]:
-    """Return the factor that brings a difference of int8 inputs to Q5.26, and the largest distance
-    that counts.
+    """Return the factor from a difference of int8 inputs to Q5.26, and the largest relevant
+    distance.
     """
     real = float(np.float32(beta)) * quantization(node, x)[0] * (1 << (31 - _DIFFERENCE_BITS))
     if real <= 1:

@@ -126,7 +126,7 @@ class CircularBufferAttributes(Attributes):
 def _check_memories(
     node: Node, ins: Sequence[Tensor | None], memories: Sequence[Memory], outputs: int = 1
 ) -> None:
-    """Check the inputs behind the first against what the operator remembers.
+    """Check the inputs after the first against the operator's states.
 
     What it remembers stands behind its ``outputs`` own ones, too.
     """

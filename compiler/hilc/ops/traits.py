@@ -23,7 +23,7 @@ Outs = Sequence[Tensor]
 
 
 def always(node: Node, ins: Ins) -> bool:
-    """Return True: what holds for every node of an operator."""
+    """Return True: a trait of every node of an operator."""
     return True
 
 
@@ -92,9 +92,7 @@ def corners(
 def mapped(
     reference: Reference, node: Node, ins: Ins, outs: Outs, values: Sequence[Interval | None]
 ) -> list[Interval]:
-    """Return the bounds of an elementwise operator of one input: the ends of what an interval is
-    mapped to.
-    """
+    """Return the bounds of an elementwise operator of one input: of the image of an interval."""
     source, out, interval = ins[0], outs[0], values[0]
     assert source is not None
     assert interval is not None
@@ -122,13 +120,13 @@ def mapped(
 
 @dataclass(frozen=True)
 class SameRows:
-    """Each row of the output is made of the same row of the first input."""
+    """Each output row depends on the row of the first input with the same index."""
 
 
 @dataclass(frozen=True)
 class BroadcastRows:
-    """Each row of the output is made of the same row of every input; constants of one row may be
-    repeated.
+    """Each output row depends on the rows of all inputs with the same index; a constant may have
+    one row, which is broadcast.
     """
 
 
@@ -146,7 +144,7 @@ class WindowRows:
 class RowRange:
     """Some rows of an output, and the rows of an input that they are made of."""
 
-    #: The first row of the output, and how many.
+    #: First row of the output, and number of rows.
     first: int
     count: int
     #: The first row of the input.
@@ -155,7 +153,7 @@ class RowRange:
 
 @dataclass(frozen=True)
 class SampledRows:
-    """Each row of the output is made of rows of an input that lie at places of their own."""
+    """Each output row depends on input rows at computed positions."""
 
     #: The first and the last input row of each output row, neither of which falls from row to row;
     #: none where some rows are made of no input row.
@@ -163,8 +161,8 @@ class SampledRows:
     #: The node that computes some rows; the image that it is given has the rows of these only. It
     #: is the same wherever the rows lie equally with regard to ``period``.
     part: Callable[[Node, Ins, RowRange], Node]
-    #: After how many output rows the places, but for those at the image's borders, lie how many
-    #: input rows further; None where they never lie equally again.
+    #: Period of the positions, except at the image's borders: output rows, and input rows; None
+    #: without a period.
     period: Callable[[Node], tuple[int, int]] | None = None
     #: The position of the image among the inputs.
     image: int = 0

@@ -85,7 +85,7 @@ def _check(node: Node, ins: Sequence[Tensor | None], outs: Sequence[Tensor]) -> 
 
 
 def _add_up(x: Array, weights: Array, window: geometry.Window, out: Tensor) -> Array:
-    """Return the sums of the output: what each pixel adds, one channel after the other."""
+    """Return the sums of the output, adding the contributions of each pixel by channel."""
     h, w = window.h, window.w
     rows = max((h.out_size - 1) * h.stride + h.filter_size, h.pad_before + out.shape[1])
     columns = max((w.out_size - 1) * w.stride + w.filter_size, w.pad_before + out.shape[2])

@@ -65,7 +65,7 @@ class Trees:
 
 
 def trees_of(node: Node, ins: Sequence[Tensor | None]) -> Trees:
-    """Return the trees of a node, whose every path ends inside of the tables."""
+    """Return the trees of a node; raise if a path leaves the tables."""
     tensors = [operand(node, ins, i) for i in range(1, 5)]
     for tensor, dtype in zip(tensors, ("float32", "int16", "int16", "int32"), strict=True):
         require_dtype(node, tensor, (dtype,))

@@ -177,7 +177,7 @@ def _clamped_int8(node: Node, source: Tensor, target: Tensor) -> Int64Array:
 def _slope(
     node: Node, in_scale: np.float32 | np.float64, out_scale: np.float32 | np.float64
 ) -> np.float32 | np.float64:
-    """Return the factor of what is below zero, from scale to scale."""
+    """Return the factor of negative values, from input scale to output scale."""
     alpha = LeakyReluAttributes.of(node).alpha
     return in_scale * type(in_scale)(np.float32(alpha)) / out_scale
 
@@ -366,7 +366,7 @@ class Rescaling:
 
     @property
     def is_clamp(self) -> bool:
-        """Whether the scale stays as it is."""
+        """Whether the factors are 1."""
         return self.positive == self.negative == _ONE
 
     def of(self, x: Int64Array) -> Int64Array:

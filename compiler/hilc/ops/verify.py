@@ -49,6 +49,8 @@ def _stands_in(before: Graph | None, tensor: Tensor) -> bool:
 def verify_flow(graph: Graph, before: Graph | None = None) -> None:
     """Check the part of :func:`verify` that asks no operator: tensors, and who writes and reads
     them.
+
+    Raise :class:`~hilc.errors.ModelError` for the first violation.
     """
     verify_order(graph, before)
     _check_unique(graph.outputs, "output")
@@ -61,6 +63,8 @@ def verify_flow(graph: Graph, before: Graph | None = None) -> None:
 def verify_order(graph: Graph, before: Graph | None = None) -> None:
     """Check the part of :func:`verify_flow` that lets outputs be inputs, constants, or named
     twice.
+
+    Raise :class:`~hilc.errors.ModelError` for the first violation.
     """
     for name, tensor in graph.tensors.items():
         if name != tensor.name:
@@ -123,7 +127,7 @@ def describe(node: Node) -> str:
 
 
 def _check_computed(graph: Graph, node: Node) -> None:
-    """Raise if what a node takes and computes is more than any microcontroller has."""
+    """Raise if a node's tensors or computation exceed any microcontroller's memory."""
     # A view is where its operand is.
     names = {*node.outputs, *(() if OPS[node.op].view else filter(None, node.inputs))}
     tensors = [graph.tensors[name] for name in names if not graph.tensors[name].is_constant]
@@ -137,7 +141,9 @@ def _check_computed(graph: Graph, node: Node) -> None:
 
 
 def check_node(graph: Graph, node: Node) -> None:
-    """Raise unless the node's tensors are what its operator takes and infers."""
+    """Raise unless the node's tensors have the types and shapes that its operator accepts and
+    infers.
+    """
     label = describe(node)
     if node.op not in OPS:
         raise UnsupportedError(f"{label} is not supported", f"supported are {', '.join(OPS)}")
@@ -186,7 +192,7 @@ def check_node(graph: Graph, node: Node) -> None:
 
 
 def check_attributes(node: Node) -> None:
-    """Raise unless the node's attributes are of its operator's class, and hold what it accepts."""
+    """Raise unless the node's attributes are of its operator's class, with accepted values."""
     op, stated = OPS[node.op], type(node.attrs)
     if stated is not op.attributes:
         invalid(

@@ -68,7 +68,10 @@ class QuantizedModel(NamedFile):
     onnx: bytes = field(kw_only=True, repr=False)
 
     def save(self, path: str | Path) -> Path:
-        """Write the file: as an ONNX model if ``path`` ends in ``.onnx``."""
+        """Write the file: as an ONNX model if ``path`` ends in ``.onnx``.
+
+        Raise :class:`~hilc.errors.InputError` for another suffix.
+        """
         suffixes = dict.fromkeys((self.suffix, ".onnx"))
         if Path(path).suffix.lower() not in suffixes:
             raise InputError(

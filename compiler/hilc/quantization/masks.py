@@ -27,7 +27,7 @@ class Mask:
     #: The scores, and those that are left.
     scores: str
     kept: str
-    #: Name of the constant that stands for the others.
+    #: Name of the constant that replaces the others.
     fill: str
 
 
@@ -111,7 +111,7 @@ def ranges_of(
     masks: Sequence[Mask],
     kind: Activations,
 ) -> dict[str, Range]:
-    """Return the range of each tensor that a mask takes and gives.
+    """Return the range of each input and output of a mask.
 
     ``run`` computes tensors, by their names, of all samples; ``kind`` is the type of activations.
     """

@@ -52,7 +52,10 @@ def _loaded(data: bytes) -> Any:
 def quantize(
     source: Source, samples: Sequence[Sample], settings: Settings, progress: Any
 ) -> Quantized:
-    """Return the program in floats, and quantized, calibrated with the samples."""
+    """Return the program in floats, and quantized, calibrated with the samples.
+
+    Raise :class:`~hilc.errors.ModelError` if torchao cannot quantize the program.
+    """
     program, names = _loaded(source.data), source.graph.inputs
     torch = require("torch", _PURPOSE)
     with quiet():

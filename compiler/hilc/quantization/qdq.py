@@ -44,10 +44,10 @@ _OPERATORS = frozenset(
 _OF_A_NUMBER = frozenset(("Div", "Pow"))
 #: Operators that a layer may end with.
 _CLAMPS = frozenset(("Clip", "Relu"))
-#: Severity of what onnxruntime writes to standard error.
+#: Severity of onnxruntime's messages on standard error.
 _ERRORS = 3
 _LEAST_OPSET = 13
-#: Bins of the histograms of the calibrator entropy, and how many of them it merges into.
+#: Bins of the histograms of the calibrator entropy, and the number after merging.
 _BINS, _LEVELS = 512, 128
 
 
@@ -262,8 +262,8 @@ def _silent() -> Iterator[None]:
 
 
 def _excluded(model: onnx.ModelProto, settings: Settings) -> dict[str, str]:
-    """Return the names of the nodes that stay in floats, by what the user calls them: a node's
-    name, or an output of it.
+    """Return the names of the nodes that stay float, by the user's name: of a node, or of its
+    output.
     """
     names = {word: n.name for n in model.graph.node for word in (*n.output, n.name) if word}
     for name in settings.exclude:
@@ -290,7 +290,7 @@ def _in_floats(model: onnx.ModelProto) -> list[str]:
 def _shares(
     model: onnx.ModelProto, settings: Settings, excluded: Sequence[str]
 ) -> dict[str, list[dict[str, Any]]]:
-    """Return the quantization of what Softmax gives: 256ths."""
+    """Return the quantization of a Softmax's output: scale 1/256."""
     scale, zero_point = ACTIVATIONS[settings.activations].shares
     fixed = {
         "scale": np.array(scale, np.float32),

@@ -28,9 +28,7 @@ NOISE_SAMPLES = 32
 
 @dataclass(frozen=True)
 class TensorNoise:
-    """How far a quantized tensor is from that of the model in floats, errors of what is before it
-    included.
-    """
+    """Error of a quantized tensor against the float model, errors of preceding layers included."""
 
     #: Name of the tensor in the model in floats.
     name: str
@@ -59,7 +57,7 @@ class Accuracy:
 
 @dataclass(frozen=True)
 class Report:
-    """Comparison of a quantized model, as it is compiled, with the model in floats."""
+    """Comparison of a quantized model, as it is compiled, with the float model."""
 
     #: Samples that the ranges were found with, and those that the noise was measured with.
     calibration_samples: int
@@ -132,7 +130,7 @@ def compare(
     keep_state: bool = False,
     excluded: Mapping[str, Sequence[str]] | None = None,
 ) -> Report:
-    """Return the comparison of two graphs over samples: as they are read, with the same names.
+    """Return the comparison of two graphs over samples; their tensors have equal names.
 
     States are reset in front of each sample, unless ``keep_state`` says that all are one sequence.
     ``excluded`` has the tensors of what was to stay in floats, by what the user calls it.

@@ -17,6 +17,8 @@ Sample = Mapping[str, Array]
 def named_arrays(given: Any, names: Sequence[str]) -> dict[str, Array]:
     """Return samples as one array per input: given as these by name, as a tuple in the order of
     the inputs, or as one array for the only input.
+
+    Raise :class:`~hilc.errors.InputError` for another number of arrays than inputs.
     """
     if isinstance(given, Mapping):
         return {name: _array(name, value) for name, value in given.items()}

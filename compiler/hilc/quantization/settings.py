@@ -26,8 +26,8 @@ class Activations:
         return (1 / (self.high + 1), 0) if self.symmetric else (1 / 256, self.low)
 
     def reach(self, count: int) -> float:
-        """Return how far below the largest of ``count`` scores all others may lie so that a
-        softmax gives them together half a step.
+        """Return the least distance of the other scores from the largest of ``count`` at which
+        their softmax sums to half a step.
         """
         return math.log(2 * count / self.shares[0])
 

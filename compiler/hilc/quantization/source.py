@@ -23,9 +23,9 @@ class Source:
 
 @dataclass(frozen=True)
 class Quantized:
-    """Files of a model in floats, and of the quantized one; tensors have the same names in both."""
+    """Files of a float model and of the quantized one; their tensors have equal names."""
 
     plain: bytes
     file: bytes
-    #: By what the user excluded: the tensors that its nodes compute.
+    #: By the user's name of an excluded layer: the tensors that its nodes compute.
     excluded: Mapping[str, tuple[str, ...]]

@@ -1,4 +1,4 @@
-"""What the compiler's kernels compute, stated for PyTorch's quantization (PT2E of torchao).
+"""Quantizer for PyTorch (PT2E of torchao) that states what the compiler's kernels compute.
 
 The module needs PyTorch and torchao. The tables name operators of PyTorch, without their overload
 and without the underscore of operations in place.
@@ -91,8 +91,8 @@ _INT32_MAX = 2**31 - 1
 
 
 class PercentileObserver(HistogramObserver):  # type: ignore[misc]
-    """Range of a tensor that leaves out as many of the values as ``percentile`` says, in equal
-    parts at both ends.
+    """Range of a tensor that contains ``percentile`` per cent of the values; equal shares are
+    outside at both ends.
     """
 
     def __init__(self, percentile: float = 99.999, **settings: Any) -> None:
@@ -110,8 +110,8 @@ class PercentileObserver(HistogramObserver):  # type: ignore[misc]
 
 
 class MaskedObserver(MinMaxObserver):  # type: ignore[misc]
-    """Range of scores of which a mask sets some to a number so low that a softmax along the last
-    axis gives them nothing.
+    """Range of scores, of which a mask sets some so low that their softmax along the last axis is
+    0.
 
     The range is that of the others, and reaches so far below the largest one of each row that all
     masked ones together get less than half a step of a type of activations: the least number
@@ -179,7 +179,7 @@ class TorchQuantizer(Quantizer):  # type: ignore[misc]
         settings = Settings(calibrator, percentile, activations, per_channel, tuple(exclude))
         settings.require_calibrator(CALIBRATORS, "torchao")
         self._exclude = settings.exclude
-        #: By what was excluded: the nodes that it names, once the model is annotated.
+        #: By the user's name of an excluded layer: its nodes, once the model is annotated.
         self.excluded: dict[str, tuple[str, ...]] = {}
         self._activation = _activation_spec(settings)
         self._weights = _weight_spec(per_channel)
@@ -223,7 +223,7 @@ class TorchQuantizer(Quantizer):  # type: ignore[misc]
         return model
 
     def validate(self, model: GraphModule) -> None:
-        """Accept any model: what has no form on integers is left in floats."""
+        """Accept any model: layers without an integer form stay in float32."""
 
     def _require_known(self, nodes: Sequence[Node]) -> None:
         known: dict[str, list[str]] = {}
@@ -329,7 +329,7 @@ class TorchQuantizer(Quantizer):  # type: ignore[misc]
         return self._masked if self._is_to_be_masked(node) else self._activation
 
     def _is_to_be_masked(self, node: Node) -> bool:
-        """Return whether elements of a tensor are masked, what moves them aside."""
+        """Return whether elements of a tensor are masked, ignoring operators that move them."""
         return any(
             not self._is_excluded(user)
             and (
@@ -347,7 +347,7 @@ class TorchQuantizer(Quantizer):  # type: ignore[misc]
         return QuantizationAnnotation(inputs, self._spec(node) if ends else None)
 
     def _goes_on(self, node: Node, user: Node) -> bool:
-        """Return whether a function reads what is not quantized on the way to it."""
+        """Return whether a function reads a tensor that is not quantized before it."""
         if len(node.users) != 1 or not _is_float(node) or self._is_excluded(node):
             return False
         if self._is_excluded(user) or not _is_function(user):
@@ -511,9 +511,7 @@ def _call(model: GraphModule, like: Node, target: Any, *args: Any) -> Node:
 
 
 def convolve_normalizations(model: GraphModule, is_meant: Callable[[Node], bool]) -> None:
-    """Replace batch normalizations by convolutions of one tap for each channel: the same factor and
-    summand.
-    """
+    """Replace batch normalizations by equal depthwise 1x1 convolutions."""
     for node in list(model.graph.nodes):
         if _kind(node) == "batch_norm" and is_meant(node):
             _convolve(model, node)
@@ -522,7 +520,7 @@ def convolve_normalizations(model: GraphModule, is_meant: Callable[[Node], bool]
 
 
 def is_shared(node: Node) -> bool:
-    """Return whether something else reads what a normalization reads.
+    """Return whether a normalization's input has another reader.
 
     torchao would normalize that as well.
     """

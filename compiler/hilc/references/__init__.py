@@ -201,7 +201,7 @@ class _Tflm:
 
 
 def _require_defined(graph: Graph) -> None:
-    """Raise ModelError where TFLM leaves what a node computes to chance."""
+    """Raise ModelError if a node's result is undefined in TFLM."""
     for node in graph.nodes:
         says = OPS[node.op].undefined_in_tflm
         if says is not None and (what := says(node, graph.ins(node), graph.outs(node))):

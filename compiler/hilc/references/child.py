@@ -100,7 +100,7 @@ def _tflite(package: str) -> Callable[[dict[str, Any], bytes], Answer]:
     models: dict[int, Any] = {}
 
     def value(interpreter: Any, index: int) -> Any:
-        """Return a tensor's value; None for what a loop leaves and nobody reads, which is gone."""
+        """Return a tensor's value; None for an unread tensor of a loop, which is freed."""
         try:
             return interpreter.get_tensor(index)
         except ValueError:

@@ -50,7 +50,10 @@ class OnnxReference:
         self.reset_state()
 
     def run_all(self, inputs: Mapping[str, Array]) -> Mapping[str, Array]:
-        """Return the values of all tensors that the file names."""
+        """Return the values of all tensors that the file names.
+
+        Raise :class:`~hilc.errors.ModelError` if the evaluator cannot run the model.
+        """
         check_inputs(self._graph, inputs)
         given = {name: value for name, value in inputs.items() if name in self._needed}
         given.update(self._states)
@@ -102,8 +105,8 @@ def _evaluator(model: bytes) -> Any:
 
 
 def _raised(data: bytes) -> Any:
-    """Return a model in an opset whose DequantizeLinear the evaluator has, if it uses that, and
-    whose loops all have a condition.
+    """Return the model in an opset whose DequantizeLinear the evaluator has, with a condition for
+    every loop.
     """
     onnx = import_module("onnx")
     model = onnx.load_from_string(data)

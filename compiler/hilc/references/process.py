@@ -41,7 +41,7 @@ _FRESH_BYTES = 1 << 20
 
 
 class Refused(Exception):
-    """The runtime rejected a request, or its process ended; the text is what it says."""
+    """The runtime rejected a request, or its process ended; the text is the runtime's message."""
 
     def __init__(self, said: str, *, has_ended: bool = False) -> None:
         super().__init__(said)
@@ -203,7 +203,10 @@ class SharedProcess:
         return next(self._keys)
 
     def running(self) -> Process:
-        """Return the process, with the models that it loaded; start it if there is none."""
+        """Return the process, with the models that it loaded; start it if there is none.
+
+        Raise :class:`~hilc.errors.InputError` if it does not start.
+        """
         process = self._process
         if process is None or process.has_ended or not process.is_mine():
             self._end()
@@ -222,8 +225,8 @@ class SharedProcess:
         return self._process
 
     def memory_remedy(self) -> str:
-        """Return how to raise a limit of memory that the user has set below what the process may
-        take; empty if there is none.
+        """Return the remedy for a memory limit of the user below that of the process; empty without
+        one.
         """
         limit, _ = resource.getrlimit(resource.RLIMIT_AS)
         if limit == resource.RLIM_INFINITY or limit >= self._address_space:
@@ -253,7 +256,7 @@ class SharedProcess:
 
 
 def described(arrays: Sequence[Array]) -> tuple[list[Any], bytes]:
-    """Return the types and shapes of arrays, and their bytes: what a request has of them."""
+    """Return the types and shapes of arrays, and their bytes, as a request states them."""
     # asarray: ascontiguousarray gives a scalar a dimension.
     ordered = [np.asarray(array, order="C") for array in arrays]
     heads = [[array.dtype.name, array.shape] for array in ordered]
@@ -261,7 +264,7 @@ def described(arrays: Sequence[Array]) -> tuple[list[Any], bytes]:
 
 
 def arrays_of(heads: Sequence[Any], data: bytes) -> list[Array | None]:
-    """Return the arrays of an answer; None for those that the runtime has no value of."""
+    """Return the arrays of a reply; None for those without a value."""
     values: list[Array | None] = []
     place = 0
     for head in heads:

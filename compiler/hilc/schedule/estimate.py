@@ -131,7 +131,7 @@ class Estimator:
         #: The node that was the first to have an array.
         self._owners: dict[object, str] = {}
         self._prices: dict[float, Prices] = {}
-        #: By the identity of a call, which the arrays keep alive.
+        #: Bytes of a call's arrays, by its identity; the arrays keep it alive.
         self._known_bytes: dict[int, int] = {}
         #: Number of layers that may share each body.
         self._sharers = Counter[object](
@@ -211,7 +211,7 @@ class Estimator:
         return self._costs.estimates_groups
 
     def prices(self, flash_worth: float) -> Prices:
-        """Return the prices of a group's flash, at so many instructions a byte."""
+        """Return the prices of a group's flash, in instructions per byte."""
         if flash_worth not in self._prices:
             self._prices[flash_worth] = Prices(
                 lambda name, call: flash_worth * self._own_bytes(name, call),
@@ -241,7 +241,7 @@ class Estimator:
         return around + max(ending, starting)
 
     def group_memory_bound(self, first: int, last: int, outlines: Sequence[Estimate]) -> int:
-        """Return the same for a group with one of these outlines."""
+        """Return the lower bound of memory for a group with one of these outlines, in bytes."""
         around, ending, starting = self._sizes(first, last)
         # The padding after the last of several blocks is not counted.
         scratch = min(outline.scratch_bytes for outline in outlines) - ALIGNMENT + 1

@@ -54,8 +54,8 @@ class Frontier:
 def find_frontier(
     model: str, cpu: str, search: Callable[[str, int | None, int | None], SearchResult]
 ) -> Frontier:
-    """Return the programs of each goal, and of limits between these, of which none takes as many
-    instructions, as much workspace and as much flash as another one.
+    """Return the Pareto-optimal programs of each goal and of limits between these, by instructions,
+    workspace and flash.
 
     ``search`` returns the program for a goal and limits in bytes of workspace and of flash; it
     raises :class:`LimitError` where there is none.
@@ -77,7 +77,7 @@ def find_frontier(
 
 
 def _evenly(values: Sequence[int], most: int) -> Sequence[int]:
-    """Return at most so many of the values, the first and the last among them."""
+    """Return at most ``most`` of the values, the first and the last among them."""
     if len(values) <= most:
         return values
     return [values[round(i * (len(values) - 1) / (most - 1))] for i in range(most)]

@@ -27,7 +27,7 @@ class Goals:
 
     @cached_property
     def fastest(self) -> PlannedProgram:
-        """Fastest program that can be planned, by what was measured where it was.
+        """The fastest program that can be planned, by measured counts where available.
 
         Raises the planner's last :class:`~hilc.errors.InputError` if there is none.
         """

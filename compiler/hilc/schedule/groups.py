@@ -85,7 +85,7 @@ class GroupsOfLayers:
 
     @property
     def options(self) -> list[Segment | Rest]:
-        """The groups, and what stands for others."""
+        """The groups, and the bounds of those not laid out."""
         return [*self.found, *([] if self.rest is None else [self.rest])]
 
     def lay_out(self) -> None:
@@ -143,9 +143,9 @@ class FusedGroups:
         self._sketches: dict[Group, Sketch] = {}
         #: Groups by those with the fastest kernels, and the price of flash.
         self._priced: dict[tuple[Group, float], Group] = {}
-        #: By group and the price of an entry's flash.
+        #: Least cost by group and price of an entry's flash.
         self._least_costs: dict[tuple[Group, float], LeastCost | None] = {}
-        #: By their number of layers.
+        #: Spans by their number of layers.
         self._known_spans: dict[int, _Spans] = {}
         #: Position of a layer, by name, among all nodes, and among those that are computed.
         self._positions = {node.name: i for i, node in enumerate(self._graph.nodes)}
@@ -216,7 +216,7 @@ class FusedGroups:
         return found
 
     def _spans(self, length: int) -> _Spans:
-        """Return the spans of so many layers that may be fused as far as shapes say."""
+        """Return the spans of ``length`` layers that may be fused as far as shapes show."""
         if length not in self._known_spans:
             needed = max(1, length - 1)
             firsts = np.flatnonzero(self._images[: len(self._nodes) - length + 1] >= needed)
@@ -227,7 +227,7 @@ class FusedGroups:
 
     @cached_property
     def _images(self) -> npt.NDArray[np.int64]:
-        """How many layers from each one on give an image each, or take in rows that are fed.
+        """Number of layers from each one on that output an image or read fed rows.
 
         No other layer runs by rows.
         """
@@ -286,7 +286,7 @@ class FusedGroups:
     def _least_of_steps(
         self, steps: Sequence[Sequence[Group]], limit: int, objective: Objective, prices: Prices
     ) -> LeastCost:
-        """Return lower bounds of what any group of these steps costs that is within the limit."""
+        """Return lower bounds of the cost of groups of these steps within the limit."""
         found: list[LeastCost] = []
         for step in steps:
             now = self._least_of_step(step, limit, objective, prices)
@@ -298,8 +298,8 @@ class FusedGroups:
     def _least_of_step(
         self, step: Sequence[Group], limit: int, objective: Objective, prices: Prices
     ) -> list[LeastCost]:
-        """Return lower bounds of what the groups of a step cost that are within the limit; without
-        any the next step is not tried.
+        """Return lower bounds of the cost of a step's groups within the limit; without any the next
+        step is not tried.
         """
         worth = objective.flash_worth
         foreseen = [self._foreseen(group, limit, prices) for group in step]
@@ -329,7 +329,7 @@ class FusedGroups:
 
     def _smaller(self, group: Group, limit: int, prices: Prices) -> Iterator[Segment | LeastCost]:
         """Yield the group with the cheapest kernels that leave it within the limit; before a group
-        is laid out, lower bounds of what it costs with these and the next kernels.
+        is laid out, lower bounds of its cost with these and the next kernels.
         """
         first, last = self._steps[group.nodes[0]], self._steps[group.nodes[-1]]
         scratch, live = self._estimator.group_rooms(first, last, limit)
@@ -377,8 +377,8 @@ class FusedGroups:
     def _foreseen(
         self, group: Group, limit: int, prices: Prices
     ) -> Segment | Sketch | LeastCost | None:
-        """Return what :meth:`_tried` does where that takes no layout, lower bounds of its cost
-        elsewhere.
+        """Return the result of :meth:`_tried` if it needs no layout, otherwise lower bounds of its
+        cost.
         """
         if group in self._segments:
             return self._segments[group]
@@ -476,9 +476,7 @@ def _is_covered(ends: Sequence[Sequence[int]], first: int, last: int) -> bool:
 
 
 def require_fed_group(planner: Planner, policy: SearchPolicy = POLICY) -> None:
-    """Raise :class:`~hilc.errors.InputError` unless a group of the first layers takes in the rows
-    that are fed.
-    """
+    """Raise :class:`~hilc.errors.InputError` unless a group of first layers reads fed rows."""
     graph = planner.lowering.graph
     node = fed_node(graph)
     assert node is not None, "a graph that is fed has the node"

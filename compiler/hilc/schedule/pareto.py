@@ -130,7 +130,7 @@ class ParetoFrontier:
         return found if isinstance(found, PlannedProgram) and found.cost.keeps(ram, None) else None
 
     def fastest(self) -> PlannedProgram:
-        """Return the fastest program that can be planned, by what was measured where it was; raise
+        """Return the fastest program that can be planned, by measured counts where available; raise
         the planner's last error if there is none.
         """
         refusal: InputError | None = None

@@ -66,7 +66,7 @@ class Partitioner:
             [self.estimator.singles(step) for step in steps], policy.decoding_bytes
         )
         self._groups = FusedGroups(planner, self.estimator, self.singles, policy)
-        #: By the limit of memory, the price of flash, and whether expansions are sliced.
+        #: Groups by limit of memory, price of flash, and whether expansions are sliced.
         self._groups_within: dict[tuple[int | None, float, bool], Sequence[GroupsOfLayers]] = {}
         tuned = [] if tuning is None else list(tuning.shared_as(optimize))
         known = [(program, self._segments_of(program.choice)) for program in tuned]
@@ -320,8 +320,8 @@ class _Path:
 def _cheapest_together(
     options: Sequence[Sequence[_Option]], flash_worth: float, limit: int, most: int = 12
 ) -> list[_Option] | None:
-    """Return the same as :func:`_cheapest` of the paths whose segments fit together; of groups that
-    are not laid out nothing is known, so they fit.
+    """Return the cheapest of the paths whose segments fit together; groups that are not laid out
+    are assumed to fit.
 
     Of paths to a layer the ``most`` cheapest are kept that no cheaper one is better than in offsets
     too, so a path may be missed.

@@ -12,8 +12,8 @@ _SHARED_CODE: Mapping[str, float] = MappingProxyType({"speed": 1.0, "balanced": 
 
 @dataclass(frozen=True)
 class Goal:
-    """Row of the table of goals: a program minimises the weighted sum of its workspace and its
-    flash, in bytes, with at most so many times the instructions of the fastest program.
+    """Row of the table of goals: a program minimises the weighted sum of its workspace and flash,
+    in bytes, within a multiple of the fastest program's instructions.
     """
 
     #: Weight of a byte of workspace, and of a byte of flash.
@@ -23,7 +23,9 @@ class Goal:
     most: float
 
     def sum(self, workspace_bytes: float, flash_bytes: float) -> float:
-        """Return what a program of this goal minimises; of equal sums the fastest program wins."""
+        """Return the weighted sum that the goal minimises, in bytes; the fastest of equal programs
+        wins.
+        """
         return self.workspace * workspace_bytes + self.flash * flash_bytes
 
 

@@ -79,6 +79,8 @@ def search(
     of code, for other goals and limits; those of this search are added to it. A flash limit may
     need layers to share more code than the goal permits; then the fastest of all degrees of sharing
     is selected. ``progress`` is called for every program that is planned.
+
+    Raise :class:`~hilc.errors.InputError` if no program keeps the limits.
     """
     known = {} if known is None else known
     best: SearchResult | None = None

@@ -76,7 +76,7 @@ class TunedProgram:
 
 
 def sharing_of(optimize: str) -> str:
-    """Return the goal that stands for all whose code is shared alike."""
+    """Return the representative of the goals that share code alike."""
     return _SHARED_ALIKE.get(optimize, optimize)
 
 
@@ -175,7 +175,7 @@ def load_tuning(path: str | Path) -> Tuning:
 
 
 def _check(log: Tuning, label: str) -> None:
-    """Raise for what the types do not rule out and no measurement gives."""
+    """Raise for values that have valid types but cannot be measurements."""
 
     def require(holds: bool, what: str) -> None:
         if not holds:

@@ -87,7 +87,7 @@ def typed(function: Callable[_Keywords, _Result]) -> Callable[_Keywords, _Result
 
 
 class _Names(dict[str, Any]):
-    """What names mean in a function's annotations: anything, where type checkers alone know it."""
+    """Namespace of a function's annotations; a name that only type checkers know means any type."""
 
     def __init__(self, function: Callable[..., Any]) -> None:
         super().__init__(vars(builtins) | inspect.unwrap(function).__globals__)

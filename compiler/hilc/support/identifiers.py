@@ -54,7 +54,7 @@ def shorten(identifier: str) -> str:
 
 
 def c_identifier(name: str) -> str:
-    """Return a C and C++ identifier made from ``name``; different names may give the same one."""
+    """Return a C and C++ identifier made from ``name``; two names may have equal identifiers."""
     identifier = shorten(sanitise(name))
     if not identifier or identifier[0].isdigit():
         return f"_{identifier}"

@@ -21,7 +21,10 @@ def json_bytes(value: Any) -> bytes:
 
 
 def parse_json(text: bytes, label: str, hint: str = "") -> Any:
-    """Return the value of ``text``; ``label`` names it in messages, and ``hint`` is the remedy."""
+    """Return the value of ``text``; ``label`` names it in messages, and ``hint`` is the remedy.
+
+    Raise :class:`~hilc.errors.InputError` if it is not JSON.
+    """
     try:
         return json.loads(text)
     except UnicodeDecodeError:
@@ -37,6 +40,8 @@ def decode(kind: type[_T], value: Any, label: str, *, exact: bool = True) -> _T:
 
     Unless ``exact``, keys that are no fields are ignored, and a field that has a default may be
     absent: so is read what other versions of a program write.
+
+    Raise :class:`~hilc.errors.InputError` for missing, unknown or invalid fields.
     """
     hints = {key_of(name): hint for name, hint in typing.get_type_hints(kind).items()}
     attributes = {key_of(field.name): field.name for field in fields(kind)}  # type: ignore[arg-type]

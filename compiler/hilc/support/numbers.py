@@ -11,7 +11,7 @@ from hilc.errors import InputError
 
 
 def numbers(what: str, value: npt.ArrayLike, wanted: str) -> npt.NDArray[Any]:
-    """Return ``value`` as an array of numbers; raise InputError for what has none.
+    """Return ``value`` as an array of numbers; raise InputError if it is not numeric.
 
     ``what`` is given the value, and ``wanted`` is its type and shape, for messages.
     """

@@ -32,7 +32,7 @@ class Option:
     flag: str = ""
     #: The value in the help of a command line.
     metavar: str | None = None
-    #: Whether the option says what the model is, and not how its code shall be.
+    #: Whether the option describes the model instead of its code.
     of_model: bool = False
 
 
@@ -72,7 +72,7 @@ def flag_of(name: str, stated: Option) -> str:
 
 
 def check_choices(instance: Any) -> None:
-    """Raise :class:`~hilc.errors.InputError` for a field whose value is none of its choices."""
+    """Raise :class:`~hilc.errors.InputError` for a field whose value is not among its choices."""
     for name, stated in options_of(type(instance)).items():
         value = getattr(instance, name)
         if stated.choices and value is not None and value not in stated.choices:

@@ -78,6 +78,8 @@ def replacing(path: str | Path) -> Iterator[Path]:
 
     Parent folders are created; a link stays one; a device or pipe is written as it is. Errors in
     the block count as failures to write ``path``.
+
+    Raise :class:`~hilc.support.outputs.OutputError` if the file cannot be written.
     """
     path = Path(path)
     try:
@@ -216,6 +218,8 @@ def update_folder(
     InputError names files that the user has edited or added at their paths; with ``force`` these
     are replaced. Other files of the user are kept in any case. Without ``whole`` the files are
     added to those written before.
+
+    Raise :class:`~hilc.support.outputs.OutputError` if a file cannot be written.
     """
     try:
         # A link stays one, also where the folder that it names is yet to be created.

@@ -13,7 +13,7 @@ _NAME = re.compile(r"[A-Za-z0-9_]+([ .+-]+[A-Za-z0-9_]+)*")
 def check_registered(
     what: str, name: object, functions: Mapping[str, object], known: Mapping[str, object]
 ) -> None:
-    """Raise InputError for a name that is none or is taken, and for what cannot be called.
+    """Raise InputError for an invalid or used name, and for an object that is not callable.
 
     ``what`` is the kind of part for messages, ``known`` a function of each part by its name.
     """

@@ -19,6 +19,8 @@ _IN_CHECKOUT = {
 def data_dir(name: str) -> Path:
     """Return the folder of the shipped data ``name`` (a key of the table above), in a wheel or a
     checkout.
+
+    Raise FileNotFoundError if the installation lacks it.
     """
     in_wheel = _PACKAGE / "_data" / name
     folder = in_wheel if in_wheel.is_dir() else _IN_CHECKOUT[name]
@@ -28,7 +30,10 @@ def data_dir(name: str) -> Path:
 
 
 def data_file(name: str) -> Path:
-    """Return the shipped file ``name``, which is at the top of the repository: ``LICENSE``."""
+    """Return the shipped file ``name``, which is at the top of the repository: ``LICENSE``.
+
+    Raise FileNotFoundError if the installation lacks it.
+    """
     in_wheel = _PACKAGE / "_data" / name
     file = in_wheel if in_wheel.is_file() else _PACKAGE.parents[1] / name
     if not file.is_file():

@@ -103,7 +103,10 @@ class Table:
             )
 
     def text(self, key: str, default: str | None = None) -> str:
-        """Return a string of any number of lines."""
+        """Return a string of any number of lines.
+
+        Raise the table's error for an empty string.
+        """
         text: str = self._get(key, str, "a string", default)
         if not text.strip() and key in self:
             raise self.error(key, "the string is empty")
@@ -137,7 +140,10 @@ class Table:
         return value
 
     def size(self, key: str, default: int | None = None) -> int:
-        """Return a size in bytes: an integer, or a string such as ``"64K"``."""
+        """Return a size in bytes: an integer, or a string such as ``"64K"``.
+
+        Raise the table's error for any other value.
+        """
         value: int | str = self._get(key, (int, str), "a number of bytes", default)
         if isinstance(value, str):
             match = _SIZE.match(value)

@@ -32,7 +32,7 @@ FEATURES: Mapping[str, str] = {
     "mve": "has Helium, Arm's vectors",
     "fpu": "computes single-precision floats",
 }
-#: Types of operands of which a core's description says how many products an instruction does.
+#: Types of operands for which a core's description states the products per instruction.
 MULTIPLIED = ("int8", "int16", "float32")
 #: More than any instruction does at a time.
 _MOST_AT_ONCE = 1 << 16
@@ -76,7 +76,7 @@ class Debug:
     svd: tuple[str, ...] = ()
     without_fpu: str = ""
     renode: str = ""
-    #: Whether memory that a debugger accesses may differ from what the core sees (caches).
+    #: Whether memory as a debugger reads it may differ from the core's view (caches).
     data_cache: bool = False
     #: ROM table entries: part numbers of the system control space and of the breakpoint unit, the
     #: version of that unit, and their DEVARCH values if they are CoreSight components.
@@ -89,7 +89,7 @@ class Debug:
 
 @dataclass(frozen=True)
 class Limit:
-    """What one instruction of the core does at most, of which the limit of a layer is made
+    """Largest work of one instruction of the core, from which a layer's limit follows
     (:mod:`hilc.artifact.work`).
     """
 
@@ -124,8 +124,8 @@ class Timing:
     access: int
     #: Whether loads in a row overlap, and a store is done beside the next instruction.
     overlaps: bool
-    #: The refill of the pipeline after a branch that is taken, and what a list of registers takes
-    #: beside it where the program counter is in it.
+    #: Cycles of the pipeline's refill after a taken branch, and additional ones of a register list
+    #: with the program counter.
     refill: tuple[int, int]
     list_branch: int
     slow: tuple[SlowInstructions, ...]
@@ -229,7 +229,10 @@ def core_file(name: str) -> Path | None:
 
 @typed
 def add_core(path: str | Path) -> Cpu:
-    """Return the core that the file ``path`` describes, and make it known by name."""
+    """Return the core that the file ``path`` describes, and make it known by name.
+
+    Raise :class:`~hilc.errors.InputError` if the file does not exist, or another core has the name.
+    """
     path = Path(path)
     check_regular(path, "give the path of a core's description, NAME.toml")
     if not path.is_file():
@@ -253,6 +256,8 @@ def add_core(path: str | Path) -> Cpu:
 def add_cores(folder: str | Path) -> tuple[Cpu, ...]:
     """Return the cores that the files ``*.toml`` of ``folder`` describe, and make them known by
     name.
+
+    Raise :class:`~hilc.errors.InputError` if the folder does not exist.
     """
     folder = Path(folder)
     if not folder.is_dir():

@@ -53,7 +53,10 @@ def read_flags(table: Table, key: str, default: tuple[str, ...] | None = None) -
 
 
 def read_name(table: Table, key: str, form: str, example: str, default: str | None = None) -> str:
-    """Return the string ``key``, which the regular expression ``form`` describes."""
+    """Return the string ``key``, which the regular expression ``form`` describes.
+
+    Raise the table's error for another string.
+    """
     text = table.string(key, default)
     if key in table and not re.fullmatch(form, text):
         raise table.error(key, f"{text!r} is not accepted", f"write {example}")
@@ -65,7 +68,10 @@ WORD = r"[A-Za-z0-9][A-Za-z0-9_.+-]*"
 
 
 def read_sections(table: Table, key: str, default: Sequence[str]) -> tuple[str, ...]:
-    """Return the list ``key`` of names of sections, which may end in a star."""
+    """Return the list ``key`` of names of sections, which may end in a star.
+
+    Raise the table's error for another word.
+    """
     words = table.strings(key, tuple(default))
     for word in words:
         if not re.fullmatch(r"\.[A-Za-z0-9_.+-]+\*?", word):

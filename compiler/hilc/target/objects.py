@@ -262,7 +262,7 @@ def _riscv_misfit(found: ObjectFile, cpu: Cpu) -> str:
     return ""
 
 
-#: By instruction set; for the host the linker alone decides.
+#: Checks by instruction set; for the host only the linker checks.
 _MISFITS: Mapping[str, Callable[[ObjectFile, Cpu], str]] = {
     "arm": _arm_misfit,
     "riscv": _riscv_misfit,

@@ -94,6 +94,8 @@ def toolchains() -> Iterator[Toolchain]:
 def load_toolchain(name: str, beside: Path) -> Toolchain:
     """Return the toolchain ``name``, or the one described in a file whose path is relative to
     ``beside``.
+
+    Raise :class:`~hilc.errors.InputError` if it is unknown.
     """
     if name.endswith(".toml"):
         return read_toolchain(beside / name)

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from hilc.ir import Graph, State, Tensor
 from hilc.support.identifiers import unused
 
-#: The states of a graph by what tells them apart, the same in all graphs of a model.
+#: The states of a graph by key; a state has one key in all graphs of a model.
 States = Mapping[Hashable, State]
 
 
@@ -34,7 +34,7 @@ class Carrying:
 
 
 def branches_carrying(graphs: Sequence[Graph], states: Sequence[States]) -> Carrying:
-    """Return graphs of which one runs: they give what one of them updates."""
+    """Return the branches, each with all states that any of them updates as outputs."""
     kinds, updated = _kinds(graphs, states), _updated(states)
     state_outputs = tuple(key for key in kinds if key in updated)
     state_inputs = (*state_outputs, *(key for key in kinds if key not in updated))
@@ -46,7 +46,7 @@ def branches_carrying(graphs: Sequence[Graph], states: Sequence[States]) -> Carr
 
 
 def loop_carrying(graphs: Sequence[Graph], states: Sequence[States]) -> Carrying:
-    """Return condition and body of a loop of which every state is a variable.
+    """Return condition and body of a loop with every state as a variable.
 
     The condition gives what it updates itself, which are the last variables.
     """

@@ -38,8 +38,8 @@ def drop_identities(graph: Graph) -> Graph:
 
 
 def _of_source(graph: Graph, node: Node, views: dict[str, str]) -> Node:
-    """Return a node that gives its input another shape as one that reads what that has its own
-    from, where it says the shape by itself.
+    """Return a reshape of a view as a reshape of the view's source, if the node's output stays
+    equal.
     """
     source = views.get(node.inputs[0])
     if source is None:

@@ -92,5 +92,5 @@ def _is_channels_first(graph: Graph, name: str) -> bool:
 
 
 def fed_node(graph: Graph) -> Node | None:
-    """Return the node whose rows the caller brings; None where the inputs are whole."""
+    """Return the node whose input the caller feeds row by row; None if the inputs are whole."""
     return next((node for node in graph.nodes if OPS[node.op].fed), None)

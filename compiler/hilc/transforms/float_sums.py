@@ -1,4 +1,4 @@
-"""How float32 is computed, which is the core's: its sums round once with each product, or after it.
+"""Rounding of float32 sums, which depends on the core: fused multiply-add, or two roundings.
 
 This is not one of the passes, since results change, in their last bits.
 """

@@ -93,7 +93,7 @@ class _Undoable(dict[_KeyT, _ValueT]):
         super().__setitem__(key, value)
 
     def state(self) -> int:
-        """Return what :meth:`go_back` takes the changes from here on back by."""
+        """Return the position in the log to which :meth:`go_back` reverts."""
         return len(self._log)
 
     def go_back(self, state: int) -> None:
@@ -126,7 +126,7 @@ class _Names(_Undoable[_KeyT, str]):
 
 
 class _Form(NamedTuple):
-    """A type of integers, and what they stand for."""
+    """An integer type and its quantization."""
 
     dtype: str
     quant: Quant
@@ -148,7 +148,7 @@ class _Form(NamedTuple):
         return self.quant.zero_point[0]
 
 
-#: A tensor of floats, and what its integers are.
+#: A float tensor, and the form of its integers.
 _Key = tuple[str, _Form]
 
 
@@ -201,7 +201,7 @@ class _Fusion:
     nodes: list[Node] = field(default_factory=list)
     #: The integers that a tensor of floats was made of.
     images: _Names[str] = field(default_factory=_Names)
-    #: Integers by the tensor of floats, and by what they are.
+    #: Integers by float tensor and form.
     made: _Names[_Key] = field(default_factory=_Names)
     #: Outputs of QUANTIZE that are another tensor now.
     renamed: dict[str, str] = field(default_factory=dict)
@@ -211,7 +211,7 @@ class _Fusion:
 
     def __post_init__(self) -> None:
         self.tensors = _Undoable(self.graph.tensors)
-        #: The next number of a name for what is made, by the name without it.
+        #: Next number in the name of a new tensor, by the name without it.
         self._numbers = _Undoable[str, int]()
         self._depth = 0
         self._results = frozenset(self.graph.results)
@@ -324,7 +324,7 @@ class _Fusion:
             self.made[out.name, form] = made
 
     def _state(self) -> _State:
-        """Return what :meth:`_go_back` takes back what is made from here on by."""
+        """Return the position in the logs to which :meth:`_go_back` reverts."""
         return len(self.nodes), *(log.state() for log in self._logs())
 
     def _go_back(self, state: _State) -> None:
@@ -362,7 +362,9 @@ class _Fusion:
             self.biases[new] = replace(self.biases.pop(old), layer=new)
 
     def _signed(self, name: str) -> str:
-        """Return what computes for a tensor of integers: itself, or what it lies above."""
+        """Return a tensor of integers in a type that operators compute: itself, or a conversion of
+        it.
+        """
         tensor = self.tensors[name]
         if _is_computed(tensor):
             return name
@@ -475,14 +477,14 @@ class _Fusion:
         return self._constant(tensor.name, lowered.astype(form.dtype), form.quant)
 
     def _move(self, node: Node, sources: list[str], form: _Form) -> list[str]:
-        """Do to integers what a node does to floats, which were made of them."""
+        """Apply a node that moves floats to the integers that they were converted from."""
         outs = self._moved(node, sources, form)
         for name, out in zip(node.outputs, outs, strict=True):
             self.images[name] = out
         return outs
 
     def _moved(self, node: Node, sources: list[str], form: _Form) -> list[str]:
-        """Do to integers what a node does to floats."""
+        """Apply a node that moves floats to integers."""
         outs = []
         for name in node.outputs:
             tensor = self._fresh(name, self.tensors[name].shape, form)
@@ -551,8 +553,8 @@ class _Fusion:
             return None
 
     def _unclamped(self, node: Node, sources: list[str]) -> str | None:
-        """Return the operand that an operator of two gives as it is, because the other one is the
-        neutral end of the type; None where there is none of the output's shape.
+        """Return the operand that a binary operator returns unchanged, because the other is the
+        neutral end of the type; None if it has another shape than the output.
         """
         neutral = OPS[node.op].neutral
         if neutral is None:
@@ -738,8 +740,8 @@ class _Fusion:
         make: Callable[[tuple[str, ...], Tensor], str],
         *types: str,
     ) -> str:
-        """Return what an operator makes in the widest type of its operands, of its output and of
-        ``types``; nothing is lost on the way to it.
+        """Return an operator's result in the widest type of its operands, of its output and of
+        ``types``, without loss.
         """
         quantized = [s for s in sources if s and self.tensors[s].quant is not None]
         element = self._widest(*quantized, out.dtype, *types)

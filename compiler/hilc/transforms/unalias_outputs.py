@@ -21,6 +21,8 @@ def unalias_outputs(graph: Graph) -> Graph:
 
     An output that is named before, or that is an input or a state, is called after it and its own
     position, ``NAME_outputPOSITION``; a constant leaves its name to the output.
+
+    Raise :class:`~hilc.errors.UnsupportedError` for a constant output without elements.
     """
     tensors, nodes = dict(graph.tensors), list(graph.nodes)
     # In the order in which they are listed.

@@ -24,7 +24,7 @@ _LEAST_NORMAL = 2.0**-126
 
 
 def with_normal_scale(quant: Quant) -> Quant:
-    """Return a quantization of which a vanishing scale of a whole tensor is the least in range."""
+    """Return a quantization with a vanishing per-tensor scale raised to the least one in range."""
     if quant.per_tensor and quant.scale[0] < _LEAST_NORMAL:
         return replace(quant, scale=(LEAST_SCALE,))
     return quant

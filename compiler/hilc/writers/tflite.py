@@ -17,7 +17,7 @@ from hilc.frontends.tflite.reader import Importer, dequantized
 def for_reference(
     data: bytes, shapes: Mapping[str, tuple[int, ...]] = MappingProxyType({})
 ) -> tuple[bytes, tuple[str, ...]]:
-    """Return the file in a form that TFLite's run time takes, and what had to be changed for that.
+    """Return the file in a form that TFLite's runtime accepts, and the changes made for that.
 
     The changed file is the model that :func:`import_graph` means by the given one:
 

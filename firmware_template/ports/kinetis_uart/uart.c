@@ -42,13 +42,12 @@ void hil_uart_init(uint32_t clock_hz) {
     hil_irq_enable(HIL_UART_IRQ);
 }
 
-void hil_uart_write(const uint8_t *data, size_t size) {
-    for (size_t i = 0; i < size; ++i) {
-        if (!hil_wait8_line(&S1, S1_TDRE, S1_TDRE)) {
-            return;
-        }
-        D = data[i];
+bool hil_uart_put(uint8_t byte) {
+    if (!hil_wait8_line(&S1, S1_TDRE, S1_TDRE)) {
+        return false;
     }
+    D = byte;
+    return true;
 }
 
 void hil_uart_flush(void) { (void)hil_wait8_line(&S1, S1_TC, S1_TC); }

@@ -63,12 +63,11 @@ static bool wait_until_sent(void) {
 
 void hil_uart_flush(void) { (void)wait_until_sent(); }
 
-void hil_uart_write(const uint8_t *data, size_t size) {
-    for (size_t i = 0; i < size; ++i) {
-        if (!wait_until_sent()) {
-            return;
-        }
-        TXD = data[i];
-        is_sending = true;
+bool hil_uart_put(uint8_t byte) {
+    if (!wait_until_sent()) {
+        return false;
     }
+    TXD = byte;
+    is_sending = true;
+    return true;
 }

@@ -60,14 +60,13 @@ void hil_uart_init(uint32_t clock_hz) {
     hil_irq_enable(HIL_UART_IRQ);
 }
 
-void hil_uart_write(const uint8_t *data, size_t size) {
-    for (size_t i = 0; i < size; ++i) {
-        if (!hil_wait8_line(&INTFLAG, INT_DRE, INT_DRE)) {
-            return;
-        }
-        DATA = data[i];
-        is_sending = true;
+bool hil_uart_put(uint8_t byte) {
+    if (!hil_wait8_line(&INTFLAG, INT_DRE, INT_DRE)) {
+        return false;
     }
+    DATA = byte;
+    is_sending = true;
+    return true;
 }
 
 void hil_uart_flush(void) {

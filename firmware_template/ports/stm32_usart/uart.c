@@ -31,13 +31,12 @@ void hil_uart_init(uint32_t clock_hz) {
     hil_irq_enable(HIL_UART_IRQ);
 }
 
-void hil_uart_write(const uint8_t *data, size_t size) {
-    for (size_t i = 0; i < size; ++i) {
-        if (!hil_wait_line(&SR, SR_TXE, SR_TXE)) {
-            return;
-        }
-        DR = data[i];
+bool hil_uart_put(uint8_t byte) {
+    if (!hil_wait_line(&SR, SR_TXE, SR_TXE)) {
+        return false;
     }
+    DR = byte;
+    return true;
 }
 
 void hil_uart_flush(void) { (void)hil_wait_line(&SR, SR_TC, SR_TC); }

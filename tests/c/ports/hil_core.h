@@ -31,6 +31,7 @@ void hil_soc_early(void);
 uint32_t hil_soc_init(void);
 void hil_uart_init(uint32_t clock_hz);
 void hil_uart_receive(void);
+bool hil_uart_put(uint8_t byte);
 void hil_uart_flush(void);
 void hil_serial_put(uint8_t byte);
 

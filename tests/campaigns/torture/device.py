@@ -11,6 +11,7 @@ import fuzz_mlperf
 from corpora import unpacked
 from fuzz_board import SERVERS, Attacked, coverage, fuzz, fuzz_program
 
+from hil.firmware.project import RPC_PARTS
 from torture.campaign import Budget, Counts, Figures, Finding, Row
 
 TITLE = "The servers of the firmware"
@@ -30,7 +31,7 @@ _LONG_COMMANDS = 500_000
 #: Executions of a server before it is another's turn: where a run is stopped, all have had some.
 _TURN = 250_000
 #: Files of the server; those of TVM's run time are its users' too, and more than calls can reach.
-_SERVER_FILES = ("frame.c", "rpc.c", "rpc_packed.c", "mlperf.c")
+_SERVER_FILES = (*(f"{part}.c" for part in RPC_PARTS), "rpc_packed.c", "mlperf.c")
 
 
 @dataclass

@@ -14,10 +14,20 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-/* The server with its variables, which a start has to set back. */
-#include "rpc.c"
+/* The parts of the server with variables, which a start has to set back. */
+#include "fault.c"
+#include "session.c"
 
 #include "fuzz.h"
+#include "hil_guard.h"
+#include "hil_model.h"
+#include "hil_stack.h"
+#ifdef HIL_HAS_STATE
+#include "hil_state.h"
+#endif
+#ifdef HIL_HAS_FEEDER
+#include "hil_feeder.h"
+#endif
 
 #ifdef HIL_HAS_PACKED
 #include "hil_crt.h"
@@ -81,7 +91,7 @@ static void say_last_hello(void) {
     uint8_t *hello = body + HIL_HEADER_BYTES;
 
     if (last_session == 0) {
-        last_session = session == 1 ? 2 : 1;
+        last_session = session.id == 1 ? 2 : 1;
     }
     hil_put_u16(body + HIL_HEADER_SESSION, last_session);
     hil_put_u16(body + HIL_HEADER_SEQ, LAST_SEQ);
@@ -286,6 +296,23 @@ static const struct hil_states adder_states = {states, reset_kept, COUNT(states)
 const struct hil_states *const hil_model_states[] = {&adder_states, NULL, NULL};
 #endif
 
+#ifdef HIL_HAS_FEEDER
+static struct hil_feeder_state feeding;
+
+static int32_t start_rows(void) { return x[2]; }
+
+static int32_t push_rows(const void *data, int32_t nbytes) {
+    if (nbytes <= 0) {
+        fail("rows of no bytes were pushed");
+    }
+    memcpy((uint8_t *)x + feeding.taken, data, (size_t)nbytes);
+    return (int32_t)(sizeof x - feeding.taken) - nbytes;
+}
+
+static const struct hil_feeder adder_feeder = {start_rows, push_rows, &feeding, COUNT(x)};
+const struct hil_feeder *const hil_model_feeders[] = {&adder_feeder, NULL, NULL};
+#endif
+
 /* -- packed functions, on TVM's run time ----------------------------------------------------- */
 
 #ifdef HIL_HAS_PACKED
@@ -389,19 +416,17 @@ static void fill_line(const uint8_t *data, size_t size) {
 }
 
 static void start_board(void) {
-    session = 0;
-    has_executed = false;
-    last_seq = 0;
-    payload_max = PAYLOAD_MAX(HIL_FRAME_MIN);
-    bad_frames = 0;
-    faulted = false;
-    answer_size = 0;
-    reader.size = 0;
-    received_at = 0;
-    received_size = 0;
-    pending_size = 0;
+    hil_session_drop();
+    session.id = 0;
+    session.last_seq = 0;
+    session.bad_frames = 0;
+    fault.kind = 0;
+    (void)hil_reply_set_frame_max(HIL_FRAME_MIN);
     memset(rx, 0, sizeof rx);
     frame_limit = HIL_FRAME_MIN;
+#ifdef HIL_HAS_FEEDER
+    feeding = (struct hil_feeder_state){0};
+#endif
 #ifdef HIL_HAS_PACKED
     hil_crt_init();
 #endif

@@ -23,12 +23,14 @@ from pathlib import Path
 from typing import Protocol, TypeVar
 
 import corpora
-from rpc_board import SANITIZERS, SOURCES, compile_program
+from rpc_board import RPC_SOURCES, SANITIZERS, SOURCES, compile_program
 
 from hil.compat.tvm.runtime import CRT as FIRMWARE_CRT
 from hilc.compat.tvm.crt import CRT, INCLUDE, crt_sources
 from hilc.support.resources import data_dir
 
+#: The parts that ``fuzz.c`` includes.
+_IN_FUZZ = ("session.c", "fault.c")
 #: Comparisons are not traced: the mutator knows the numbers, and it is three times as fast.
 LIBFUZZER = (
     "clang", "-O2", "-fsanitize=fuzzer,address,undefined", "-fno-sanitize-recover=all",
@@ -63,6 +65,7 @@ class Server:
     rx_max: int
     has_packed: bool = False
     has_state: bool = False
+    has_feeder: bool = False
 
     @property
     def input_max(self) -> int:
@@ -70,7 +73,8 @@ class Server:
         return _MAX_BYTES if self.frame_max < 4 * _MAX_BYTES else _MAX_BYTES_OF_LARGE_FRAMES
 
     def __str__(self) -> str:
-        parts = ["packed"] * self.has_packed + ["state"] * self.has_state + [str(self.frame_max)]
+        parts = ["packed"] * self.has_packed + ["state"] * self.has_state
+        parts += ["feeder"] * self.has_feeder + [str(self.frame_max)]
         return "-".join(parts)
 
 
@@ -79,6 +83,7 @@ SERVERS = (
     Server(512, 1024, has_packed=True, has_state=True),
     Server(128, 128, has_state=True),
     Server(300, 301),
+    Server(512, 512, has_feeder=True),
     Server(0xFFFF, 0x1FFFE, has_packed=True),
 )
 
@@ -92,17 +97,22 @@ def _build(
 ) -> Path:
     """``before``: a folder of sources that stand in the place of those of their names."""
     template = data_dir("firmware_template")
-    sources: list[str | Path] = ["fuzz.c", last, "frame.c"]
+    parts = [name for name in RPC_SOURCES if name not in _IN_FUZZ]
+    sources: list[str | Path] = ["fuzz.c", last, *parts]
     defines: dict[str, object] = {"HIL_FRAME_MAX": server.frame_max, "HIL_RX_MAX": server.rx_max}
     if server.has_packed:
         crt = [CRT / name.removeprefix("src/runtime/crt/") for name in crt_sources()]
         sources += ["rpc_packed.c", "platform.c", *crt]
         defines |= {"HIL_HAS_PACKED": 1, "HIL_CALL_ARGUMENTS_MAX": 8}
     if server.has_state:
+        sources.append("state.c")
         defines |= {"HIL_HAS_STATE": 1}
+    if server.has_feeder:
+        sources.append("feeder.c")
+        defines |= {"HIL_HAS_FEEDER": 1}
     places = [before] if before is not None else []
     sources = [next((p / s for p in places if (p / s).is_file()), s) for s in sources]
-    includes = [*places, template / "src", FIRMWARE_CRT, INCLUDE, CRT]
+    includes = [*places, template / "rpc", FIRMWARE_CRT, INCLUDE, CRT]
     return compile_program(
         *sources, output=output, defines=defines, includes=includes, compiler=compiler
     )

@@ -126,4 +126,9 @@ class PortOnHost:
 
 
 def _sources(port: Port, leave_out: Collection[str]) -> list[Path]:
-    return [PORTS / port.name / source for source in port.sources if source not in leave_out]
+    """As in the firmware: a source that several ports share is named with its folder."""
+    return [
+        PORTS / source if "/" in source else PORTS / port.name / source
+        for source in port.sources
+        if source not in leave_out
+    ]

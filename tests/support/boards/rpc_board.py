@@ -13,9 +13,13 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from hil.compat.tvm.runtime import CRT as FIRMWARE_CRT
+from hil.firmware.project import RPC_PARTS
 from hilc.support.resources import data_dir
 
 SOURCES = Path(__file__).parents[2] / "hil" / "rpc_board"
+
+#: The server's, for models without states and rows.
+RPC_SOURCES = [f"{part}.c" for part in RPC_PARTS if part not in ("state", "feeder")]
 
 SANITIZERS = ("-O1", "-fsanitize=address,undefined", "-fno-sanitize-recover=all")
 _FLAGS = (
@@ -37,7 +41,7 @@ def compile_program(
     Each source begins with the headers ``before``, in whose place no other of their guards comes.
     """
     template = data_dir("firmware_template")
-    places = (SOURCES, template / "src", FIRMWARE_CRT)
+    places = (SOURCES, template / "rpc", FIRMWARE_CRT)
     paths = [next(p for place in places if (p := place / name).is_file()) for name in names]
     macros = [f"-D{name}={value}" for name, value in (defines or {}).items()]
     folders = [f"-I{folder}" for folder in (SOURCES, template / "include", *includes)]
@@ -56,7 +60,7 @@ def _folder() -> tempfile.TemporaryDirectory[str]:
 def board_program(frame_max: int = 512, rx_max: int = 1024) -> Path:
     """The test board, compiled once for each size."""
     return compile_program(
-        *("board.c", "rpc.c", "frame.c"),
+        *("board.c", *RPC_SOURCES),
         output=Path(_folder().name) / f"board-{frame_max}-{rx_max}",
         defines={"HIL_FRAME_MAX": frame_max, "HIL_RX_MAX": rx_max},
     )

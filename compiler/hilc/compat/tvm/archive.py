@@ -30,7 +30,10 @@ _Entry = Mapping[str, Any]
 
 
 def tvm_entries(metadata: _Entry, label: str) -> dict[str, _Entry]:
-    """Return the entry of each module in ``metadata.json``, by name; there are three layouts."""
+    """Return the entry of each module in ``metadata.json``, by name; there are three layouts.
+
+    Raise :class:`~hilc.errors.InputError` for a version of the format that is not supported.
+    """
     version = metadata["version"]
     if version not in VERSIONS:
         raise InputError(

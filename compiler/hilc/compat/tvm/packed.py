@@ -167,7 +167,10 @@ class Call:
         return _Code.TENSOR
 
     def take_result(self) -> Result:
-        """Return the function's result; None for none."""
+        """Return the function's result; None for none.
+
+        Raise :class:`~hilc.errors.InputError` for a result that is no number, string or handle.
+        """
         match _Code(self.result_code.value):
             case _Code.INT:
                 return int(self.result.v_int64)

@@ -29,6 +29,9 @@ def registry_names_blob(functions: Sequence[str]) -> bytes:
 
     A count of 16 bits, little-endian; each name with its NUL, in the order of the functions; an
     empty name at the end.
+
+    Raise :class:`~hilc.errors.InputError` for too many functions, a repeated name, or one that is
+    no C identifier.
     """
     if len(functions) > _MAX_FUNCTIONS:
         raise InputError(

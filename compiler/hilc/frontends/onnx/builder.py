@@ -25,7 +25,7 @@ MAX_CONSTANT_BYTES = 1 << 30
 
 
 def dtype_name(code: int) -> str:
-    """Return the name of ONNX's type with this number; refuse what the compiler does not have."""
+    """Return the name of ONNX's type with this number; raise for an unsupported type."""
     try:
         name = np.dtype(helper.tensor_dtype_to_np_dtype(code)).name
     except (KeyError, TypeError):
@@ -41,7 +41,7 @@ def dtype_name(code: int) -> str:
 
 
 def array_of(constant: onnx.TensorProto) -> Array:
-    """Return the value of a constant; refuse one whose data do not fit its type and shape."""
+    """Return the value of a constant; raise if its data do not fit its type and shape."""
     try:
         return np.asarray(numpy_helper.to_array(constant))
     except (LookupError, MemoryError, TypeError, ValueError) as error:
@@ -114,7 +114,7 @@ class Builder:
         return None if tensor is None else self.kinds.get(tensor.name)
 
     def named(self, tensor: Tensor, kind: Stored | None) -> Tensor:
-        """Return a tensor that stands for elements of this type from here on."""
+        """Return a tensor whose values mean elements of this type from here on."""
         if kind is not None:
             self.kinds[tensor.name] = kind
         return tensor
@@ -128,7 +128,11 @@ class Builder:
         return self.named_constant(self.fresh(base), value, quant)
 
     def named_constant(self, name: str, value: Array, quant: Quant | None = None) -> Tensor:
-        """Add a constant under this name."""
+        """Add a constant under this name.
+
+        Raise :class:`~hilc.errors.UnsupportedError` for an unsupported type,
+        :class:`~hilc.errors.ModelError` if the constants exceed their limit.
+        """
         kind = stored_as(value.dtype)
         value = packed(value)
         if value.dtype.name not in DTYPES:
@@ -178,8 +182,8 @@ class Builder:
         )
 
     def quantized(self, x: Tensor, quant: Quant) -> Tensor | None:
-        """Return integers that stand for real numbers by ``quant`` from here on; None where they
-        stand for others, or nodes take them for numbers as they are.
+        """Return integers with the quantization ``quant`` from here on; None if they have another
+        one or if nodes use them as integers.
         """
         known = self.tensors[x.name]
         if known.quant is not None:
@@ -195,8 +199,8 @@ class Builder:
         return None if place is None else self.nodes[place]
 
     def is_a_number(self, x: Tensor) -> bool:
-        """Return whether no element of a tensor of floats can be NaN: what was made of integers,
-        and moved at most.
+        """Return whether no element of a float tensor can be NaN: a conversion of integers, or a
+        rearrangement of one.
         """
         if x.data is not None:
             return not np.isnan(x.data).any()
@@ -210,7 +214,7 @@ class Builder:
         return OPS[maker.op].copies_elements and all(map(self.is_a_number, floats))
 
     def view(self, base: str, x: Tensor, shape: tuple[int, ...]) -> Tensor:
-        """Return a tensor under a shape of as many elements, none and one included."""
+        """Return a tensor with another shape of as many elements; 0 and 1 elements are accepted."""
         if x.data is not None:
             return self.constant(base, x.data.reshape(shape), x.quant)
         node = Node("RESHAPE", (x.name,), (self.fresh(base),), ReshapeAttributes(new_shape=shape))
@@ -230,7 +234,11 @@ class Builder:
     def add(
         self, node: Node, ins: Sequence[Tensor | None], quants: Sequence[Quant | None]
     ) -> list[Tensor]:
-        """Add a node, or its value where its inputs are constants; return its outputs."""
+        """Add a node, or its value where its inputs are constants; return its outputs.
+
+        Raise :class:`~hilc.errors.UnsupportedError` for an operator that the compiler does not
+        have.
+        """
         self.budget.count_made()
         node = replace(node, index=self.index, numerics=Numerics.ONNX)
         op = OPS.get(node.op)
@@ -276,8 +284,8 @@ class Builder:
         ]
 
     def _is_of_this_node(self, tensor: Tensor) -> bool:
-        """Return whether the node at hand made a tensor; one that undoes the last step of another
-        gives what that made on the way.
+        """Return whether the current node made a tensor; a node that undoes another's last step
+        returns an intermediate tensor of that.
         """
         own = takewhile(lambda node: node.index == self.index, reversed(self.nodes))
         return any(tensor.name in node.outputs for node in own)
@@ -320,7 +328,10 @@ class Builder:
         return renamed
 
     def graph(self, name: str, inputs: Sequence[str], outputs: Sequence[str]) -> Graph:
-        """Return the graph, verified later."""
+        """Return the graph, verified later.
+
+        Raise :class:`~hilc.errors.ModelError` for an output that no node computes.
+        """
         missing = [output for output in outputs if output not in self.tensors]
         if missing:
             raise ModelError(f"no node computes the output {missing[0]!r}")

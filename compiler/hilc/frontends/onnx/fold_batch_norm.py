@@ -24,8 +24,8 @@ _NORMALIZATION = "BatchNormalization"
 
 
 def fold_batch_norm(model: onnx.ModelProto) -> onnx.ModelProto:
-    """Return a model whose normalizations are part of the layers before them, where they can be:
-    constants on both sides, and no other reader in between.
+    """Return a model with normalizations folded into the preceding layers, if both have constant
+    parameters and nothing else reads the tensor between them.
     """
     graph = model.graph
     constants = {tensor.name: tensor for tensor in graph.initializer}
@@ -61,8 +61,8 @@ def fold_batch_norm(model: onnx.ModelProto) -> onnx.ModelProto:
 
 
 def convolve_batch_norm(model: onnx.ModelProto, ranks: Mapping[str, int]) -> onnx.ModelProto:
-    """Return a model in which a convolution of one tap for each channel computes what is left of
-    normalizations; ``ranks`` has the numbers of axes of tensors.
+    """Return a model in which depthwise 1x1 convolutions replace the remaining normalizations;
+    ``ranks`` has the ranks of tensors.
     """
     made = onnx.ModelProto()
     made.CopyFrom(model)

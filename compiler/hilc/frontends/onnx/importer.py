@@ -134,7 +134,11 @@ class Scope:
 
     @classmethod
     def of_model(cls, model: onnx.ModelProto) -> Scope:
-        """Return the scope of a model's graph."""
+        """Return the scope of a model's graph.
+
+        Raise :class:`~hilc.errors.UnsupportedError` for a function with the name of an operator of
+        ONNX.
+        """
         opsets = _opsets(model.opset_import)
         functions = {(_DOMAINS.get(f.domain, f.domain), f.name): f for f in model.functions}
         for domain, name in functions:
@@ -185,7 +189,11 @@ class Scope:
         return self.builder.rename(copy, name).name
 
     def value(self, name: str) -> Tensor:
-        """Return the tensor that is called so here."""
+        """Return the tensor that is called so here.
+
+        Raise :class:`~hilc.errors.ModelError` if no preceding node computes it,
+        :class:`~hilc.errors.UnsupportedError` if its node does not output it.
+        """
         if name in self.values:
             tensor = self.values[name]
             if tensor is None:
@@ -277,7 +285,7 @@ class Scope:
     def _kinds(
         self, inputs: Sequence[Tensor | None], schema: onnx.defs.OpSchema
     ) -> dict[str, Stored]:
-        """Return what the type variables of a node stand for that are no type of a tensor."""
+        """Return the storage types bound to a node's type variables."""
         kinds = {
             _formal(schema.inputs, i).type_str: self.builder.kind(x) for i, x in enumerate(inputs)
         }

@@ -16,7 +16,10 @@ _HINT = "export the model again"
 
 
 def load(data: bytes, folder: Path | None) -> onnx.ModelProto:
-    """Return the model with all of its tensors' data, checked by ONNX's own checker."""
+    """Return the model with all of its tensors' data, checked by ONNX's own checker.
+
+    Raise :class:`~hilc.errors.ModelError` if the checker rejects it.
+    """
     model = parse(data)
     _read_external(model, folder)
     _refuse_kinds(model.graph)
@@ -30,7 +33,10 @@ def load(data: bytes, folder: Path | None) -> onnx.ModelProto:
 
 
 def parse(data: bytes) -> onnx.ModelProto:
-    """Return the model of a file's bytes."""
+    """Return the model of a file's bytes.
+
+    Raise :class:`~hilc.errors.ModelError` for a damaged file.
+    """
     model = onnx.ModelProto()
     try:
         model.ParseFromString(data)
@@ -71,7 +77,7 @@ def _refuse_kinds(graph: onnx.GraphProto) -> None:
 
 
 def refers_to_files(model: onnx.ModelProto) -> bool:
-    """Return whether data of a model lie in other files."""
+    """Return whether a model has external data."""
     return any(t.data_location == onnx.TensorProto.EXTERNAL for t in _tensors(model))
 
 

@@ -85,7 +85,7 @@ class UnknownOperandError(UnsupportedError):
 
 
 class Operation:
-    """A node of an ONNX model, with what its translator may ask and make."""
+    """A node of an ONNX model, with the queries and operators that its translator uses."""
 
     def __init__(
         self,
@@ -128,11 +128,14 @@ class Operation:
         return self.inputs[index] if index < len(self.inputs) else None
 
     def known(self, index: int, what: str = "") -> Array:
-        """Return the value of an operand that must be known now, ``what`` says for what."""
+        """Return the value of an operand that must be constant; ``what`` names it in the error."""
         return self.known_value(self.input(index), what)
 
     def known_value(self, tensor: Tensor, what: str = "") -> Array:
-        """Return the value of a tensor that must be known now."""
+        """Return the value of a tensor that must be known now.
+
+        Raise UnknownOperandError if it is only known at run time.
+        """
         if tensor.data is not None:
             return tensor.data
         inputs = self.builder.depends_on(tensor)
@@ -237,11 +240,11 @@ class Operation:
     # Refusals -------------------------------------------------------------------------------------
 
     def refuse(self, what: str, hint: str = "") -> NoReturn:
-        """Refuse the node: ``what`` continues a sentence whose subject is the node."""
+        """Raise UnsupportedError: ``what`` continues a sentence whose subject is the node."""
         raise UnsupportedError(f"it {what}", hint)
 
     def invalid(self, what: str, hint: str = "") -> NoReturn:
-        """Reject the node as no ONNX: ``what`` continues a sentence whose subject is the node."""
+        """Raise ModelError: ``what`` continues a sentence whose subject is the node."""
         raise ModelError(f"it {what}", hint)
 
     def axis(self, axis: int, rank: int) -> int:
@@ -339,7 +342,7 @@ class Operation:
         return self.emit("TRANSPOSE", x, self.constant(order, "int32"), quant=x.quant)
 
     def cast(self, x: Tensor, dtype: str) -> Tensor:
-        """Return the same numbers in another type; the tensor itself where it is of that."""
+        """Return a tensor cast to another type; the tensor itself if it has that type."""
         if x.dtype == dtype:
             return x
         if (x.dtype, dtype) == ("float64", "float16"):
@@ -351,8 +354,10 @@ class Operation:
         return self.emit("CAST", x, attrs=CastAttributes(dtype=dtype))
 
     def cast_to(self, x: Tensor, code: int, *, saturate: bool = True) -> Tensor:
-        """Return the same numbers in the ONNX type with a number; ``saturate`` says what becomes of
-        floats beyond a narrow float type: the largest number, or infinity or what is no number.
+        """Return a tensor cast to the ONNX type with a number.
+
+        With ``saturate`` a float beyond the range of a narrow float type becomes its largest value,
+        otherwise infinity or NaN.
         """
         kind, target = self.builder.kind(x), STORED.get(code)
         if kind is not None and kind is target:
@@ -378,7 +383,7 @@ class Operation:
         return self.builder.named(self.cast(lowest, target.dtype), target)
 
     def bit_cast(self, x: Tensor, dtype: str) -> Tensor:
-        """Return the same bits as another type."""
+        """Return the bits reinterpreted as another type."""
         return self.emit("BIT_CAST", x, attrs=BitCastAttributes(dtype=dtype))
 
     def as_float(self, x: Tensor) -> Tensor:
@@ -447,7 +452,9 @@ class Operation:
     def _ended(
         self, code: Tensor, magnitude: Tensor, kind: StoredFloat, *, saturate: bool
     ) -> Tensor:
-        """Return the bits of magnitudes, with what becomes of those beyond the largest number."""
+        """Return the bits of magnitudes; those beyond the largest value saturate or become infinity
+        or NaN.
+        """
         if kind.is_cut_off:
             # What is beyond has become infinity.
             return code

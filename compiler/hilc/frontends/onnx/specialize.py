@@ -14,7 +14,11 @@ from hilc.ir import Array
 
 
 def specialized(data: bytes, stated: Specialization) -> bytes:
-    """Return the model with the stated shapes, and with the stated values as its constants."""
+    """Return the model with the stated shapes, and with the stated values as its constants.
+
+    Raise :class:`~hilc.errors.InputError` for a shape or value of an input that the model does not
+    have.
+    """
     if stated.states_nothing and not refers_to_files(parse(data)):
         return data
     model = load(data, stated.folder)

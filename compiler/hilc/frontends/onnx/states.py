@@ -54,7 +54,11 @@ def reset_values(graph: onnx.GraphProto, states: Mapping[str, str]) -> dict[str,
 
 
 def with_states(graph: Graph, states: Mapping[str, str], source: onnx.GraphProto) -> Graph:
-    """Return a graph whose paired inputs and outputs are states instead."""
+    """Return a graph with the paired inputs and outputs replaced by states.
+
+    Raise :class:`~hilc.errors.ModelError` if a state's values before, after and at reset differ in
+    type or shape.
+    """
     resets = reset_values(source, states)
     for before, after in states.items():
         old, new = graph.tensors[before], graph.tensors[after]

@@ -49,7 +49,7 @@ class StoredFloat:
     bits: int
     fraction: int
     bias: int
-    #: The bits of the largest finite number, of infinity (None for none), of what is no number.
+    #: Bits of the largest finite value, of infinity (None for none), and of NaN.
     largest: int
     infinity: int | None
     nan: int
@@ -70,7 +70,7 @@ class StoredFloat:
 
     @property
     def values(self) -> Array:
-        """The float32 that each pattern of bits stands for."""
+        """The float32 value of each bit pattern."""
         patterns = np.arange(1 << self.bits)
         magnitude = patterns & (self.sign - 1)
         exponent, fraction = magnitude >> self.fraction, magnitude & ((1 << self.fraction) - 1)
@@ -109,7 +109,7 @@ _INTEGERS = {
     _TYPES.INT2: StoredInteger("int2", "int8", 2),
     _TYPES.UINT2: StoredInteger("uint2", "uint8", 2),
 }
-#: By ONNX's numbers of the types.
+#: Stored types by ONNX's numbers of the types.
 STORED: Mapping[int, Stored] = MappingProxyType({**_FLOATS, **_INTEGERS})
 
 

@@ -33,7 +33,7 @@ _VIEWS = frozenset(
 
 
 def convert(program: Program, shapes: Mapping[str, tuple[int, ...]], name: str) -> onnx.ModelProto:
-    """Return the model of a program whose inputs have these shapes.
+    """Return the ONNX model of a program whose inputs have these shapes.
 
     Buffers that a run changes become states (:mod:`hilc.frontends.onnx.states`).
     """

@@ -81,7 +81,7 @@ class OnnxModel:
         self.nodes: list[onnx.NodeProto] = []
         self.constants: dict[str, Array] = {}
         self._names = NumberedNames(taken)
-        #: Final names of what was made under a fresh one.
+        #: Final names of tensors made under fresh names.
         self._final: dict[str, str] = {}
         #: The final names that are given.
         self._given: set[str] = set()
@@ -97,7 +97,7 @@ class OnnxModel:
         return name
 
     def rename(self, made: str, name: str) -> None:
-        """Let what was made under a fresh name have the program's name for it in the end.
+        """Rename a tensor made under a fresh name to the program's name.
 
         A tensor that has one keeps it: an operator only passes it on.
         """
@@ -185,7 +185,7 @@ class Operation:
         return listed
 
     def spatial(self, name: str, count: int, default: int) -> tuple[int, ...]:
-        """Return a number for each of ``count`` spatial axes, of which one may stand for all."""
+        """Return a value for each of ``count`` spatial axes; a single value applies to all."""
         values = self.ints(name, (default,) * count) or (default,) * count
         return values * count if len(values) == 1 else values
 
@@ -205,7 +205,10 @@ class Operation:
         return [self.named(ref) for ref in self.get(name, ())]
 
     def named(self, ref: Ref) -> str:
-        """Return the current name of a tensor: an operation in place gives it another."""
+        """Return the current name of a tensor: an operation in place gives it another.
+
+        Raise :class:`~hilc.errors.ModelError` if nothing computes it.
+        """
         if ref.name not in self._names:
             raise ModelError(f"{self.call.target} reads {ref.name!r}, which nothing computes")
         return self._names[ref.name]
@@ -218,7 +221,10 @@ class Operation:
         return self.signature_of(value)
 
     def signature_of(self, ref: Ref) -> Signature:
-        """Return element type and shape of a tensor, with open sizes as numbers."""
+        """Return element type and shape of a tensor, with open sizes as numbers.
+
+        Raise :class:`~hilc.errors.ModelError` if the program declares none.
+        """
         if ref.name not in self._signatures:
             raise ModelError(f"it takes {ref.name!r}, for which the program declares no type")
         return self._sizes.signature(self._signatures[ref.name])
@@ -256,7 +262,9 @@ class Operation:
         return value
 
     def constant_value(self, tensor: str) -> Array | None:
-        """Return the value of a constant by its name; None for what a run computes or changes."""
+        """Return the value of a constant by its name; None for a tensor that a run computes or
+        changes.
+        """
         return None if tensor in self._states else self._model.constants.get(tensor)
 
     @property
@@ -305,7 +313,7 @@ class Operation:
 
     @property
     def base(self) -> str:
-        """Beginning of the names of what the call computes in between."""
+        """Prefix of the names of the call's intermediate tensors."""
         refs = self.output_refs
         return refs[0].name if refs else self.call.target
 
@@ -318,7 +326,7 @@ class Operation:
         return self.constant(tuple(values), "int64")
 
     def scalar(self, name: str, dtype: str, default: Any = None) -> str:
-        """Add the number that an argument is, and return its name; a tensor stays what it is."""
+        """Return the name of an argument; a number is added as a constant."""
         value = self.get(name, default)
         if isinstance(value, Ref):
             return self.named(value)

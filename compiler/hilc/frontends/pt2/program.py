@@ -35,7 +35,7 @@ class Symbol:
 
 @dataclass(frozen=True)
 class Code:
-    """A number that stands for an element type, a layout or a memory format in the schema."""
+    """Number of an element type, a layout or a memory format in the schema."""
 
     kind: str
     value: int

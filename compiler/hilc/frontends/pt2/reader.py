@@ -14,7 +14,10 @@ __all__ = ["import_graph", "is_pt2", "specialize"]
 
 
 def specialize(data: bytes, stated: Specialization) -> bytes:
-    """Return a program as an ONNX model, with the shapes that the user states."""
+    """Return a program as an ONNX model, with the shapes that the user states.
+
+    Raise :class:`~hilc.errors.InputError` if values of inputs are stated.
+    """
     onnx.require_package("a program of PyTorch, which becomes an ONNX model")
     if stated.inputs:
         names = ", ".join(map(repr, stated.inputs))

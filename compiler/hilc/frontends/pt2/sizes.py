@@ -43,7 +43,10 @@ class Sizes:
         self._symbols = symbols
 
     def symbol(self, name: str) -> int:
-        """Return the number that a symbolic integer of the program is."""
+        """Return the number that a symbolic integer of the program is.
+
+        Raise :class:`~hilc.errors.UnsupportedError` if it is only known at run time.
+        """
         if name not in self._symbols:
             raise UnsupportedError(
                 f"the integer {name!r} is only known at run time",
@@ -52,11 +55,14 @@ class Sizes:
         return self.number(self._symbols[name])
 
     def signature(self, signature: Signature) -> Signature:
-        """Return a signature whose sizes are numbers."""
+        """Return a signature with every size replaced by a number."""
         return replace(signature, shape=tuple(map(self.number, signature.shape)))
 
     def number(self, size: int | str) -> int:
-        """Return a size, or the value of an expression of open sizes."""
+        """Return a size, or the value of an expression of open sizes.
+
+        Raise :class:`~hilc.errors.ModelError` for an invalid expression.
+        """
         if isinstance(size, int):
             return size
         try:

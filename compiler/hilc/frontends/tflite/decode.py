@@ -41,7 +41,11 @@ _WHOLE, _UNSTATED = 15, 0
 
 
 def decoded(output: Tensor, encoded: Tensor, ancillary: Tensor) -> Array:
-    """Return the values of ``output``, of its shape and type."""
+    """Return the values of ``output``, of its shape and type.
+
+    Raise :class:`~hilc.errors.UnsupportedError` for an unsupported format,
+    :class:`~hilc.errors.ModelError` for damaged data.
+    """
     for tensor in (encoded, ancillary):
         if tensor.data is None or tensor.dtype not in ("uint8", "int8"):
             raise UnsupportedError(
@@ -165,7 +169,7 @@ _KINDS: Mapping[int, Callable[[Tensor, Bytes, Tensor, Bytes], Array]] = {
 
 
 def _channels(output: Tensor) -> Array:
-    """Return the channel of each element, in order; of what is quantized as a whole it is 0."""
+    """Return the channel of each element, in order; 0 for per-tensor quantization."""
     if output.quant is None or output.quant.per_tensor:
         return np.zeros(output.size, np.int64)
     axis, rank = output.quant.axis, len(output.shape)

@@ -368,7 +368,7 @@ class Importer:
     def _returned_handle(
         self, called: Sequence[tuple[Importer, Graph]], position: int
     ) -> _Variable:
-        """Return the variable whose handle all of these subgraphs give as an output."""
+        """Return the variable whose handle is an output of all of these subgraphs."""
         keys = []
         for importer, _ in called:
             outputs = self._indices(importer.subgraph, "Outputs", "its subgraph's outputs")
@@ -491,7 +491,7 @@ class Importer:
         return declared
 
     def _initialize(self, number: int, tensors: dict[str, Tensor]) -> None:
-        """Take the values that a subgraph assigns to variables for what a reset makes of them."""
+        """Use the values that a subgraph assigns to variables as their reset values."""
         if self._number:
             raise UnsupportedError("it stands in another subgraph", "call it in the first")
         if not 0 < number < self.model.SubgraphsLength():
@@ -687,7 +687,7 @@ class Importer:
     def _remembering(
         self, node: Node, memories: Sequence[Memory], tensors: dict[str, Tensor]
     ) -> Node:
-        """Return the node with what it remembers as states."""
+        """Return the node with its memory as states."""
         inputs, outputs = [*node.inputs], [*node.outputs]
 
         def add(name: str, memory: Memory) -> str:
@@ -733,7 +733,7 @@ class Importer:
     def _decode(
         self, inputs: Sequence[int], outputs: Sequence[int], tensors: dict[str, Tensor]
     ) -> None:
-        """Take what the operator decodes for constants, from here on."""
+        """Record the decoded tensors as constants."""
         if len(inputs) != 2 * len(outputs) or min(inputs) < 0:
             raise ModelError(
                 f"it has {len(inputs)} inputs for {len(outputs)} outputs, not two each"

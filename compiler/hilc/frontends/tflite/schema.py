@@ -377,7 +377,11 @@ class Operator:
         return Attributes() if self.read is None else self.read_options(operator, self.read)
 
     def read_options(self, operator: Any, read: Callable[[Any], _T]) -> _T:
-        """Return the result of ``read`` for the option table of an operator of the file."""
+        """Return the result of ``read`` for the option table of an operator of the file.
+
+        Raise :class:`~hilc.errors.ModelError` for another table, or one that extends beyond the
+        file.
+        """
         table = getattr(tflite, self.options)()
         union = operator.BuiltinOptions()
         if union is None:

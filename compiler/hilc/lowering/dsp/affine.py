@@ -60,7 +60,7 @@ class Affine:
     shifts: npt.NDArray[np.int64]
     multipliers: npt.NDArray[np.int64]
     addends: npt.NDArray[np.int64]
-    #: 0 to 255, which place a line finer than its addend where a sum is less than a unit of that.
+    #: Fractions of the addends in 256ths, 0 to 255, for sums of less than one addend step.
     fractions: npt.NDArray[np.int64]
     #: Subtracted from the addends for negative sums; None if one addend serves all sums.
     corrections: npt.NDArray[np.int64] | None
@@ -106,7 +106,7 @@ _USUAL_SHIFT = 12
 def affine_of(
     channels: RightShiftedChannels, outputs: HilRequantization, signs: bool = False
 ) -> Affine | None:
-    """Return the requantization in that form; None where it is not proven to be the same.
+    """Return the affine requantization; None unless it is proven to give equal outputs.
 
     All channels share the least shift if that leaves the others' multipliers bits enough. Rounding
     twice takes halves away from zero, which no one line does for both signs unless one of them is
@@ -124,7 +124,7 @@ def range_of(outputs: HilRequantization) -> HilDspRange:
 
 
 def _levels(outputs: HilOutputRange) -> range:
-    """Every output but the least, which is what a sum gives that reaches none of these."""
+    """Every output except the least, which sums below all levels give."""
     return range(outputs.out_min + 1, outputs.out_max + 1)
 
 
@@ -226,7 +226,7 @@ def _affine_requantizations(
     multipliers, addends = exact.copy(), np.zeros_like(exact)
     offsets = np.array(sorted(range(-_TRIED_MULTIPLIERS, _TRIED_MULTIPLIERS + 1), key=abs))
     candidates = np.clip(exact[:, np.newaxis] + offsets, 0, 2**31 - 1)
-    #: By channel and candidate, whether it may do, as far as is known.
+    #: By channel and candidate, whether it may be valid, as far as is known.
     possible = np.ones(candidates.shape, bool)
     left = np.arange(len(exact))
     while left.size:

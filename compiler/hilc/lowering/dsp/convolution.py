@@ -199,7 +199,7 @@ _WINOGRAD = np.array([[2, 0, 0], [1, 1, 1], [1, -1, 1], [0, 0, 2]])
 #: Filter transform of columns, in the order in which the kernel adds rows, with the sign of the
 #: last row inverted so that it is added too; times 16, which fits half-words.
 _WINOGRAD_ROWS = 16 * np.array([[1, 1, 1], [1, -1, 1], [2, 0, 0], [0, 0, -2]])
-#: Input channels from which on fewer products are worth what unfolding takes each time.
+#: Least number of input channels at which Winograd saves more than its transforms cost.
 _FEW_PRODUCTS_CHANNELS = 8
 
 

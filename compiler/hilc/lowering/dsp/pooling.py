@@ -24,7 +24,7 @@ _POOL_TAPS = 255
 
 @lowers("AVERAGE_POOL_2D", dtypes={"int8"}, requires={"dsp"}, lacks={"mve"})
 def average_pool(layer: Layer) -> Iterator[KernelCall]:
-    """Averages over windows that lie inside the image."""
+    """Return the kernel of averages over windows inside the image."""
     x = layer.operand(0)
     window = pooling_window(layer.node, x)
     if window.padded or window.h.filter_size * window.w.filter_size > _POOL_TAPS:

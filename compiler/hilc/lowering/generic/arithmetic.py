@@ -101,7 +101,7 @@ def portable(layer: Layer) -> KernelCall:
 
 @lowers("ADD", "SUB", "MUL", dtypes={"int32", "int64"})
 def integers(layer: Layer) -> KernelCall:
-    """Return the kernel of any two tensors of integers that stand for themselves."""
+    """Return the kernel of two integer tensors without quantization."""
     return _plain(layer)
 
 

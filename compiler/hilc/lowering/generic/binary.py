@@ -132,8 +132,8 @@ class SumLine:
 
 @cached_per_layer
 def sum_line(layer: Layer) -> SumLine | None:
-    """Return the line of a sum or difference that gives its output for every pair of bytes; None
-    where none is found.
+    """Return the affine form of an int8 sum or difference, exact for every pair; None if none is
+    found.
     """
     node, a, b, out = layer.node, layer.operand(0), layer.operand(1), layer.out
     numbers = np.array(out.element.values, out.dtype)
@@ -209,9 +209,7 @@ def sum_parameters(layer: Layer) -> HilSumS8:
 
 
 def binary_walk(layer: Layer, order: tuple[int, int] = (0, 1)) -> HilBinary:
-    """Return how two operands are walked, in the order of these inputs, either of which may be
-    repeated.
-    """
+    """Return the walk over two operands, in the order of these inputs; either may be broadcast."""
     shape = layer.out.shape
     strides = [broadcast_strides(layer.operand(i).shape, shape) for i in order]
     *outer, inner = nest(shape, *strides)

@@ -22,7 +22,7 @@ from hilc.ops.concat_split import (
 
 
 def _join(node: Node, parts: Sequence[Tensor], axis: int) -> KernelCall:
-    """Return the call that takes from each part in turn what lies together from ``axis`` on."""
+    """Return the call that copies the contiguous block from ``axis`` on of each part in turn."""
     itemsize = np.dtype(parts[0].dtype).itemsize
     blocks = [prod(part.shape[axis:]) * itemsize for part in parts]
     parameters = HilGenericJoin(

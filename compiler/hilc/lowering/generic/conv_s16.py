@@ -122,8 +122,8 @@ def _word_rounds(form: LinearWeights) -> int:
 
 @packed_once
 def _word_scales(weights: LinearWeights) -> dict[str, Array]:
-    """Return biases, multipliers and shifts of sums of 32 bits; what is below one half for all is
-    none.
+    """Return biases, multipliers and shifts of 32-bit sums; factors too small to affect an output
+    are 0.
     """
     requant = weights.wide.requant
     counts = requant.shifts >= LEAST_SHIFT

@@ -107,7 +107,7 @@ def strided_slice(layer: Layer) -> KernelCall:
 
 @lowers("PAD", "PADV2")
 def pad(layer: Layer) -> KernelCall:
-    """Return the call that copies rows of the input between what is added."""
+    """Return the call that copies rows of the input between the padding."""
     node, ins = layer.node, layer.ins
     x, out = layer.operand(0), layer.out
     added = paddings(node, ins)
@@ -186,7 +186,7 @@ def take_indices(node: Node, x: Tensor, index_map: IndexMap, index: int = 0) -> 
 
 
 def _take(x: Tensor, start: int, axes: Sequence[Axis], form: str = "") -> KernelCall:
-    """Return the call that reads x from element ``start`` on by what ``axes`` add to that."""
+    """Return the call that reads x at the indices ``start`` plus those of ``axes``."""
     rest, run = list(axes), 1
     while rest and rest[-1].table is None and rest[-1].step == run:
         run *= rest.pop().count

@@ -37,7 +37,7 @@ from hilc.lowering.registry import Layer, Rank, lowers
 from hilc.lowering.sums32 import narrow_sums, narrow_sums_of
 from hilc.numerics.requantize import reduced_multiplier, reduced_shift
 
-#: Columns that share what is loaded of a row, and what is added to their weights.
+#: Columns that share the loads of a row, and the addend of their weights.
 _FOUR, _RAISED = 4, 128
 #: The least and the largest shift to the right that kernels take.
 _SHIFTS = (16, 46)
@@ -107,8 +107,8 @@ def four_weights(matrix: Array) -> npt.NDArray[np.uint8]:
 
 @packed_once
 def _outputs(form: LinearWeights) -> dict[str, Any]:
-    """Return what makes outputs of sums: of each channel multiplier and shift, or multiplier,
-    addend and shift.
+    """Return the requantization words of each channel: multiplier and shift, or multiplier, addend
+    and shift.
     """
     sums = narrow_sums_of(form)
     assert sums is not None, "the caller has found them"

@@ -70,7 +70,7 @@ _KERNELS: Mapping[tuple[str, str], Callable[..., Parameters]] = {
 }
 
 
-#: Operators whose result depends on what their operand holds.
+#: Operators whose result depends on their operand's values.
 OPERATORS = tuple(op for op in DTYPES if op != "ZEROS_LIKE")
 
 

@@ -102,7 +102,7 @@ class ScaledAverage:
 
 
 def scaled_average(layer: Layer, most: int) -> ScaledAverage | None:
-    """Return what a layer of AVERAGE_POOL_2D, or of MEAN over images, computes by ties to even.
+    """Return the parameters of an average with ties to even (AVERAGE_POOL_2D, or MEAN over images).
 
     None where its windows are of more than ``most`` pixels, or reach beyond the image.
     """

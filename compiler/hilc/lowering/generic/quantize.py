@@ -51,7 +51,7 @@ def lookup(layer: Layer) -> KernelCall:
     return KernelCall(_curve(answers(layer.node, layer.ins), layer.out.size))
 
 
-#: Inputs from one height of a curve to the next, as powers of two, and bits of what is added.
+#: Inputs from one height of a curve to the next, as powers of two, and bits of the addend.
 _STEPS, _REST_BITS = range(3, 11), (0, 1, 2, 4, 8, 16)
 
 

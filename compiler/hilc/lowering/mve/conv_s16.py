@@ -69,8 +69,8 @@ def _sums(form: LinearWeights) -> NarrowSums | None:
 
 
 def _scales(form: LinearWeights, sums: NarrowSums) -> list[npt.NDArray[np.int64]]:
-    """Return what follows the bias of each channel: the multiplier, and where outputs are shifted
-    the shift of a doubled upper word, below 0, and the zero point.
+    """Return the words after each channel's bias: the multiplier and, if outputs are shifted, the
+    shift of a doubled upper word, below 0, and the zero point.
     """
     if sums.rights is None:
         return [sums.multipliers]
@@ -157,7 +157,7 @@ def _stream(
     chunks: int,
     chunk: int,
 ) -> npt.NDArray[np.int8]:
-    """Return, for each four columns, weights chunk by chunk, biases, and what scales sums."""
+    """Return, for each four columns, weights chunk by chunk, biases, and scales."""
     whole = np.pad(padded(matrix, _FOUR), ((0, 0), (0, chunks * chunk - matrix.shape[1])))
     weights = whole.reshape(-1, _FOUR, chunks, chunk).transpose(0, 2, 1, 3)
     words = [
@@ -225,5 +225,5 @@ def _channel_words(form: LinearWeights) -> npt.NDArray[np.int32]:
 
 
 def _vectors(outputs: int, lines: int) -> int:
-    """Return the pairs of vectors that lines of so many outputs take."""
+    """Return the number of pairs of vectors in ``lines`` rows of ``outputs`` outputs."""
     return -(-outputs // _LANES) * -(-lines // 2)

@@ -408,9 +408,7 @@ def _gathered(form: Convolution) -> Parameters | None:
 
 @packed_once
 def _gathered_columns(weights: LinearWeights, filter_h: int, run_step: int) -> HilMveColumns | None:
-    """Return pairs of filters whose rows take ``run_step`` bytes; None where outputs lie too far
-    apart.
-    """
+    """Return pairs of filters with rows of ``run_step`` bytes; None if outputs are too far."""
     count, run = weights.channels, weights.depth // filter_h
     padded = np.zeros((count, filter_h, run_step), np.int8)
     padded[:, :, :run] = weights.matrix.reshape(-1, filter_h, run)

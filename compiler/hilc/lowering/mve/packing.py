@@ -68,8 +68,8 @@ def ties(outputs: HilRequantization) -> bool:
 
 
 def ties_of(outputs: HilRequantization) -> list[npt.NDArray[np.int64]]:
-    """Return by how much the sums of each channel are moved up, and what they are then, where they
-    lie half-way below an odd output.
+    """Return the offset of each channel's sums, and the offset sums that are half-way below an odd
+    output.
 
     With a factor ``odd * 2**zeros / 2**right`` sums tie that are ``n * 2**lowest`` for an odd n,
     ``lowest = right - 1 - zeros``. Half-way up lies ``(n * odd + 1) / 2``, which is odd where n and
@@ -312,7 +312,7 @@ def packed_pairs(weights: LinearWeights) -> HilMveColumns | None:
 
 
 def few_columns(count: int, outputs: HilRequantization) -> bool:
-    """Return whether ``matmul_s8_8x2.h`` takes so many columns, and such outputs."""
+    """Return whether ``matmul_s8_8x2.h`` supports the number of columns and the outputs."""
     return (
         count % 2 == 0
         and 7 * count < _REACHED

@@ -52,7 +52,7 @@ _TILES = (9, 3)
 _STREAM_DEPTH = 64
 #: Columns at a time, and where the fields of three columns begin in two words.
 _NINE, _FIELD_C, _FIELD_B, _FIELD_TWO = 9, 11, 21, 22
-#: By how much kernels raise outputs, and the lines of the depthwise one its inputs.
+#: Offset of outputs in kernels, and of inputs in the depthwise kernel's rows.
 _RAISED = 128
 #: Rows of outputs that it computes at a time where memory is short.
 _BAND = 4
@@ -179,7 +179,7 @@ def _columns(layer: LinearWeights) -> list[HilV6mColumns]:
 
 @packed_once
 def _stream(layer: LinearWeights) -> npt.NDArray[np.int32] | None:
-    """Return weights and scales as ``stream_s8.h`` draws them; None for what it does not serve."""
+    """Return weights and scales in the layout of ``stream_s8.h``; None for unsupported layers."""
     channels = channels_of(layer.matrix, layer.requantization)
     count, depth = channels.weights.shape
     if depth > _STREAM_DEPTH or longest_part(channels.weights, 0) < depth:

@@ -41,7 +41,7 @@ from hilc.lowering.v7m.channels import require_right_shifts, scales_of
 #: Columns whose weights lie next to each other, for three rows and for a single one.
 _BLOCK = 4
 _VECTOR_BLOCK = 8
-#: By how much whole blocks of these may be more than the columns that there are.
+#: Largest ratio of columns padded to whole blocks to columns.
 _VECTOR_PADDING = 1.2
 #: Exclusive bound of the sums of a single row.
 _VECTOR_LIMIT = 2**23
@@ -51,7 +51,7 @@ FEW_ROWS = 2
 _TURN = 8
 #: Bits of the sums of a part, sign included.
 PART_BITS = 21
-#: By how much the values of three rows are raised where one word holds them.
+#: Offset of the values of three rows that share a word.
 _RAISED = 128
 
 #: Outputs of a row that the depthwise kernel computes at a time, at most.
@@ -182,8 +182,8 @@ def is_3x3(form: DepthwiseConvolution) -> bool:
 
 
 def outputs_at_a_time(out_w: int, own: int, output: int) -> int:
-    """Return the number of outputs of a row to compute at a time, to compute little twice, if a
-    block takes so many instructions, and so many more an output.
+    """Return the number of outputs of a row to compute at a time for few repeated outputs, given
+    the instructions of a block and of an output.
     """
 
     def instructions(block: int) -> int:
@@ -233,8 +233,8 @@ def _columns(layer: LinearWeights) -> list[HilV7mColumns]:
 
 
 def longest_part(weights: Array, raised: int) -> int:
-    """Return the depth of the longest equal parts of columns whose sums have their bits, for all
-    inputs; a multiple of what the kernel's loop takes at a time, or all.
+    """Return the depth of the longest equal parts of columns whose sums fit their bits for all
+    inputs; a multiple of the depth of the kernel's loop, or all.
     """
     depth = weights.shape[1]
     parts = 0

@@ -55,8 +55,8 @@ from hilc.lowering.v7m.conv2d import (
 _TRIPLE, _PACKED_FIRST, _PACKED_SECOND, _PACKED_TURN = 3, 11, 22, 16
 #: Scratch of the depthwise kernel's rows, in pixels: more rows at a time, or fewer.
 _WORD_BAND_PIXELS = (4096, 448)
-#: By how many bits sums are scaled at most where weights are words, the largest shift then, and
-#: more than rounding moves a sum by.
+#: Largest scale of sums with word weights, in bits; largest shift then; and a bound of the
+#: rounding error of a sum.
 _MAX_WORD_SCALE, _MAX_WORD_SHIFT, _NEAR = 22, 24, 4
 
 _Words = npt.NDArray[np.int64]
@@ -147,9 +147,9 @@ def _channel_words(layer: LinearWeights) -> tuple[npt.NDArray[np.int32], int] | 
 
 @once_for_channels
 def _word_scales(channels: RightShiftedChannels) -> tuple[_Words, _Words, _Words, int] | None:
-    """Return what the sums of each channel begin with, by how many bits they are scaled, the
-    multipliers, and the shift of all; None where that is not exact for every sum of every channel,
-    or not every value of int8 is an output.
+    """Return the initial sums of each channel, their scale in bits, the multipliers, and the common
+    shift; None where that is not exact for every sum of every channel, or not every value of int8
+    is an output.
 
     Both ways are monotone, so it is enough that they reach each output at the same sum.
     """
@@ -170,7 +170,7 @@ def _word_scales(channels: RightShiftedChannels) -> tuple[_Words, _Words, _Words
         return None
 
     def first(levels: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-        """Return the least whole whose output is the level."""
+        """Return the least integer whose output is the level."""
         wholes: npt.NDArray[np.int64] = -(-levels * unit // multipliers[:, np.newaxis])
         return wholes
 
@@ -186,7 +186,7 @@ def _word_scales(channels: RightShiftedChannels) -> tuple[_Words, _Words, _Words
 
 @packed_once
 def _packed(layer: LinearWeights, triples: int) -> list[HilV7mPacked]:
-    """Return the weights of blocks of so many triples of columns, each packed into two words."""
+    """Return the weights of blocks of triples of columns, each packed into two words."""
     outputs = layer.requantization
     channels = require_right_shifts(layer.matrix, outputs)
     if channels is None:
@@ -215,8 +215,8 @@ def _packed(layer: LinearWeights, triples: int) -> list[HilV7mPacked]:
 
 
 def _packed_part(weights: Array) -> int:
-    """Return the depth of the longest equal parts of columns whose sums span what a field holds;
-    a multiple of what the kernel's loop takes at a time, or all.
+    """Return the depth of the longest equal parts of columns whose sums fit a field; a multiple of
+    the depth of the kernel's loop, or all.
     """
     depth = weights.shape[1]
     parts = 0

@@ -1,4 +1,4 @@
-/* The protocol's commands for packed functions and TVM's metadata: entries of rpc.c's table. */
+/* The protocol's commands for packed functions and TVM's metadata, as entries of the table. */
 #ifndef HIL_RPC_PACKED_H
 #define HIL_RPC_PACKED_H
 

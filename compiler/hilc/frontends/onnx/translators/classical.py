@@ -66,7 +66,7 @@ def normalizer(n: Operation) -> Tensor:
 
 @translates("Binarizer", domain=ML)
 def binarizer(n: Operation) -> Tensor:
-    """Return 1 for what is above a threshold, 0 for the rest."""
+    """Translate ai.onnx.ml Binarizer: 1 above the threshold, 0 otherwise."""
     x = n.input(0)
     above = n.emit("GREATER", x, n.constant(n.number("threshold", 0.0), x.dtype))
     return n.cast(above, x.dtype)
@@ -100,7 +100,7 @@ def feature_vectorizer(n: Operation) -> Tensor:
 
 @translates("Imputer", domain=ML)
 def imputer(n: Operation) -> Tensor:
-    """Put values in place of those that stand for missing ones."""
+    """Translate ai.onnx.ml Imputer: replace missing values."""
     x = n.input(0)
     kind = "float" if x.element.is_real else "int64"
     values: Array = np.array(
@@ -134,7 +134,7 @@ def _table(n: Operation, name: str) -> tuple[Array | None, bool]:
 
 @translates("LabelEncoder", domain=ML)
 def label_encoder(n: Operation) -> Tensor:
-    """Put values in place of keys, and a default in place of what is no key."""
+    """Translate ai.onnx.ml LabelEncoder: map keys to values, and other inputs to a default."""
     x = n.input(0)
     (keys, texts), (values, other_texts) = _table(n, "keys"), _table(n, "values")
     if texts or other_texts or n.version < 2:
@@ -166,7 +166,9 @@ def _matches(n: Operation, x: Tensor, keys: Array) -> Tensor:
 
 
 def _first(n: Operation, x: Tensor, keys: Array) -> Tensor:
-    """Return the place of each element among the keys; their count for what is none of them."""
+    """Return the index of each element among the keys; their count for an element that is not a
+    key.
+    """
     equal = n.cast(_matches(n, x, keys), "int32")
     end = n.constant(np.ones((*x.shape, 1), np.int32))
     axis = len(x.shape)

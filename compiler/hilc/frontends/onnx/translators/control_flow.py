@@ -28,7 +28,7 @@ def if_(n: Operation) -> list[Tensor | None]:
 
 
 def _repeated(n: Operation, times: int) -> AbstractContextManager[None]:
-    """Note that a loop repeats its body so many times, as far as known."""
+    """Record the iterations of a loop, as far as known."""
     name = next(filter(None, n.output_names), "")
     return n.builder.budget.within(f"the loop of {name!r}", len(n.graph("body").node), times)
 
@@ -97,7 +97,7 @@ def _keeps_condition(body: onnx.GraphProto) -> bool:
 
 @translates("Scan")
 def scan(n: Operation) -> list[Tensor | None]:
-    """Unroll a loop over entries of tensors, whose number the shapes say."""
+    """Translate Scan by unrolling it; the shapes give the number of iterations."""
     count, body = n.integer("num_scan_inputs"), n.graph("body")
     if n.version < 9:
         n.refuse("is of opset 8, which scans batches", "export the model with opset 9 or later")

@@ -16,7 +16,7 @@ from hilc.ops.gather import GatherAttributes
 
 @translates("Col2Im")
 def col2im(n: Operation) -> Tensor:
-    """Add the elements of blocks up where the blocks lie in an image.
+    """Translate Col2Im: add the elements of blocks at their positions in an image.
 
     Each place of the image gathers the elements that lie there, and a zero for each one that it
     has less than others.
@@ -112,7 +112,7 @@ def determinant(n: Operation) -> Tensor:
 
 @translates("NonMaxSuppression")
 def non_max_suppression(n: Operation) -> Tensor:
-    """Refuse: how many boxes remain, and so the shape of the output, is only known at run time."""
+    """Raise UnsupportedError: the number of boxes, and so the output's shape, depends on data."""
     n.refuse(
         "gives as many rows as boxes remain, which is only known at run time",
         "end the model before it, and choose among boxes in the application",

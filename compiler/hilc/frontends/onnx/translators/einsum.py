@@ -126,7 +126,7 @@ def _summed(n: Operation, x: _Labelled, needed: Collection[str]) -> _Labelled:
 
 
 def _multiplied(n: Operation, a: _Labelled, b: _Labelled, needed: Collection[str]) -> _Labelled:
-    """Return the product of two tensors, summed along what both have and nothing needs."""
+    """Return the product of two tensors, summed over common labels that no later term needs."""
     both = [label for label in a.labels if label in b.labels]
     batch = [label for label in both if label in needed]
     inner = [label for label in both if label not in needed]

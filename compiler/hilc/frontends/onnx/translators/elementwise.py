@@ -87,7 +87,7 @@ def xor(n: Operation) -> Tensor:
 
 @translates("Max", "Min")
 def extremum(n: Operation) -> Tensor:
-    """Return the largest or the least; what is no number stays that, as in ONNX.
+    """Return the maximum or minimum; NaN propagates, as in ONNX.
 
     The operator on two gives the second one where the first is no number, so a constant is first.
     """
@@ -107,7 +107,7 @@ def _extremum_of_two(n: Operation, a: Tensor, b: Tensor) -> Tensor:
 
 @translates("Abs", "Neg", "Sign", "Relu")
 def of_sign(n: Operation) -> Tensor:
-    """Compute integers by what there is on two of them."""
+    """Translate Abs, Neg, Sign and Relu; those of integers become operators of two operands."""
     x = n.input(0)
     if not is_integer(x):
         return n.emit(n.type.upper(), x)
@@ -229,7 +229,7 @@ def reciprocal(n: Operation) -> Tensor:
 
 @translates("Pow")
 def power(n: Operation) -> Tensor:
-    """Raise to a power, whose type may be another."""
+    """Translate Pow; the exponent may have another type."""
     x, exponent = n.input(0), n.input(1)
     if is_integer(x):
         if is_integer(exponent):
@@ -276,7 +276,7 @@ def cast_like(n: Operation) -> Tensor:
 
 @translates("BitCast")
 def bit_cast(n: Operation) -> Tensor:
-    """Translate BitCast: the same bytes as elements of another type."""
+    """Translate BitCast: reinterpret the bytes as elements of another type."""
     return n.bit_cast(n.input(0), n.dtype("to"))
 
 
@@ -345,7 +345,7 @@ def elu(n: Operation) -> Tensor:
 
 @translates("Celu")
 def celu(n: Operation) -> Tensor:
-    """Return ``alpha * (exp(x / alpha) - 1)`` below zero, and the rest as it is."""
+    """Translate Celu: ``alpha * (exp(x / alpha) - 1)`` below zero, otherwise x."""
     x, alpha = n.input(0), n.constant(n.number("alpha", 1.0), n.input(0).dtype)
     return combined(n, "Mul", n.emit("ELU", combined(n, "Div", x, alpha)), alpha)
 
@@ -358,7 +358,7 @@ def _exponential_below(n: Operation, x: Tensor, factor: float, slope: float) -> 
 
 @translates("Shrink")
 def shrink(n: Operation) -> Tensor:
-    """Move what is beyond a border towards zero; the rest becomes zero."""
+    """Translate Shrink: move values beyond ``lambd`` towards zero by ``bias``; zero the others."""
     x, zero = n.input(0), n.constant(0, n.input(0).dtype)
     border, bias = n.number("lambd", 0.5), n.number("bias", 0.0)
     if not is_real(x) and (border != int(border) or bias != int(bias)):

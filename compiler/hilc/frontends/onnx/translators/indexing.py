@@ -121,7 +121,7 @@ def _starts(n: Operation, shape: Sequence[int], indices: Tensor, batches: int) -
 def scattered(
     n: Operation, x: Tensor, places: Tensor, updates: Tensor, block: int, reduction: str
 ) -> Tensor:
-    """Return a tensor into which blocks of elements are put, or combined with what is there."""
+    """Return a tensor with blocks of elements replaced, or combined with the present ones."""
     if reduction not in WAYS:
         n.refuse(f"has the reduction {reduction!r}", f"supported: {', '.join(WAYS)}")
     if not updates.size:

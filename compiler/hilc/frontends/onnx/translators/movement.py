@@ -156,7 +156,7 @@ def split(n: Operation) -> Sequence[Tensor]:
 
 @translates("Slice")
 def slice_(n: Operation) -> Tensor:
-    """Take what is stated by attributes before opset 10, then by operands."""
+    """Translate Slice; its limits are attributes before opset 10, then operands."""
     x = n.input(0)
     rank = len(x.shape)
     if n.version < 10:

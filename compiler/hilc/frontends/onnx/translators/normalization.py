@@ -35,7 +35,7 @@ def softmax(n: Operation) -> Tensor:
 
 
 def to_the_end(axis: int, rank: int) -> list[int]:
-    """Return the permutation that brings an axis to the end."""
+    """Return the permutation that moves an axis to the end."""
     return [i for i in range(rank) if i != axis] + [axis]
 
 
@@ -237,7 +237,7 @@ def rms_normalization(n: Operation) -> Tensor:
 
 @translates("LpNormalization")
 def lp_normalization(n: Operation) -> Tensor:
-    """Divide by the norm along an axis; what has the norm 0 stays 0."""
+    """Translate LpNormalization: divide by the norm along an axis; a norm of 0 gives 0."""
     x, p = n.input(0), n.integer("p", 2)
     axis = n.axis(n.integer("axis", -1), len(x.shape))
     attrs = ReductionAttributes(keep_dims=True)

@@ -154,7 +154,7 @@ def _quantized(n: Operation, x: Tensor, first: int) -> Tensor:
 
 @translates("QLinearConv")
 def qlinear_conv(n: Operation) -> Tensor:
-    """Return the convolution of what the integers stand for; its bias has the scale of the sums."""
+    """Translate QLinearConv to Conv of dequantized operands; the bias has the accumulator scale."""
     operands = [_dequantized(n, 0), _dequantized(n, 3, axis=0)]
     if n.has(8):
         scales = [n.known(i, "the scale").astype(np.float64) for i in (1, 4)]

@@ -21,7 +21,7 @@ _OPERAND_SINCE = {"ReduceSum": 13}
 
 
 def axes_of(n: Operation) -> tuple[int, ...] | None:
-    """Return the axes; None where the node leaves its input as it is."""
+    """Return the axes; None if the node is an identity."""
     rank = len(n.input(0).shape)
     if n.version < _OPERAND_SINCE.get(n.type, 18):
         given = n.integers("axes", ())

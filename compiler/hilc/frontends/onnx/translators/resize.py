@@ -23,7 +23,7 @@ from hilc.ops.resize import ResizeAttributes
 
 #: Weights of more inputs than these are a matrix.
 _MOST_TAPS = 4
-#: By how much a coordinate may be off a whole number and is taken for one.
+#: Largest distance of a coordinate from an integer at which it is rounded to it.
 _EXACT = 1e-9
 
 

@@ -34,7 +34,7 @@ class _Arithmetic:
         return self.of("Min", self.of("Max", x, low), high)
 
     def reflected(self, x: Tensor, low: float, high: float) -> Tensor:
-        """Return places mirrored at both ends until they lie between them."""
+        """Return positions reflected at both ends until they are between them."""
         span = high - low
         if not span:
             return self.of("Mul", x, 0.0)

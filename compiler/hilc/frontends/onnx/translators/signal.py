@@ -18,7 +18,7 @@ from hilc.ops.concat_split import ConcatenationAttributes
 
 @translates("DFT")
 def dft(n: Operation) -> Tensor:
-    """Transform along one axis of ``[..., 1 or 2]``: real and imaginary parts lie at the end."""
+    """Translate DFT along one axis of ``[..., 1 or 2]``: real parts, or real and imaginary."""
     x = n.input(0)
     rank = len(x.shape)
     if n.version < 20:

@@ -10,13 +10,15 @@ from hilc.ir import Tensor
 
 _DOMAIN = "ai.onnx.preview.training"
 
-#: A step of an optimizer: the rate, the count of updates, the parameter and its gradient, and what
-#: the optimizer keeps of the parameter; it returns the parameter and that after the step.
+#: A step of an optimizer: the rate, the count of updates, the parameter and its gradient, and the
+#: optimizer's state of the parameter; it returns the parameter and the state after the step.
 _Step = Callable[[Operation, Tensor, Tensor, Tensor, Tensor, list[Tensor]], list[Tensor]]
 
 
 def _each(n: Operation, kept: int, step: _Step) -> list[Tensor]:
-    """Return the outputs of all parameters: first the parameters, then what is kept, by kind."""
+    """Return the outputs of all parameters: first the parameters, then the optimizer's state by
+    kind.
+    """
     rate, count = n.input(0), n.input(1)
     if (n.count - 2) % (2 + kept):
         n.invalid(f"has {n.count} inputs, not 2 and {2 + kept} for each parameter")

@@ -20,7 +20,7 @@ from hilc.ops.attributes import ActivationAttributes
 from hilc.ops.concat_split import ConcatenationAttributes
 from hilc.ops.tree_ensemble import LAST, MORE, MOST_FEATURES, TreeEnsembleAttributes
 
-#: By their numbers in TreeEnsemble.
+#: Comparisons by their numbers in TreeEnsemble.
 _MODES = ("LEQ", "LT", "GTE", "GT", "EQ", "NEQ", "MEMBER")
 _AGGREGATES = ("AVERAGE", "SUM", "MIN", "MAX")
 _TRANSFORMS = ("NONE", "SOFTMAX", "LOGISTIC", "SOFTMAX_ZERO", "PROBIT")
@@ -41,7 +41,7 @@ class _Branch:
     false: Hashable
 
 
-#: Entries of a leaf: targets, and what is added to them.
+#: Entries of a leaf: targets, and their addends.
 _Leaf = tuple[tuple[int, float], ...]
 _Nodes = Mapping[Hashable, "_Branch | _Leaf"]
 

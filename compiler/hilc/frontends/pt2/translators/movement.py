@@ -235,7 +235,7 @@ def trilu(c: Operation) -> str:
 
 @translates("aten.slice_scatter")
 def slice_scatter(c: Operation) -> str:
-    """Replace a part along one axis: what is before, the new part, what is behind."""
+    """Translate aten.slice_scatter to Concat: the slice along one axis is replaced."""
     axis = c.axis("dim", default=0)
     size = c.shape("self")[axis]
     start, end, step = slice(c.get("start"), c.get("end"), c.get("step", 1)).indices(size)

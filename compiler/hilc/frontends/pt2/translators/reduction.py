@@ -27,7 +27,7 @@ def _reduced(c: Operation, kind: str, x: str) -> str:
 
 @translates("aten.any", "aten.all")
 def any_(c: Operation) -> str:
-    """Reduce truths as numbers, of which true is the larger."""
+    """Translate a reduction of bools to a maximum or minimum of integers."""
     x = c.cast(c.tensor("self"), c.signature("self").dtype, "bool")
     y = _reduced(
         c, "ReduceMax" if ".any" in c.call.target else "ReduceMin", c.cast(x, "bool", "int32")
