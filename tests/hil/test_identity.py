@@ -65,7 +65,7 @@ def on(command: str, *options: str) -> tuple[str, ...]:
 
 
 def error_of(answer: Any) -> str:
-    return f"{answer['error']['message']}\n{answer['error']['hint']}"
+    return f"{answer['message']}\n{answer['hint']}"
 
 
 @pytest.fixture
