@@ -143,7 +143,7 @@ def test_streams_are_for_speed():
         np.random.default_rng(69), "CONV_2D", (1, 5, 5, 24), (36, 1, 1, 24), conv("VALID")
     )
     used = {
-        goal: any("matmul_stream" in path for path in compiled.files)
+        goal: any("matmul_s8_packed" in path for path in compiled.files)
         for goal in ("speed", "size")
         for compiled in [hilc.compile(layer.tflite(), cpu="cortex-m0", optimize=goal)]
     }

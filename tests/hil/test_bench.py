@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -273,7 +274,9 @@ def test_energy_is_that_of_as_many_inferences_more(monkeypatch: pytest.MonkeyPat
             said.append(str(ticks))
             return ticks
 
-    monkeypatch.setattr("hil.verify.bench.energy_of", lambda recording: f"energy of {recording}")
+    monkeypatch.setattr(
+        import_module("hil.verify.bench"), "energy_of", lambda recording: f"energy of {recording}"
+    )
     device: Any = Noted([70, 50, 60, 40, 51, 61])
     recorder: Any = Recorder()
     report: Any = bench(device, MODULE, check=False, runs=2, energy=recorder)
@@ -315,8 +318,8 @@ def test_a_layer_and_a_whole_program_are_counted_for_the_tuning_log() -> None:
 
 
 def test_options_are_refused_where_nothing_is_built() -> None:
-    with pytest.raises(InputError, match="board and optimise given for a module of an open"):
-        measure([70, 50, 40], optimise="ram", board="mps2-an386", name=None)
+    with pytest.raises(InputError, match="board and optimize given for a module of an open"):
+        measure([70, 50, 40], optimize="ram", board="mps2-an386", name=None)
 
 
 def test_an_image_that_does_not_tell_its_owners() -> None:

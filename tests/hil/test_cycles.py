@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from contextlib import nullcontext
+from importlib import import_module
 from types import SimpleNamespace
 from typing import Any
 
@@ -197,7 +198,7 @@ def test_log(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_run_that_does_not_end(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("hil.verify.cycles._TRACE_TIMEOUT_S", 0.01)
+    monkeypatch.setattr(import_module("hil.verify.cycles"), "_TRACE_TIMEOUT_S", 0.01)
     with pytest.raises(Exception, match="did not reach the end of the run"):
         Trace().runs()
 
