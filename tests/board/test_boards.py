@@ -131,11 +131,11 @@ def test_several_models_in_one_image(board: str, models: str) -> None:
     assert [(report.model, report.match) for report in reports] == [(n, True) for n in names]
 
 
-def test_riscv_computes_kws_in_eight_million_instructions() -> None:
-    """In portable C, and with the goal that is taken where the user names none."""
+def test_riscv_computes_kws_in_nine_million_instructions() -> None:
+    """In portable C, with the default goal: fused, in half the workspace of the fastest program."""
     library = compiled("kws", "rv32imac")
     with hil.open("riscv-virt", library) as device:
-        assert bench(device, library.modules[0], runs=1).per_inference <= 8_000_000
+        assert bench(device, library.modules[0], runs=1).per_inference <= 9_000_000
 
 
 @pytest.mark.parametrize("board", sampled(["mps2-an386", "riscv-virt"], keep=["mps2-an386"]))

@@ -111,7 +111,7 @@ def test_sections_are_all_of_the_image() -> None:
     assert by_name["code"].parts["C library"] > 0
 
 
-@pytest.mark.parametrize(("optimize", "most"), [("balanced", 12 * 1024), ("size", 6 * 1024)])
+@pytest.mark.parametrize(("optimize", "most"), [("balanced", 24 * 1024), ("size", 12 * 1024)])
 def test_flash_besides_weights_and_biases(optimize: str, most: int) -> None:
     board = load_board(BOARD)
     library = hilc.compile(

@@ -225,7 +225,10 @@ def test_failed_handshake_ends_what_was_started(monkeypatch: pytest.MonkeyPatch)
 
 
 def test_probe_is_refused() -> None:
-    with pytest.raises(InputError, match="no flasher, so no probe"), hil.open("native", probe="123"):
+    with (
+        pytest.raises(InputError, match="no flasher, so no probe"),
+        hil.open("native", probe="123"),
+    ):
         pass
 
 

@@ -218,7 +218,7 @@ def test_a_board_has_no_arguments_of_its_own(args: str, tmp_path: Path) -> None:
 )
 def test_what_no_change_of_a_platform_may_be(changes: str, tmp_path: Path) -> None:
     path = tmp_path / "sent.toml"
-    values = changed(BOARDS["mps2-an386"], "renode", {"changes": changes})
+    values = changed(BOARDS["mps2-an386"], "runner.renode", {"changes": changes})
     path.write_text(to_toml(values))
     with pytest.raises(BoardError, match=r"renode\.changes: .* is not accepted"):
         load_board(path)

@@ -88,9 +88,9 @@ def test_tflm_without_a_file() -> None:
     [
         ("tflm", {}, "installed is none", f"tflite-micro=={VERSION}"),
         ("tflm", {"tflite_micro": "0.1"}, "tflite-micro 0.1", f"tflite-micro=={VERSION}"),
-        ("litert-ref", {}, "installed is none", "ai-edge-litert==1.2.0"),
-        ("litert-ref", {"ai_edge_litert": "1.4.0"}, "ai-edge-litert 1.4.0", "ai-edge-litert==1.2"),
-        ("litert-ref", {"tflite_runtime": "2.13.0"}, "runtime 2.13.0", "ai-edge-litert==1.2.0"),
+        ("litert-ref", {}, "installed is none", "hil-harness[litert]"),
+        ("litert-ref", {"ai_edge_litert": "1.4.0"}, "ai-edge-litert 1.4.0", "hil-harness[litert]"),
+        ("litert-ref", {"tflite_runtime": "2.13.0"}, "runtime 2.13.0", "hil-harness[litert]"),
         ("litert", {}, "installed is none", "ai-edge-litert>=1.4"),
         ("litert", {"ai_edge_litert": "1.2.0"}, "ai-edge-litert 1.2.0", "ai-edge-litert>=1.4"),
     ],

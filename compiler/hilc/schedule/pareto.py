@@ -170,6 +170,8 @@ class ParetoFrontier:
                 variants = [p for p in others if p.cost <= most]
                 yield from variants
                 bound = min(p.memory_bound for p in (*found, *variants))
+                if bound <= small:  # as of a model without layers: there is no less memory
+                    break
                 least = min(least, goal.sum(bound, found[-1].flash))
                 # Less memory takes no less flash.
                 clearly = (1 - self.policy.equal_sums) * least - goal.sum(0, found[-1].flash)

@@ -419,9 +419,10 @@ def _least_of_each_sum(
     cheaper = least < np.append(np.inf, least[:-1])
     for size in reversed(np.flatnonzero(cheaper).tolist()):
         found: list[Segment] = []
-        while not found or found[-1].first:
-            last = found[-1].first - 1 if found else len(options) - 1
-            segment = options[last][ends[last][size]]
+        end = len(options)
+        while end:
+            segment = options[end - 1][ends[end - 1][size]]
             found.append(segment)
             size -= round(limited(segment) / part)
+            end = segment.first
         yield found[::-1]
