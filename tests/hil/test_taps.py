@@ -173,7 +173,7 @@ def test_the_command_line(
 @pytest.mark.parametrize(
     ("word", "told", "code"),
     [
-        ("mps2-an386", "mps2-an386 with firmware of hil only", 2),
+        ("mps2-an386", "qemu starts mps2-an386, with firmware of hil only", 2),
         ("lab:cpu=cortex-m4", "a board of a lab runs firmware of hil only", 2),
         ("mps2-an368", "is no serial port, no URL and no board", 2),
         ("ttyACM9", "is no serial port, no URL and no board", 2),
