@@ -205,8 +205,9 @@ class Board:
 
         Raise :class:`BoardError` for a value that the setting does not accept.
         """
-        if not words:
+        if not words and name in self.settings:
             return self
+        # A board's file need not name the runner or flasher: its settings are the defaults then.
         known = settings_of(name)
         stated = {k: v for k, v in self.settings.get(name, {}).items() if v != known[k].default}
         values = {**stated, **{key: known[key].parsed(word) for key, word in words.items()}}

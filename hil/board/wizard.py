@@ -249,7 +249,7 @@ def _check_image_rule(chip: Chip, port: str) -> None:
         return
     boards = [board.name for board in _shipped() if needed in [p.name for p in board.ports]]
     remedy = (
-        f"start with a board that has it (--from {' or '.join(boards)}), or give --soc {needed},..."
+        f"start with a board that has it (--base {' or '.join(boards)}), or give --soc {needed},..."
         if needed
         else "write a port that brings it: docs/how-to/add-board.md"
     )
@@ -273,7 +273,7 @@ def _relatives(answers: Answers) -> list[str]:
     if not same or answers.base is not None:
         return []
     names = " and ".join(same)
-    return [f"the same chip is on {names}: --from {same[0]} has its clocks, its pins and its UART"]
+    return [f"the same chip is on {names}: --base {same[0]} has its clocks, its pins and its UART"]
 
 
 def _shipped() -> list[Board]:

@@ -56,6 +56,8 @@ class Result:
     skipped: str = ""
     #: Goal of the compiler; empty for the default goal, and where it is not known.
     goal: str = ""
+    #: Goal that the result names, the default one too; empty where it is not known.
+    named_goal: str = ""
     #: Steps that brought the board back.
     recoveries: tuple[Attempt, ...] = ()
 
@@ -139,9 +141,13 @@ def _results(entry: Any) -> Iterator[Result]:
         case BuildEntry():
             goal = _shown_goal(entry.goal)
             names = [model.model for model in entry.models]
-            yield from (Result(name, entry.board, built=entry, goal=goal) for name in names)
+            yield from (
+                Result(name, entry.board, built=entry, goal=goal, named_goal=entry.goal or "")
+                for name in names
+            )
             return
-    whole = Result(entry.model, entry.board, goal=_shown_goal(entry.goal))
+    goal = entry.goal or ""
+    whole = Result(entry.model, entry.board, goal=_shown_goal(goal), named_goal=goal)
     match entry:
         case VerifyEntry():
             yield replace(whole, verified=entry, recoveries=entry.recoveries)
@@ -176,7 +182,7 @@ def entry_of_result(result: Result, page: str) -> ReportEntry:
     return ReportEntry(
         model=result.model,
         board=result.board,
-        goal=result.goal or None,
+        goal=result.named_goal or _goal_of_parts(result),
         verify=result.verified,
         bench=result.benched,
         build=result.built,
@@ -192,6 +198,12 @@ def entry_of_result(result: Result, page: str) -> ReportEntry:
         status=result.status,
         page=page,
     )
+
+
+def _goal_of_parts(result: Result) -> str | None:
+    """Return the goal that the parts of a result name; None if none of them does."""
+    parts = (result.verified, result.benched, result.built, result.evaluated)
+    return next((part.goal for part in parts if part is not None and part.goal), None)
 
 
 def _shown_goal(goal: str | None) -> str:

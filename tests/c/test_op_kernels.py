@@ -94,7 +94,7 @@ def test_operators_compiled_on_their_own(part):
 
 
 @pytest.mark.full
-@pytest.mark.parametrize("times", sampled([4, 20], keep=[4]))
+@pytest.mark.parametrize("times", sampled([6, 20], keep=[6]))
 def test_elementwise_kernels_work_in_place(times):
     rng = generator("in place")
     portable = {name: kernel for name, kernel in kernels().items() if not kernel.requires}

@@ -391,13 +391,17 @@ def _scatter(
     return node, ins, [Tensor("y", ins[0].shape, "int32")], values
 
 
+#: Operators with many kernels, of which few draws would miss one.
+_MANY_KERNELS = ("QUANTIZE", "DEQUANTIZE", "GELU", "PRELU", "ADD", "SIGNAL_WINDOW")
+
+
 def _singles(cpu: str) -> list[_Single]:
     """Layers of all kinds, by every kernel that the core has and others have not."""
     rng = np.random.default_rng(5)
     made: list[tuple[Node, Sequence[Tensor | None], Sequence[Tensor], Sequence[Array | None]]] = []
     for op, dtype in KINDS:
         # Of a conversion the other type is drawn as well, and each pair has a kernel of its own.
-        for _ in range(12 if op in ("QUANTIZE", "DEQUANTIZE", "GELU", "PRELU", "ADD") else 4):
+        for _ in range(12 if op in _MANY_KERNELS else 4):
             single = random_op(rng, op, dtype)
             made.append((single.node, single.ins, single.outs, single.values))
     for op, dtype in ONNX_KINDS:

@@ -170,7 +170,7 @@ def build_esp_idf(library: Path, example: str, build: Path) -> Path:
         build,
         "-DCMAKE_BUILD_TYPE=Release",
         _strict("Release"),
-        IDF_PATH=str(tools.parents[3]),
+        IDF_PATH=str(tools.parents[1]),
     )
     return build / "app"
 

@@ -38,7 +38,7 @@
  * element.
  *
  * Cost: 10 instructions a unit for 16 MACs, 3 for four or eight units, 25 for four outputs; 6 to
- * widen a unit. Measured by `python ci/wide.py` (docs/reference/wide.md).
+ * widen a unit. Measured by `python tools/measure.py wide` (docs/reference/wide.md).
  *
  * Tests: the twin is hil_dsp_columns_s16_rows in C (tests/c/test_wide_kernels.py), the assembly
  * tests/board/test_sixteen_bits.py; both have sums at the limits.

@@ -34,9 +34,10 @@
  *
  * Cost: a unit takes 17 instructions for 24 MACs of 3 windows and 13 for 16 of 2; a pair of columns
  * 21 and 17 for each part of a window, and about 85 and 75 for its outputs. Measured
- * (`ci/costs.py`, instructions under QEMU) a MAC of 3x3 of 64 channels (ic): of 3 windows 0.794 by
- * rows of the filter and 0.812 by pixels, of 2 windows 0.887 and 0.912. Whole windows
- * (conv2d_s8_column_pairs.h, packed) take 0.775 and 0.865 with 1.8 times the scratch of rows.
+ * (`python tools/measure.py costs`, instructions under QEMU) a MAC of 3x3 of 64 channels (ic): of 3
+ * windows 0.794 by rows of the filter and 0.812 by pixels, of 2 windows 0.887 and 0.912. Whole
+ * windows (conv2d_s8_column_pairs.h, packed) take 0.775 and 0.865 with 1.8 times the scratch of
+ * rows.
  *
  * Tests: the twin is hil_dsp_partial_sums in C, which other cores and the host run
  * (tests/c/test_dsp_kernels.py); the assembly is compared in tests/board/test_kernels.py.

@@ -30,7 +30,7 @@
  * Scratch: the row, filled up to whole units.
  *
  * Cost: 14 instructions a unit for 16 MACs (wide: 11), 3 for up to sixteen units, about 140 for
- * four outputs. Measured by `python ci/wide.py` (docs/reference/wide.md).
+ * four outputs. Measured by `python tools/measure.py wide` (docs/reference/wide.md).
  *
  * Tests: the twin is hil_dsp_vector_s16_sums in C (tests/c/test_wide_kernels.py), the assembly
  * tests/board/test_sixteen_bits.py.

@@ -58,7 +58,7 @@
  *   |addend| + |256 * A * multiplier / 2^32| + lacking < 2^31: `_lines()`.
  *
  * Output: saturate8((addend + (256 * A * multiplier >> 32)) >> shift), an smmla and an ssat, where
- * 256 * A has the fraction that `_finer_lines()` found if it needed one.
+ * 256 * A has the fraction that `_finer_affine_requantizations()` found if it needed one.
  * `_lines()` proves for each channel that this line and the reference's double rounding give each
  * of the 256 outputs first for the same sum; both rise with the sum, so they agree for all. Of a
  * fused activation's range that goes for the outputs in it, and kernels clamp to it at their end

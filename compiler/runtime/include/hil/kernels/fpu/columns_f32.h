@@ -34,8 +34,8 @@
  * Scratch: x, 16 bytes an element of depth.
  *
  * Cost: 34 instructions a unit for 32 MACs and 2 for four units; 24 for a block of outputs, 52
- * rectified, 144 within other bounds; 0.75 an element placed. Measured by `python ci/wide.py`
- * (docs/reference/wide.md).
+ * rectified, 144 within other bounds; 0.75 an element placed. Measured by `python tools/measure.py
+ * wide` (docs/reference/wide.md).
  *
  * Tests: the twin is hil_fpu_run in C (tests/c/test_float_kernels.py), the assembly
  * tests/board/test_kernels.py.

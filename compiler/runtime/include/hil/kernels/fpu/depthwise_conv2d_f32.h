@@ -22,7 +22,7 @@
  * Scratch: the rows that a window spans.
  *
  * Cost: 65 instructions for three taps (48 MACs), 72 with stride 2, 28 for one (16); 85 for sixteen
- * outputs, rectified; 0.4 an element taken. Measured by `python ci/wide.py`
+ * outputs, rectified; 0.4 an element taken. Measured by `python tools/measure.py wide`
  * (docs/reference/wide.md).
  *
  * Tests: the twin is hil_fpu_strip_twin (tests/c/test_float_kernels.py), the assembly

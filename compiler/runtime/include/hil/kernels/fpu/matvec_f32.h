@@ -20,7 +20,7 @@
  * Scratch: none.
  *
  * Cost: 71 instructions for 64 MACs, 12 for the 8 of an element that is left, 32 for eight outputs,
- * 44 rectified. Measured by `python ci/wide.py` (docs/reference/wide.md).
+ * 44 rectified. Measured by `python tools/measure.py wide` (docs/reference/wide.md).
  *
  * Tests: those of columns_f32.h: tests/c/test_float_kernels.py, tests/board/test_kernels.py.
  */

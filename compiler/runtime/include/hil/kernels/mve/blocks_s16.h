@@ -12,7 +12,8 @@
  * for loads that widen take a low register; r7 end of x; r9 address of the slot to jump to; r11
  * outputs; q4 offsets of the outputs; q5 q6 low and high. The stack is that of blocks_s8.h.
  *
- * Data: n chunks, depths filled up with weights of 0. Packed by `columns_s16()` and `vector_s16()`.
+ * Data: n chunks, depths filled up with weights of 0. Packed by `_columns_s16()` and
+ * `_vector_s16()`.
  *
  *   x        rows: int16 [n][2][8]; vector: int8 [n][2][16], high bytes, low bytes less 128
  *   rows     per four columns, 32n + 32 bytes: int8 [n][4][8] weights, int32[4] biases, multipliers
@@ -25,7 +26,7 @@
  * Order: x is read whole for each four columns.
  *
  * Bounds: vmladava adds modulo 2^32; a sum, bias included, is below 2^31 (`narrow_sums()`), of
- * which 256 * high + low is the vector's. Offsets are 16 bits, which `columns_s16()` checks.
+ * which 256 * high + low is the vector's. Offsets are 16 bits, which `_columns_s16()` checks.
  *
  * Output: vqrdmulh by m << (31 - s) is sum * m / 2^s, half up, for a multiplier m below 2^15 and
  * 16 <= s <= 31: the single rounding itself. vqmovn, then the clamp.
@@ -37,7 +38,7 @@
  *
  * Cost: 13 instructions for 64 MACs of rows, 11 of the vector; 18 for eight outputs of rows, 21 for
  * four of the vector.
- * Measured by `python ci/wide.py` (docs/reference/wide.md).
+ * Measured by `python tools/measure.py wide` (docs/reference/wide.md).
  *
  * Tests: no twin in C; the numpy reference gives what must come out
  * (tests/board/test_sixteen_bits.py, buffers between guard bytes).

@@ -35,7 +35,7 @@
  *
  * Cost: 14 instructions a unit for 48 MACs (10 for 32) and 3 for eight units, 42 for 24 outputs,
  * rectified; 43 for the 128 MACs of a vector, 29 for sixteen outputs. Measured by `python
- * ci/wide.py` (docs/reference/wide.md).
+ * python tools/measure.py wide` (docs/reference/wide.md).
  *
  * Tests: no twin in C; the numpy reference gives what must come out (tests/board/test_kernels.py,
  * buffers between guard bytes).

@@ -26,7 +26,8 @@
  *
  * Cost: three by three: 13 instructions for the three taps of three outputs (36 MACs), 64 for three
  * outputs, rectified, 46 for two, 14 for four channels. Others: 20 for three taps (48 MACs), 23
- * with stride 2, 9 for one (16). Measured by `python ci/wide.py` (docs/reference/wide.md).
+ * with stride 2, 9 for one (16). Measured by `python tools/measure.py wide`
+ * (docs/reference/wide.md).
  *
  * Tests: no twin in C; the numpy reference gives what must come out
  * (tests/board/test_float_kernels.py).

@@ -29,7 +29,7 @@
  *
  * Cost: 112 instructions for 216 MACs, 97 for 180, 78 for 144, 44 for 72, 15 before each line of
  * tiles; about 6 for eight elements of the plane. Measured
- * by `python ci/wide.py` (docs/reference/wide.md).
+ * by `python tools/measure.py wide` (docs/reference/wide.md).
  *
  * Tests: no twin in C; the same tile in C, hil_mve_lines_s16_tile, serves other distances, and the
  * numpy reference gives what must come out (tests/board/test_sixteen_bits.py).

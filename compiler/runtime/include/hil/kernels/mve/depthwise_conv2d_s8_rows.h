@@ -38,9 +38,9 @@
  *
  * Scratch: the planes of a band, and sixteen bytes.
  *
- * Cost, measured (`python ci/costs.py measure`, instructions under QEMU): 5x5 with stride 1 0.43 a
- * MAC (24x24x32) to 0.53 (7x7x240), with stride 2 0.58 to 0.63; in less scratch 0.1 to 0.3 more.
- * The portable kernel 2.5 to 2.7, and 2.9 to 3.2.
+ * Cost, measured (`python tools/measure.py costs measure`, instructions under QEMU): 5x5 with
+ * stride 1 0.43 a MAC (24x24x32) to 0.53 (7x7x240), with stride 2 0.58 to 0.63; in less scratch 0.1
+ * to 0.3 more. The portable kernel 2.5 to 2.7, and 2.9 to 3.2.
  *
  * Tests: no twin in C; the numpy reference gives what must come out (tests/board/test_kernels.py,
  * buffers between guard bytes).

@@ -22,9 +22,9 @@
  *
  * Scratch: none.
  *
- * Cost, measured (`python ci/costs.py measure`, instructions under QEMU): an element of int8
- * products 3.1, of int16 products 2.6, of int16 sums 4.0 to 4.7; the portable kernels 16, 25 and 42
- * to 50.
+ * Cost, measured (`python tools/measure.py costs measure`, instructions under QEMU): an element of
+ * int8 products 3.1, of int16 products 2.6, of int16 sums 4.0 to 4.7; the portable kernels 16, 25
+ * and 42 to 50.
  *
  * Tests: the numpy reference (tests/board/test_kernels.py, buffers between guard bytes).
  */

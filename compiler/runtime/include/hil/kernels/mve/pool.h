@@ -20,7 +20,7 @@
  *
  * Cost, measured (`hil tune` on mps3-an547, instructions under QEMU): 125 pixels 44 an output
  * (kws), 64 pixels 25 (ic). Maxima of 2x2, 24x24 of 16 channels: 1.4 an output
- * (`python ci/costs.py measure`), the portable kernel 22.8.
+ * (`python tools/measure.py costs measure`), the portable kernel 22.8.
  *
  * Tests: the numpy reference (tests/board/test_kernels.py, buffers between guard bytes).
  */
