@@ -342,7 +342,7 @@ MPS2 = "--flasher pyocd:target=cortex_m --cpu cortex-m4 --flash 0:4M --ram 0x200
     [
         f"{MPS2} --clock-hz 25_000_000 --qemu mps2-an386",
         "--flasher pyocd:target=nrf51 --clock-hz 16000000 --qemu microbit",
-        "--from mps2-an385 --uart rtt --description mine",
+        "--base mps2-an385 --uart rtt --description mine",
     ],
     first=1,
 )

@@ -148,11 +148,11 @@ def _called_module(optimize: str) -> ExternalModule:
 
 @pytest.mark.full
 def test_called_graphs_take_the_kernels_of_the_goal() -> None:
-    """By estimate 164,000 instructions in 22 KB of flash, or 1,043,000 in 6 KB."""
+    """By estimate 135,000 instructions in 22 KB of flash, or 258,000 in 7 KB."""
     modules = {goal: _called_module(goal) for goal in ("speed", "balanced", "ram", "size")}
     speed, ram, size = modules["speed"], modules["ram"], modules["size"]
-    assert speed.instructions * 5 < size.instructions
-    assert size.flash_bytes * 3 < speed.flash_bytes
+    assert speed.instructions * 1.5 < size.instructions <= speed.instructions * 2
+    assert size.flash_bytes * 2 < speed.flash_bytes
     assert modules["balanced"].instructions <= 1.3 * speed.instructions
     assert ram.scratch_bytes < 0.6 * speed.scratch_bytes
 

@@ -23,6 +23,8 @@ import numpy as np
 from torture.field.forked import Command, Ended, Forked
 
 ROOT = Path(__file__).resolve().parents[4]
+#: Folders that the child processes import from, beside those of the tests' helpers.
+_IMPORTED = (ROOT / "tests" / "campaigns", ROOT / "compiler", ROOT)
 DIGITS = ROOT / "examples" / "digits"
 MODEL = DIGITS / "digits.tflite"
 _HOOKS = ROOT / "tests" / "c" / "hooks" / "hooks.c"
@@ -153,7 +155,7 @@ class World:
             "TMPDIR": str(folder / "tmp"),
             "SOURCE_DATE_EPOCH": "0",
             "PYTHONPATH": os.pathsep.join(
-                str(ROOT / path) for path in ("tests/campaigns", "compiler", ".")
+                map(str, [*sorted((ROOT / "tests/support").iterdir()), *_IMPORTED])
             ),
             "PYTHONDONTWRITEBYTECODE": "1",
             **dict.fromkeys(("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS"), "1"),
