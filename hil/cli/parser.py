@@ -72,7 +72,9 @@ class Parser(argparse.ArgumentParser):
             default=absent,
             help="one JSON object on stdout: short for --format json",
         )
-        formats = "text, json or in a plug-in's format" if self.has_reports else "text or json"
+        formats = (
+            "text, json, html or in a plug-in's format" if self.has_reports else "text or json"
+        )
         group.add_argument(
             "--format",
             default=absent,
