@@ -361,7 +361,8 @@ def executor_class() -> type[Executor]:
 
 def __getattr__(name: str) -> Any:
     if name == "AotModule":
-        raise AttributeError(
+        # An AttributeError would lose its text in `from hilc.executor import AotModule`.
+        raise ImportError(
             "hilc.executor has no AotModule since version 0.2; it is "
             "hilc.compat.tvm.executor.AotModule, and without TVM's methods hilc.executor.Executor"
         )
