@@ -44,17 +44,17 @@ static int32_t columns(const struct ends *e, int32_t sum) {
 static int32_t depthwise(const struct ends *e, int32_t sum) {
     static const int8_t zero[1] = {0};
     const struct hil_generic_depthwise_conv2d_s8 p = {.in_c = 1,
-                                              .depth_multiplier = 1,
-                                              .filter_h = 1,
-                                              .filter_w = 1,
-                                              .stride_w = 1,
-                                              .dilation_w = 1,
-                                              .block = 1,
-                                              .band_w = 1,
-                                              .out_zero_point = e->out_zero_point,
-                                              .out_min = e->out_min,
-                                              .out_max = e->out_max,
-                                              .narrow = e->narrow};
+                                                      .depth_multiplier = 1,
+                                                      .filter_h = 1,
+                                                      .filter_w = 1,
+                                                      .stride_w = 1,
+                                                      .dilation_w = 1,
+                                                      .block = 1,
+                                                      .band_w = 1,
+                                                      .out_zero_point = e->out_zero_point,
+                                                      .out_min = e->out_min,
+                                                      .out_max = e->out_max,
+                                                      .narrow = e->narrow};
     const struct hil_depthwise_conv2d_s8_channel channel = {
         .weights = zero, .bias = sum, .multiplier = e->multiplier, .shift = e->shift};
     int8_t out;

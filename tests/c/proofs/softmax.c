@@ -1,5 +1,6 @@
-/* Runs hil_generic_softmax_s8's arithmetic on every sum that a row can have and every exponential of its
- * table, and compares each output with the definition. The undefined-behaviour sanitizer watches.
+/* Runs hil_generic_softmax_s8's arithmetic on every sum that a row can have and every exponential
+ * of its table, and compares each output with the definition. The undefined-behaviour sanitizer
+ * watches.
  *
  * stdin: near, depth; the 256 exponentials of the specification; one over each sum, by the
  * specification, from the least sum to the largest. stdout: what is wrong, or "checked N". */
