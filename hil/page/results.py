@@ -54,12 +54,15 @@ class Result:
     failure: ErrorInfo | None = None
     #: Why it was skipped; empty if it ran.
     skipped: str = ""
-    #: Goal of the compiler; empty for the default goal, and where it is not known.
-    goal: str = ""
-    #: Goal that the result names, the default one too; empty where it is not known.
-    named_goal: str = ""
+    #: Goal of the compiler, the default one too; empty where it is not known.
+    recorded_goal: str = ""
     #: Steps that brought the board back.
     recoveries: tuple[Attempt, ...] = ()
+
+    @property
+    def goal(self) -> str:
+        """The goal where it tells results apart; empty for the default goal, and an unknown one."""
+        return _shown_goal(self.recorded_goal)
 
     @property
     def provenance(self) -> Provenance | None:
@@ -139,15 +142,13 @@ def _results(entry: Any) -> Iterator[Result]:
             yield Result(entry.model, "", plan=plan_of(entry))
             return
         case BuildEntry():
-            goal = _shown_goal(entry.goal)
+            goal = entry.goal or ""
             names = [model.model for model in entry.models]
             yield from (
-                Result(name, entry.board, built=entry, goal=goal, named_goal=entry.goal or "")
-                for name in names
+                Result(name, entry.board, built=entry, recorded_goal=goal) for name in names
             )
             return
-    goal = entry.goal or ""
-    whole = Result(entry.model, entry.board, goal=_shown_goal(goal), named_goal=goal)
+    whole = Result(entry.model, entry.board, recorded_goal=entry.goal or "")
     match entry:
         case VerifyEntry():
             yield replace(whole, verified=entry, recoveries=entry.recoveries)
@@ -182,7 +183,7 @@ def entry_of_result(result: Result, page: str) -> ReportEntry:
     return ReportEntry(
         model=result.model,
         board=result.board,
-        goal=result.named_goal or _goal_of_parts(result),
+        goal=result.recorded_goal or None,
         verify=result.verified,
         bench=result.benched,
         build=result.built,
@@ -198,12 +199,6 @@ def entry_of_result(result: Result, page: str) -> ReportEntry:
         status=result.status,
         page=page,
     )
-
-
-def _goal_of_parts(result: Result) -> str | None:
-    """Return the goal that the parts of a result name; None if none of them does."""
-    parts = (result.verified, result.benched, result.built, result.evaluated)
-    return next((part.goal for part in parts if part is not None and part.goal), None)
 
 
 def _shown_goal(goal: str | None) -> str:
@@ -274,4 +269,4 @@ def _recorded(entries: Sequence[HistoryEntry], label: str) -> Iterator[Result]:
         found.setdefault((entry.model, entry.board, goal), []).append(entry)
     for (model, board, goal), own in found.items():
         if runs := runs_of(own, label):
-            yield Result(model, board, history=runs, goal=goal)
+            yield Result(model, board, history=runs, recorded_goal=goal)
