@@ -227,8 +227,6 @@ class Board:
     def stack_guard_bytes(self) -> int:
         """Size of an MPU region without memory below the first RAM region; 0 if another region is
         too near.
-
-        0 where another region is too near.
         """
         origin = self.regions("ram")[0].origin
         below = [region.end for region in self.memory if region.end <= origin]
