@@ -67,8 +67,9 @@ __attribute__((used)) void hil_trap_handler(const struct frame *frame) {
 }
 
 /* mscratch has the top of the handler stack, or 0 while a handler runs: then a fault goes on below
- * what that has there. What returns had no other trap inside. */
-__attribute__((naked, aligned(4))) void hil_trap(void) {
+ * what that has there. What returns had no other trap inside.
+ * Some cores ignore the low eight bits of its address. */
+__attribute__((naked, aligned(256))) void hil_trap(void) {
     __asm volatile(HIL_CSR("csrrw sp, mscratch, sp\n\t"
                            "bnez sp, 1f\n\t"
                            "csrr sp, mscratch\n"

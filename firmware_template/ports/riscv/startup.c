@@ -26,7 +26,8 @@ __attribute__((weak)) void hil_soc_early(void) {}
 
 #if HIL_STACK_GUARD_BYTES > 0
 /* Forbids the addresses below the stack, to this mode too: a locked entry of the physical memory
- * protection, whose region is a power of two. A core without it goes on behind the accesses. */
+ * protection, whose region is a power of two. A core without it goes on behind the accesses. Some
+ * cores ignore the low eight bits of the address there. */
 static void guard_stack(void) {
     const uint32_t locked_power_of_two = 0x98;
     const uint32_t below = (uint32_t)(uintptr_t)hil_stack_bottom - HIL_STACK_GUARD_BYTES;
@@ -37,7 +38,7 @@ static void guard_stack(void) {
                            "csrrw %0, mtvec, %0\n\t"
                            "csrw pmpaddr0, %1\n\t"
                            "csrw pmpcfg0, %2\n\t"
-                           ".balign 4\n"
+                           ".balign 256\n"
                            "1:\n\t"
                            "csrw mtvec, %0")
                    : "=&r"(kept)

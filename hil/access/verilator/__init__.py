@@ -1,0 +1,5 @@
+"""The runner ``verilator``: the RTL of a core in a simulator, which counts its cycles."""
+
+from hil.access.verilator.runner import VerilatorRunner
+
+__all__ = ["VerilatorRunner"]
