@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Final
 from hil.access.protocols import Measurement, Need, Runner
 from hil.access.verilator.build import missing, simulator
 from hil.access.verilator.cores import load_core
-from hil.board.settings import Setting, Value
-from hil.errors import DeviceError, LinkError, Remedy
+from hil.board.settings import Setting, Value, parse_named
+from hil.errors import DeviceError, InputError, LinkError, Remedy
 from hil.firmware.image import read_image
 from hil.link.line import raise_if_ending
 from hil.support import unix_socket
@@ -67,13 +67,8 @@ class VerilatorRunner(Runner):
         """Return the wait states of the simulated memory, in words."""
         settings = board.settings[self.name]
         flash, ram = int(settings["flash_wait"]), int(settings["ram_wait"])
-        buffered = flash > 0 and settings["prefetch"]
-        return ", ".join(
-            (
-                f"flash {_states(flash)}{' with prefetch' if buffered else ''}",
-                f"RAM {_states(ram)}",
-            )
-        )
+        buffered = " with prefetch" if flash > 0 and settings["prefetch"] else ""
+        return f"flash {_states(flash)}{buffered}, RAM {_states(ram)}"
 
     def start(
         self, board: Board, image: Image, connection: Connection
@@ -82,8 +77,32 @@ class VerilatorRunner(Runner):
         return start(board, image)
 
 
+def memory_models(board: Board, runner: str | None, flash_wait: int) -> tuple[str, ...]:
+    """Return the words of ``--runner`` for three memory models: flash without wait states, with
+    ``flash_wait``, and with these and prefetch. Other settings of ``runner`` stay.
+
+    Raise :class:`InputError` if the board does not run in this simulator.
+    """
+    name, words = parse_named("--runner", runner or board.default_runner)
+    if name != VerilatorRunner.name:
+        raise InputError(
+            f"{board.name} is started by {name}, whose memory has no models to compare",
+            "choose a board that the runner verilator simulates, such as rtl-ibex",
+        )
+    if flash_wait > _WAIT_MAX:
+        raise InputError(
+            f"flash of {flash_wait} wait states is not available", f"give at most {_WAIT_MAX}"
+        )
+    models = ((0, "false"), (flash_wait, "false"), (flash_wait, "true"))
+    return tuple(
+        f"{name}:" + ",".join(f"{key}={value}" for key, value in changed.items())
+        for wait, prefetch in models
+        for changed in [{**words, "flash_wait": str(wait), "prefetch": prefetch}]
+    )
+
+
 def _states(count: int) -> str:
-    return f"{count or 'no'} wait state{'' if count == 1 else 's'}"
+    return f"{count} wait state{'' if count == 1 else 's'}"
 
 
 def _core(board: Board) -> RtlCore:
