@@ -37,7 +37,9 @@ _VARIANTS: Final[Mapping[str, Setting]] = {
     "icache": Setting("boolean", "Ibex: an instruction cache", False),
     "xpulp": Setting("boolean", "CV32E40P: the XPULP instructions", False),
 }
-_DEFAULTS: Final[Mapping[str, Value]] = {k: s.default or False for k, s in _VARIANTS.items()}
+_DEFAULTS: Final[Mapping[str, Value]] = {
+    key: setting.default for key, setting in _VARIANTS.items() if setting.default is not None
+}
 SETTINGS: Final[Mapping[str, Setting]] = {
     "core": Setting("name", "the core's RTL"),
     "flash_wait": Setting("integer", "wait states of flash", 0, 0, _WAIT_MAX),
