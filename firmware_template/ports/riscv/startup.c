@@ -24,7 +24,7 @@ void hil_start(void);
 
 __attribute__((weak)) void hil_soc_early(void) {}
 
-#if HIL_STACK_GUARD_BYTES > 0
+#if HIL_STACK_GUARD_BYTES > 0 && HIL_CORE_TRAPS
 /* Forbids the addresses below the stack, to this mode too: a locked entry of the physical memory
  * protection, whose region is a power of two. A core without it goes on behind the accesses. Some
  * cores ignore the low eight bits of the address there. */
@@ -50,8 +50,10 @@ static void guard_stack(void) {
 /* Prepares memory and core; runs on the handler stack. */
 __attribute__((used)) void hil_start(void) {
     hil_soc_early();
+#if HIL_CORE_TRAPS
     HIL_CSR_WRITE(mtvec, (uint32_t)(uintptr_t)hil_trap);
-#if HIL_STACK_GUARD_BYTES > 0
+#endif
+#if HIL_STACK_GUARD_BYTES > 0 && HIL_CORE_TRAPS
     guard_stack();
 #endif
     memcpy(hil_data_start, hil_data_load, (uintptr_t)hil_data_end - (uintptr_t)hil_data_start);
@@ -59,23 +61,30 @@ __attribute__((used)) void hil_start(void) {
     hil_stack_paint();
 }
 
+#if HIL_CORE_TRAPS
+#define ALONE                                                                                      \
+    HIL_CSR("csrw mie, zero\n\t"                                                                   \
+            "csrci mstatus, 8\n\t"                                                                 \
+            "csrr t0, mhartid\n"                                                                   \
+            "1:\n\t"                                                                               \
+            "bnez t0, 1b")                                                                         \
+    "\n\t"
+#define HANDLER_STACK HIL_CSR("csrw mscratch, t0") "\n\t"
+#else
+#define ALONE
+#define HANDLER_STACK
+#endif
+
 /* First of the image, since some chips start there. All cores but the first stop. The C library's
  * errno is relative to tp. */
 __attribute__((naked, section(".vectors"))) _Noreturn void hil_reset_handler(void) {
-    __asm volatile(HIL_CSR("csrw mie, zero\n\t"
-                           "csrci mstatus, 8\n\t"
-                           "csrr t0, mhartid\n"
-                           "1:\n\t"
-                           "bnez t0, 1b\n\t"
-                           "la tp, hil_tls\n\t"
-                           "la sp, hil_handler_stack_top\n\t"
-                           "call hil_start\n\t"
-                           "la t0, hil_handler_stack_top\n\t"
-                           "csrw mscratch, t0\n\t"
-                           "la sp, hil_stack_top\n\t"
-                           "call main\n"
-                           "2:\n\t"
-                           "j 2b"));
+    __asm volatile(ALONE "la tp, hil_tls\n\t"
+                         "la sp, hil_handler_stack_top\n\t"
+                         "call hil_start\n\t"
+                         "la t0, hil_handler_stack_top\n\t" HANDLER_STACK "la sp, hil_stack_top\n\t"
+                         "call main\n"
+                         "2:\n\t"
+                         "j 2b");
 }
 
 void hil_port_init(void) {
@@ -86,7 +95,7 @@ void hil_port_init(void) {
     }
     hil_timer_init();
     hil_uart_init(uart_hz);
-    HIL_CSR_SET(mstatus, HIL_MSTATUS_MIE);
+    hil_irq_unlock(HIL_MSTATUS_MIE);
 }
 
 _Noreturn void hil_port_reset(void) {
