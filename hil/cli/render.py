@@ -432,6 +432,7 @@ def ran_on(board: Board) -> str:
     """Return where firmware of this project has run on the board."""
     places = ["this machine"] if board.is_host else []
     places += ["QEMU"] if board.qemu else []
+    places += ["RTL"] if "verilator" in board.runners else []
     places += ["silicon"] if board.silicon else []
     return ", ".join(places) or "never"
 
