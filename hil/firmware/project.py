@@ -14,7 +14,7 @@ from pathlib import Path
 from types import MappingProxyType
 
 from hil.board import Board, MemoryRegion
-from hil.errors import InputError
+from hil.errors import BoardError, InputError
 from hil.firmware.glue import GENERATED, Glue, block_source, c_string, is_packed, model_key
 from hil.firmware.mlperf import Mlperf, server_source
 from hil.firmware.placement import ALIGNMENT, GUARD_BYTES, Workspace, arena_bytes, shared_bytes
@@ -283,16 +283,22 @@ def linker_script(
     ]
     core = next(port for port in board.ports if "core" in port.roles)
     path = data_dir("firmware_template") / "ports" / core.name / "firmware.ld.in"
-    memory = "\n".join(
-        f"    {region.name} ({'rx' if region.kind == 'flash' else 'rwx'}) : "
-        f"ORIGIN = {region.origin:#010x}, LENGTH = {region.size:#x}"
+    code, data = board.regions("flash")[0], board.regions("ram")[0]
+    memory = [
+        _memory_line(region.name, region.origin, region.size, region.kind)
         for region in board.memory
-    )
+    ]
+    fetched = code.name
+    if code.fetch_origin is not None:
+        fetched = f"{code.name}_fetched"
+        memory.append(_memory_line(fetched, code.fetch_origin, code.size, "flash"))
     values = {
-        "MEMORY": memory,
+        "MEMORY": "\n".join(memory),
         "HEAD": _head(board),
-        "CODE": board.regions("flash")[0].name,
-        "DATA": board.regions("ram")[0].name,
+        "CODE": code.name,
+        "FETCHED": fetched,
+        "INITIALIZED": code.name if code.writable else data.name,
+        "DATA": data.name,
         "WORKSPACE": workspace_region.name,
         "GUARDS": "".join(
             f"        LONG({_guard(i, side)})\n" for i in range(len(workspaces)) for side in _SIDES
@@ -307,9 +313,20 @@ def linker_script(
         "HANDLER_STACK_BYTES": str(board.handler_stack_bytes),
     }
     text = path.read_text(encoding="utf-8")
+    if (code.fetch_origin is not None or code.writable) and "@FETCHED@" not in text:
+        raise BoardError(
+            f"{board.name}: the port {core.name!r} takes no fetch_origin and no writable of the "
+            f"memory {code.name!r}",
+            "remove them from the description; the port riscv takes them",
+        )
     for key, value in values.items():
         text = text.replace(f"@{key}@", value)
     return text
+
+
+def _memory_line(name: str, origin: int, size: int, kind: str) -> str:
+    access = "rx" if kind == "flash" else "rwx"
+    return f"    {name} ({access}) : ORIGIN = {origin:#010x}, LENGTH = {size:#x}"
 
 
 def _head(board: Board) -> str:
