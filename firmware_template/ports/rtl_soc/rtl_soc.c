@@ -17,7 +17,17 @@
 
 uint32_t hil_soc_init(void) { return HIL_CLOCK_HZ; }
 
-bool hil_external_handler(void) { return false; }
+#if HIL_CORE_TRAPS
+/* Some cores ignore the low eight bits of mtvec. */
+static __attribute__((naked, aligned(256))) void entry(void) { __asm volatile("j hil_trap"); }
+
+void hil_trap_init(void) { HIL_CSR_WRITE(mtvec, (uint32_t)(uintptr_t)entry); }
+#endif
+
+bool hil_external_handler(uint32_t number) {
+    (void)number;
+    return false;
+}
 
 _Noreturn void hil_soc_reset(void) {
     RESET = 1;
