@@ -19,6 +19,7 @@ from typing import Any, Literal
 from hil.board.config import boards_folder
 from hil.board.description import read_description, shipped_file
 from hil.board.ports import ROLES, Port, make_port, port_description, port_names
+from hil.board.proven import proof_of
 from hil.board.settings import (
     Kind,
     Setting,
@@ -180,8 +181,8 @@ class Board:
     renode: Renode | None
     #: Whether it is the default board; one of the shipped boards is.
     is_default: bool
-    #: Whether a firmware of this project has run on the real board.
-    silicon: bool
+    #: Date on which `hil board prove` passed on the real board; "" if never.
+    proven: str
     #: Files beside ``path`` that describe its chip.
     chip_files: tuple[Path, ...] = ()
     #: The pin that a meter of current watches; None for none.
@@ -370,7 +371,7 @@ def _read_board(path: Path) -> Board:
         qemu=None,
         renode=None,
         is_default=top.boolean("default", False),
-        silicon=top.boolean("silicon", False),
+        proven=proof.date[:10] if (proof := proof_of(description.path)) is not None else "",
         chip_files=description.chip_files,
         trigger=None if host else _trigger(top),
     )
