@@ -144,9 +144,8 @@ BAD = [
     Bad("compile tiny.tflite tiny.tflite -o x.tar -q", 2, "another name: NAME=path"),
     Bad("build tiny.tflite tiny.tflite --board mps2-an386", 2, "'tiny'"),
     Bad("compile tiny.tar --optimize size -o x.tar", 2, "--optimize cannot change it"),
-    Bad(
-        "compile tiny.tar -o x.tar --cpu cortex-m4", 2, "for host and cannot be put into a library"
-    ),
+    Bad("compile tiny.tar -o x.tar --cpu cortex-m4", 2, "compiled for host, so --cpu cortex-m4"),
+    Bad("build tiny.tar --board mps2-an386 --cpu cortex-m4", 2, "compiled for host, so --cpu"),
     Bad("compile m4.tar -o x.tar --board microbit", 2, "compiled for cortex-m4 and cannot"),
     Bad("run m4.tar --board microbit", 2, "compile the model file again with --board microbit"),
     Bad(
@@ -304,9 +303,13 @@ BAD = [
     Bad("verify tiny.tflite b=tiny.tflite --board native --inputs x.npz", 2, "for one model"),
     Bad(f"{RUN} --input x=", 2, "has no file name"),
     Bad(f"{RUN} --input x", 2, "'x' does not begin with the name of an input"),
+    Bad(f"{RUN} --input x.npz", 2, "write --input x=x.npz"),
+    Bad(f"{VERIFY} --samples -3", 2, "'-3' is not a whole number above 0"),
+    Bad(f"{VERIFY} --samples x", 2, "'x' is not a whole number above 0"),
+    Bad(f"{VERIFY} --samples 0", 2, "'0' is not a whole number above 0"),
     Bad(f"{RUN} --input z=x.npy", 2, "the inputs are x"),
     Bad(f"{RUN} --input x=missing.npy", 2, "missing.npy does not exist"),
-    Bad(f"{RUN} --input x=x.npz", 2, "is an NPZ file"),
+    Bad(f"{RUN} --input x=x.npz", 2, "is an NPZ file (arrays: 'x')"),
     Bad(f"{RUN} --input x=x.npy --input x=x.npy", 2, "is given twice"),
 ]
 

@@ -457,7 +457,7 @@ def test_the_command_reports_in_json(tmp_path: Path, capsys: pytest.CaptureFixtu
 @pytest.mark.parametrize(
     ("words", "told"),
     [
-        (["--build-system", "cmak"], "unknown export format 'cmak' (did you mean cmake?)"),
+        (["--build-system", "cmak"], "unknown build system 'cmak' (did you mean cmake?)"),
         (["--build-system", "cmake", "--library", "9x"], "'9x' cannot name a library"),
         (
             ["--build-system", "cmake", "--library", "Time"],

@@ -100,7 +100,7 @@ def test_a_setting_of_the_command_line_replaces_the_files() -> None:
         ("qemu:icount_shift=11", BoardError, "--runner qemu:icount_shift: 11 is not within"),
         ("qemu:icount_shift=2", BoardError, "icount_shift: .* counts would not be exact"),
         ("qemu:machine=-x", BoardError, "--runner qemu:machine: '-x' is not a name"),
-        ("qemuu", InputError, r"no runner 'qemuu' \(did you mean qemu"),
+        ("qemuu", InputError, r"unknown runner 'qemuu' \(did you mean qemu"),
         ("pyocd:pack=/x", BoardError, "--runner pyocd:pack: '/x' is not a name"),
     ],
 )
@@ -139,7 +139,12 @@ def test_parsed_words() -> None:
         ("run x.tflite --board native --probe A", "no flasher, so no probe", "drop --probe"),
         ("run x.tflite --board riscv-virt --probe A --runner qemu", "uses no probe", "no flasher"),
         ("erase --board microbit", "is not connected", "starts the board in qemu"),
-        ("erase --board nucleo-f446re --flasher pyocdd", "no flasher 'pyocdd'", "one of pyocd"),
+        ("erase --board nucleo-f446re --flasher pyocdd", "unknown flasher 'pyocdd' (", "of pyocd"),
+        ("flash x.tflite --board native --flasher pyocd", "'native' has no flasher 'pyocd'", ""),
+        ("run x.tflite --board native --runner rig:slot=x", "unknown runner 'rig'", "native"),
+        ("run x.tflite --board mps2-an385 --runner qemu:icount_shift=x", "an integer", "=NUMBER"),
+        ("run x.tflite --board mps2-an385 --runner qemu:memory=x", "'x' is no", "64K or 4M"),
+        ("debug x.tflite --board native", "no gdb server", "`hil build MODEL --board native`"),
     ],
 )
 def test_hints_of_boards_without_a_flasher(

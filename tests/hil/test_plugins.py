@@ -70,7 +70,7 @@ def test_a_report_gets_all_boards_and_their_failures(site: Site) -> None:
     told = site.hil("verify", DIGITS, *words, "--format", "figures", code=2)
     assert told.stdout.splitlines() == [
         f"verify {BOARD} digits mismatches=0",
-        "verify native failed: board 'native' has no runner 'terminal'",
+        "verify native failed: unknown runner 'terminal'",
     ]
     assert "native: board 'native' has no runner" in told.stderr
 
@@ -290,7 +290,7 @@ def test_formats_are_told_apart(site: Site) -> None:
     assert as_json.pop("provenance").keys() == as_ever.pop("provenance").keys()
     assert as_json == as_ever
     refused = site.hil(*words, "--runner", "x", "--format", "json", code=2).stdout
-    assert "has no runner 'x'" in answers.error(refused)["message"]
+    assert "unknown runner 'x'" in answers.error(refused)["message"]
 
 
 #: As a plugin without types calls them.
