@@ -57,7 +57,7 @@ def test_the_former_module_is_refused_by_name() -> None:
         importlib.import_module("hil.runners")
 
 
-def test_no_description_has_a_form_of_an_earlier_release() -> None:
+def test_no_description_has_an_earlier_form() -> None:
     """Wherever boards lie in the checkout: all that name a chip or a core of their own are read."""
     root = TESTS.parent
     listed = subprocess.run(
@@ -78,7 +78,7 @@ def test_no_description_has_a_form_of_an_earlier_release() -> None:
 # -- settings ----------------------------------------------------------------------------------
 
 
-def test_a_setting_of_the_command_line_replaces_the_files() -> None:
+def test_a_setting_replaces_the_files() -> None:
     board, runner = chosen_runner(load_board(BOARD), "qemu:icount_shift=9", Connection())
     assert runner.name == "qemu"
     assert board.qemu is not None
@@ -166,7 +166,7 @@ def test_hints_of_boards_without_a_flasher(
     assert "is emulated" not in said
 
 
-def test_the_former_option_of_a_chip_is_refused_by_name(
+def test_the_former_option_of_a_chip(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     assert main(["board", "new", "x", "--pyocd-target", "nrf52840"]) == 2

@@ -122,7 +122,7 @@ def test_pytest_starts_a_board_by_an_own_runner(
     assert site.started == 1
 
 
-def test_own_front_ends_and_operators_serve_the_commands(site: Site, tmp_path: Path) -> None:
+def test_own_front_ends_and_operators(site: Site, tmp_path: Path) -> None:
     chain = tmp_path / "chain.layers"
     chain.write_text('#layers\n{"shape": [1, 6], "operators": ["RELU", "TANH"]}')
     check = ("--board", "native", "--samples", 2, "--reference", "hilc")
@@ -358,7 +358,7 @@ def test_ours_are_registered_and_names_are_taken_once() -> None:
         runner_named("qemuu")
 
 
-def test_a_description_with_an_unknown_runner_is_refused(tmp_path: Path) -> None:
+def test_a_description_with_an_unknown_runner(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="unknown runner 'terminal'"):
         load_board(own_board(tmp_path))
 
