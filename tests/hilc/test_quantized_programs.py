@@ -35,7 +35,7 @@ NAMES = (
     "separable",
     "sequence",
 )
-#: Those with layers that have no form on integers, and the layers.
+#: Those with layers without an integer implementation, and the layers.
 #: Those whose samples are one sequence, which a state remembers.
 SEQUENCES = ("decoder",)
 IN_FLOATS = {"cells": {"gru_cell", "getitem", "rnn_tanh_cell"}}
