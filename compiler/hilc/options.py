@@ -119,8 +119,8 @@ class CompileOptions(Options):
         False,
         form="switch",
         of_model=True,
-        help="compute layers of a quantized model without an integer implementation in float32; "
-        "each is listed; without this option such a model is refused",
+        help="compute layers of a quantized model that lack an integer implementation in float32, "
+        "and list them; without this option such a model is refused",
     )
     memory: Sequence[PoolSpec] = option(
         (),
