@@ -24,6 +24,7 @@ from hil.board.settings import (
     Kind,
     Setting,
     Value,
+    WordTable,
     is_known,
     known_names,
     read_settings,
@@ -212,7 +213,7 @@ class Board:
         known = settings_of(name)
         stated = {k: v for k, v in self.settings.get(name, {}).items() if v != known[k].default}
         values = {**stated, **{key: known[key].parsed(word) for key, word in words.items()}}
-        table = Table(lambda key: f"{option} {name}:{key}", "", values, BoardError)
+        table = WordTable(lambda key: f"{option} {name}:{key}", "", values, BoardError)
         return _with_access(self, name, table)
 
     @property

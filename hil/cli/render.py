@@ -325,9 +325,9 @@ def quantized_lines(
     if rounded_biases:
         most = max(rounded_biases, key=lambda bias: bias.largest_effect)
         lines.append(
-            f"biases of {len(rounded_biases)} layers are integers of the sums' scale; by that an "
-            f"output changes by at most {most.largest_effect:.2g} of a step, in "
-            f"{shown_name(most.layer)}"
+            f"biases of {len(rounded_biases)} layers were rounded to the accumulator scale "
+            f"(effect: at most {most.largest_effect:.2g} of an output step, in "
+            f"{shown_name(most.layer)})"
         )
     return lines
 
