@@ -499,22 +499,32 @@ def _for_image(table: Table, region: MemoryRegion) -> MemoryRegion:
 
 
 def _without_boot_loader(top: Table, regions: Sequence[MemoryRegion]) -> tuple[MemoryRegion, ...]:
-    """Return the regions without the bytes of the board's boot loader."""
+    """Return the regions without the bytes of the first flash that are a boot loader's: those at
+    its start, and those at its end.
+    """
     first = next(region for region in regions if region.kind == "flash")
-    if "boot_loader_bytes" not in top:
-        top.known("boot_loader_bytes")
-        return tuple(regions)
-    held = top.size("boot_loader_bytes")
-    if held % 8 or held >= first.size:
+    start, end = (_held(top, key, first) for key in ("boot_loader_bytes", "reserved_end_bytes"))
+    if start + end >= first.size:
         raise top.error(
-            "boot_loader_bytes",
-            f"{held} is not a multiple of 8 below {first.size}, the size of {first.name!r}",
+            "reserved_end_bytes", f"with boot_loader_bytes it leaves nothing of {first.name!r}"
         )
-    fetched = None if first.fetch_origin is None else first.fetch_origin + held
+    fetched = None if first.fetch_origin is None else first.fetch_origin + start
     rest = replace(
-        first, origin=first.origin + held, size=first.size - held, fetch_origin=fetched
+        first, origin=first.origin + start, size=first.size - start - end, fetch_origin=fetched
     )
     return tuple(rest if region is first else region for region in regions)
+
+
+def _held(top: Table, key: str, first: MemoryRegion) -> int:
+    if key not in top:
+        top.known(key)
+        return 0
+    held = top.size(key)
+    if held % 8 or held >= first.size:
+        raise top.error(
+            key, f"{held} is not a multiple of 8 below {first.size}, the size of {first.name!r}"
+        )
+    return held
 
 
 def _stack(top: Table, key: str) -> int:
