@@ -625,6 +625,7 @@ class _Joined:
                     if name not in own and not (kind == "flasher" and own):
                         continue
                     self._expected[f"{kind}.{name}"] = file.path, label
+                    self._values[kind].setdefault(name, {})
                     for key, value in table.items():
                         self._put(f"{kind}.{name}.{key}", value, file, f"{label}.{key}")
             if self._renode_uart is not None and "renode" in self._values["runner"]:

@@ -36,7 +36,7 @@ HIL_CHECK_UART_CLOCK(48000000, "PCLKA is 48 MHz: uart.clock_hz must be that");
 #define PFS_PULL_UP (1UL << 4)
 
 static bool start_hoco(void) {
-    OPCCR = OPCCR & ~OPCCR_MODE; /* high speed */
+    OPCCR = (uint8_t)(OPCCR & ~OPCCR_MODE); /* high speed */
     if (!hil_wait8(&OPCCR, OPCCR_IN_TRANSITION, 0)) {
         return false;
     }
