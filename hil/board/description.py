@@ -63,7 +63,7 @@ _FIRST = ("description", "cpu", "clock_hz", "stack_bytes", "handler_stack_bytes"
 _TABLES = (*ROLES, "rpc", "trigger")
 #: The ways to a board: a list of tables in its file, a table for each name in its chip's.
 _ACCESS: tuple[Access, ...] = ("runner", "flasher")
-_ADDRESSES = ("origin", "base", "gpio_base")
+_ADDRESSES = ("origin", "fetch_origin", "base", "gpio_base")
 
 
 @dataclass(frozen=True)

@@ -8,8 +8,8 @@
 /* Role soc, which knows the interrupt controller, too. */
 /* Lets an interrupt of the controller come to hil_external_handler. */
 void hil_irq_enable(uint32_t irq);
-/* Serves interrupt `number` of mcause, or what the controller has behind it; false for an unexpected
- * one. Interrupts are off. */
+/* Serves interrupt `number` of mcause, or what the controller has behind it; false for an
+ * unexpected one. Interrupts are off. */
 bool hil_external_handler(uint32_t number);
 /* Restarts the chip. */
 _Noreturn void hil_soc_reset(void);
@@ -40,8 +40,8 @@ void hil_timer_quiet(void);
 
 /* The entry of all traps. */
 void hil_trap(void);
-/* Writes mtvec. A soc whose core knows only a table of entries, or needs more than an address there,
- * replaces it. */
+/* Writes mtvec. A soc whose core knows only a table of entries, or needs more than an address
+ * there, replaces it. */
 void hil_trap_init(void);
 
 /* Masks interrupts; returns what hil_irq_unlock needs. */
