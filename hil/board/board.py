@@ -313,6 +313,8 @@ def load_named_board(text: str) -> Board:
     """Return the board called ``text``, which may come from elsewhere and is never a path."""
     found = board_file(text) if text and os.sep not in text else None
     if found is None:
+        if elsewhere := _elsewhere(text):
+            raise elsewhere
         here = [path.stem for path in Path().glob("*.toml")]
         raise BoardError(
             f"unknown board {text!r}{nearest(text, (*board_names(), *own_board_names(), *here))}",
@@ -320,6 +322,17 @@ def load_named_board(text: str) -> Board:
             f"{boards_folder()}, or the path of a .toml file",
         )
     return _read_board(found)
+
+
+def _elsewhere(name: str) -> BoardError | None:
+    """Return the error for a board that another tool builds for; None for any other name."""
+    for path in sorted((data_dir("targets") / "elsewhere").glob("*.toml")):
+        about = tomllib.loads(path.read_text(encoding="utf-8"))
+        if re.search(about["names"], name, re.IGNORECASE):
+            return BoardError(
+                f"no firmware for the board {name!r}: {about['reason']}", about["remedy"]
+            )
+    return None
 
 
 def default_board() -> Board:

@@ -75,23 +75,22 @@ __attribute__((used)) void hil_start(void) {
 /* First of the image, since some chips start there, and some at another address of the same memory,
  * which is left at once. All cores but the first stop. The C library's errno is relative to tp. */
 __attribute__((naked, section(".vectors"))) _Noreturn void hil_reset_handler(void) {
-    __asm volatile(HIL_CSR(DISABLE_ALL "csrci mstatus, 8\n\t"
-                                       "lui t0, %hi(3f)\n\t"
-                                       "addi t0, t0, %lo(3f)\n\t"
-                                       "jr t0\n"
-                                       "3:\n\t"
-                                       "csrr t0, mhartid\n"
-                                       "1:\n\t"
-                                       "bnez t0, 1b\n\t"
-                                       "la tp, hil_tls\n\t"
-                                       "la sp, hil_handler_stack_top\n\t"
-                                       "call hil_start\n\t"
-                                       "la t0, hil_handler_stack_top\n\t"
-                                       "csrw mscratch, t0\n\t"
-                                       "la sp, hil_stack_top\n\t"
-                                       "call main\n"
-                                       "2:\n\t"
-                                       "j 2b"));
+    __asm volatile(HIL_CSR("csrci mstatus, 8\n\t" DISABLE_ALL "lui t0, %hi(3f)\n\t"
+                           "addi t0, t0, %lo(3f)\n\t"
+                           "jr t0\n"
+                           "3:\n\t"
+                           "csrr t0, mhartid\n"
+                           "1:\n\t"
+                           "bnez t0, 1b\n\t"
+                           "la tp, hil_tls\n\t"
+                           "la sp, hil_handler_stack_top\n\t"
+                           "call hil_start\n\t"
+                           "la t0, hil_handler_stack_top\n\t"
+                           "csrw mscratch, t0\n\t"
+                           "la sp, hil_stack_top\n\t"
+                           "call main\n"
+                           "2:\n\t"
+                           "j 2b"));
 }
 
 void hil_port_init(void) {
