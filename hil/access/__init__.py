@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from hil.access.board_lock import board_lock
 from hil.access.connection import VIRTUAL, Connection, Flashed, Image
+from hil.access.flashers import FLASHERS
 from hil.access.hardware import Hardware, pinned_to_probe, register_flasher
 from hil.access.native import NativeRunner
 from hil.access.probes import lock_names
@@ -93,7 +94,8 @@ __all__ = [
 
 for _runner in (NativeRunner(), QemuRunner(), RenodeRunner()):
     register_runner(_runner)
-register_flasher(PyOcd())
+for _flasher in (PyOcd(), *FLASHERS):
+    register_flasher(_flasher)
 
 
 def runner_name(board: Board, runner: str | None, connection: Connection) -> str:

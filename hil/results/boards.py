@@ -23,6 +23,10 @@ class BoardRegion:
     kind: str
     #: Cycles of the core per word, wait states included; absent if unknown.
     read_cycles: int = omitted(0)
+    #: Address at which the core fetches instructions from it; absent if that is ``origin``.
+    fetch_origin: int | None = omitted(None)
+    #: Whether it is RAM that a boot loader fills with the image; absent if not.
+    writable: bool = omitted(False)
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,8 @@ struct frame {
     uint32_t sp, pc, status, cause, value;
 };
 
-enum { CAUSE_INTERRUPT = 31, EXTERNAL_INTERRUPT = 11, LAST_EXCEPTION = 23 };
+/* Some controllers keep their levels between the two. */
+enum { CAUSE_INTERRUPT = 31, CAUSE_NUMBER = 0xFFF, LAST_EXCEPTION = 23 };
 
 void hil_trap_handler(const struct frame *frame);
 
@@ -30,8 +31,8 @@ static bool is_below_stack(const struct frame *frame) {
 
 __attribute__((used)) void hil_trap_handler(const struct frame *frame) {
     const bool is_interrupt = frame->cause >> CAUSE_INTERRUPT != 0;
-    const uint32_t number = frame->cause & ~(1UL << CAUSE_INTERRUPT);
-    if (is_interrupt && number == EXTERNAL_INTERRUPT && hil_external_handler()) {
+    const uint32_t number = frame->cause & CAUSE_NUMBER;
+    if (is_interrupt && hil_external_handler(number)) {
         return;
     }
     struct hil_fault fault = {
