@@ -70,6 +70,7 @@ SOCKETS = {
         "socket.create_server",
     ): "a serial line: loopback, one client",
     ("hil/access/qemu.py", "socket.socketpair"): "no name: this process's QEMU",
+    ("hil/access/verilator/runner.py", "socket.socketpair"): "no name: this process's simulator",
     ("hil/access/renode.py", "socket.socket"): "looks for a free port and closes it",
     ("hil/access/renode_monitor.py", "socket.create_connection"): "a client of Renode's monitor",
     ("hil/support/qemu.py", "socket.socket"): "clients of a virtual board's private folder",
@@ -99,6 +100,11 @@ STARTS = {
     ("hil/firmware/toolchain.py", "run"): "compilers: names of WORD, paths",
     ("hil/verify/provenance.py", "run"): "git, for the revision",
     ("hil/access/qemu.py", "ChildProcess"): "QEMU: hil.board.machine",
+    (
+        "hil/access/verilator/build.py",
+        "run",
+    ): "Verilator, on RTL of a package or of the user's folder",
+    ("hil/access/verilator/runner.py", "ChildProcess"): "the simulator that was built",
     ("hil/access/renode.py", "ChildProcess"): "Renode: fixed words",
     ("hil/virtual_probe/machine.py", "ChildProcess"): "QEMU: hil.board.machine",
 }
