@@ -22,13 +22,13 @@ if TYPE_CHECKING:
     from hil.export.package import About
     from hil.firmware.build import Firmware, Sizes, build, create_project
     from hil.firmware.models import compile as compile
+    from hil.jobs.functions import bench, evaluate, verify
     from hil.page.report import report
     from hil.results.evaluate import Mismatch
     from hil.results.verify import Cost
     from hil.verify.bench import BenchReport
     from hil.verify.comparison import LayerReport, Oracle, Report, TensorReport
     from hil.verify.evaluation import Evaluation, MetricReport
-    from hil.verify.jobs import bench, evaluate, verify
     from hil.verify.metrics import Score
     from hilc.quantization import quantize
 
@@ -78,16 +78,16 @@ _HOMES = {
     "Score": "hil.verify.metrics",
     "Sizes": "hil.firmware.build",
     "TensorReport": "hil.verify.comparison",
-    "bench": "hil.verify.jobs",
+    "bench": "hil.jobs.functions",
     "build": "hil.firmware.build",
     "compile": "hil.firmware.models",
     "create_project": "hil.firmware.build",
-    "evaluate": "hil.verify.jobs",
+    "evaluate": "hil.jobs.functions",
     "export": "hil.export.job",
     "open": "hil.device.session",
     "quantize": "hilc.quantization",
     "report": "hil.page.report",
-    "verify": "hil.verify.jobs",
+    "verify": "hil.jobs.functions",
 }
 #: Modules for users.
 _MODULES = ("board", "device", "errors", "oracle", "samples")

@@ -87,6 +87,10 @@ class ModelOptions:
         limit: int | None = self.given.get("flash")
         return limit
 
+    def reporting_to(self, progress: Callable[[], None] | None) -> ModelOptions:
+        """Return the options of a compiler that calls ``progress`` for every program it tries."""
+        return replace(self, progress=progress)
+
     def within_flash(self, limit: int) -> ModelOptions:
         """Return the options with another limit of flash in bytes."""
         return replace(self, given={**self.given, "flash": limit})
