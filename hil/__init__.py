@@ -22,7 +22,11 @@ if TYPE_CHECKING:
     from hil.export.package import About
     from hil.firmware.build import Firmware, Sizes, build, create_project
     from hil.firmware.models import compile as compile
+    from hil.jobs.bench import BenchJob
+    from hil.jobs.evaluate import EvaluateJob
     from hil.jobs.functions import bench, evaluate, verify
+    from hil.jobs.matrix import JobOutcome, matrix
+    from hil.jobs.verify import VerifyJob
     from hil.page.report import report
     from hil.results.evaluate import Mismatch
     from hil.results.verify import Cost
@@ -35,13 +39,16 @@ if TYPE_CHECKING:
 # `open` and `compile` are public too; `from hil import *` must not replace Python's own.
 __all__ = [
     "About",
+    "BenchJob",
     "BenchReport",
     "Cost",
     "Device",
+    "EvaluateJob",
     "Evaluation",
     "Exported",
     "Firmware",
     "HilError",
+    "JobOutcome",
     "LayerReport",
     "MetricReport",
     "Mismatch",
@@ -50,11 +57,13 @@ __all__ = [
     "Score",
     "Sizes",
     "TensorReport",
+    "VerifyJob",
     "bench",
     "build",
     "create_project",
     "evaluate",
     "export",
+    "matrix",
     "quantize",
     "report",
     "verify",
@@ -63,13 +72,16 @@ __all__ = [
 # Loaded on first use: `hil --help` and pytest's collection need neither compiler nor link.
 _HOMES = {
     "About": "hil.export.package",
+    "BenchJob": "hil.jobs.bench",
     "BenchReport": "hil.verify.bench",
     "Cost": "hil.results.verify",
     "Device": "hil.device",
+    "EvaluateJob": "hil.jobs.evaluate",
     "Evaluation": "hil.verify.evaluation",
     "Exported": "hil.export.job",
     "Firmware": "hil.firmware.build",
     "HilError": "hil.errors",
+    "JobOutcome": "hil.jobs.matrix",
     "LayerReport": "hil.verify.comparison",
     "MetricReport": "hil.verify.evaluation",
     "Mismatch": "hil.results.evaluate",
@@ -78,12 +90,14 @@ _HOMES = {
     "Score": "hil.verify.metrics",
     "Sizes": "hil.firmware.build",
     "TensorReport": "hil.verify.comparison",
+    "VerifyJob": "hil.jobs.verify",
     "bench": "hil.jobs.functions",
     "build": "hil.firmware.build",
     "compile": "hil.firmware.models",
     "create_project": "hil.firmware.build",
     "evaluate": "hil.jobs.functions",
     "export": "hil.export.job",
+    "matrix": "hil.jobs.matrix",
     "open": "hil.device.session",
     "quantize": "hilc.quantization",
     "report": "hil.page.report",

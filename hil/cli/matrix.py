@@ -6,10 +6,10 @@ import argparse
 import os
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from hil.board import board_names, load_board
+from hil.board import Board, board_names, load_board
 from hil.cli.reports import Outcome
 from hil.errors import InputError
 from hil.lab.selector import parse_selector
@@ -32,6 +32,8 @@ class Combination:
     #: The board as it was given, and its name.
     board: str
     name: str
+    #: Its description; None for a board of a lab.
+    description: Board | None = field(default=None, repr=False)
     #: The goal; None if the matrix has no goals.
     goal: str | None = None
     #: The only model; None for all models in one image.
@@ -42,7 +44,7 @@ class Combination:
 
     def arguments(self, args: argparse.Namespace) -> argparse.Namespace:
         """Return the arguments of the command for this combination alone."""
-        own = argparse.Namespace(**{**vars(args), "board": self.board})
+        own = argparse.Namespace(**{**vars(args), "board": self.description or self.board})
         own.words = self.words(args)
         if goals := getattr(args, "goals", None):
             own.optimize = self.goal or goals[0]
@@ -91,7 +93,11 @@ class Combination:
 def combinations(args: argparse.Namespace) -> list[Combination]:
     """Return the combinations of the arguments, boards first; raise for a repeated value."""
     boards = list(_boards(args.on_boards))
-    names = [_name(board) for board in boards]
+    described = [None if parse_selector(board) else load_board(board) for board in boards]
+    names = [
+        str(parse_selector(board)) if known is None else known.name
+        for board, known in zip(boards, described, strict=True)
+    ]
     goals = list(getattr(args, "goals", None) or [None])
     for what, words in (("--board", names), ("--optimize", goals)):
         twice = next((word for word, count in Counter(words).items() if count > 1), None)
@@ -105,13 +111,14 @@ def combinations(args: argparse.Namespace) -> list[Combination]:
         Combination(
             board,
             name,
+            known,
             goal if several_goals else None,
             model,
             models=_names(args, [model] if model is not None else args.models),
             optimize=goal or getattr(args, "optimize", None) or DEFAULT_GOAL,
         )
         for model in models
-        for board, name in zip(boards, names, strict=True)
+        for board, name, known in zip(boards, names, described, strict=True)
         for goal in goals
     ]
 
@@ -137,11 +144,6 @@ def _boards(words: Sequence[str]) -> Iterator[str]:
         if not found:
             raise InputError("no board can be emulated here", "`hil doctor` says what is missing")
         yield from found
-
-
-def _name(board: str) -> str:
-    """Return the name of the board description, or the text of the lab selector."""
-    return str(wanted) if (wanted := parse_selector(board)) else load_board(board).name
 
 
 def _models(words: Sequence[str]) -> Iterator[str]:

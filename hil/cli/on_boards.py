@@ -20,6 +20,7 @@ from hil.cli.reports import Outcome
 from hil.cli.running import ConsoleRun
 from hil.cli.status import Status
 from hil.errors import HilError, InputError, InternalError, NotRunError
+from hil.history import History
 from hil.history.store import Kind
 from hil.jobs.job import Job
 from hil.jobs.matrix import JobOutcome, Matrix
@@ -44,8 +45,11 @@ class BoardCommand:
         outcome = Outcome(self.name, combination.name, exit_code=error.exit_code, error=error)
         return combination.named(outcome, 0.0)
 
-    def job_of(self, args: argparse.Namespace) -> Job[Any] | HilError:
-        """Return the job of a combination's arguments, or the error in them."""
+    def jobs_of(self, arguments: Sequence[argparse.Namespace]) -> list[Job[Any] | HilError]:
+        """Return the job of each combination from its arguments, or the error in them."""
+        return list(map(self._job_of, arguments))
+
+    def _job_of(self, args: argparse.Namespace) -> Job[Any] | HilError:
         try:
             return self.job(args)
         except HilError as error:
@@ -73,6 +77,11 @@ def run_on_boards(args: argparse.Namespace, console: Console, command: BoardComm
     check_files(args)
     _check(args, plan)
     is_only = len(plan) == 1
+    arguments = [combination.arguments(args) for combination in plan]
+    if is_only:
+        arguments[0].output, arguments[0].words = getattr(args, "output", None), args.words
+    jobs = command.jobs_of(arguments)
+    history = history_of(args) if command.kind is not None else None
     form = console.format
     assert form is not None, "commands on several boards have formats"
     files = OutcomeFiles(args, [command.not_run(combination) for combination in plan])
@@ -107,10 +116,7 @@ def run_on_boards(args: argparse.Namespace, console: Console, command: BoardComm
         if any(outcome.goal or outcome.model for outcome in found):
             console.line(f"\n{outcome_table(found)}")
 
-    jobs = [combination.arguments(args) for combination in plan]
-    if is_only:
-        jobs[0].output, jobs[0].words = getattr(args, "output", None), args.words
-    found = run_each(args, console, plan, jobs, command, ended, save)
+    found = run_each(args, console, plan, jobs, command, ended, save, history)
     return max(outcome.exit_code for outcome in found)
 
 
@@ -118,12 +124,13 @@ def run_each(
     args: argparse.Namespace,
     console: Console,
     plan: Sequence[Combination],
-    arguments: Sequence[argparse.Namespace],
+    jobs: Sequence[Job[Any] | HilError],
     command: BoardCommand,
     ended: Callable[[int, Outcome, Status], None],
     save: Callable[[Sequence[Outcome]], None],
+    history: History | None = None,
 ) -> list[Outcome]:
-    """Run each combination with its arguments, also after one failed; return their outcomes.
+    """Run the job of each combination, also after one failed; return their outcomes.
 
     ``ended`` is called for each as it ends, ``save`` with all outcomes at the end. Where a signal
     or an error ends the command, those that have not ended are marked as not run, ``save`` is
@@ -131,7 +138,6 @@ def run_each(
     """
     is_only = len(plan) == 1
     workers = 1 if is_only else getattr(args, "jobs", 1)
-    history = history_of(args) if command.kind is not None else None
     status = Status(console, [c.label for c in plan], may_be_live=workers > 1)
     outcomes: dict[int, Outcome] = {}
 
@@ -156,7 +162,7 @@ def run_each(
         return outcomes[index]
 
     runs = Matrix(
-        [command.job_of(own) for own in arguments],
+        jobs,
         workers=workers,
         retries=getattr(args, "retries", 0),
         skip_too_large=getattr(args, "skip_too_large", False),

@@ -383,6 +383,9 @@ class _Way:
 def _libraries(
     models: Sequence[ModelLibrary | str | Path], board: Board, workspace: str
 ) -> list[ModelLibrary]:
+    compiled = [model for model in models if isinstance(model, ModelLibrary)]
+    if len(compiled) == len(models):
+        return compiled
     sources = [m if isinstance(m, ModelLibrary) else _source(m) for m in models]
     return load_sources(sources, ModelOptions(board.cpu.name, board=board, workspace=workspace))
 

@@ -10,7 +10,8 @@ from __future__ import annotations
 from hil.jobs.bench import BenchJob
 from hil.jobs.evaluate import EvaluateJob
 from hil.jobs.job import Job
+from hil.jobs.matrix import JobOutcome, matrix
 from hil.jobs.run import Run
 from hil.jobs.verify import VerifyJob
 
-__all__ = ["BenchJob", "EvaluateJob", "Job", "Run", "VerifyJob"]
+__all__ = ["BenchJob", "EvaluateJob", "Job", "JobOutcome", "Run", "VerifyJob", "matrix"]

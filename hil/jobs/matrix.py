@@ -14,7 +14,6 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
-from copy import copy
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -202,9 +201,7 @@ class Matrix:
 
     def _start(self, index: int, job: Job[Any], earlier: Sequence[JobOutcome]) -> None:
         self._started(index)
-        run = copy(self._run)
-        run.avoid = tuple(outcome.place for outcome in earlier if outcome.place)
-        run.place = ""
+        run = self._run.anew(tuple(outcome.place for outcome in earlier if outcome.place))
         if self._workers == 1:
             self.finished[index] = outcome_of(job, run, self._skip_too_large)
             self._ended.put((index, {}))
@@ -344,7 +341,7 @@ def _with_reruns(
         found += one.error.recoveries
         reason = one.error.fact.partition("\n")[0]
         assert isinstance(job, Job)
-        where = one.place or _board_name(job)
+        where = one.place or board_name(job)
         found.append(Attempt(where, "another run", reason, one.seconds))
     return replace(outcome, reruns=tuple(found))
 
@@ -372,7 +369,7 @@ class _SetAside:
         if reason is None:
             return None
         error = DeviceError(
-            f"the board {_board_name(job)} was set aside, since it failed before: {reason}",
+            f"the board {board_name(job)} was set aside, since it failed before: {reason}",
             "repair the board, and run the command again",
             is_lost=True,
         )
@@ -388,7 +385,8 @@ def _key(job: Job[Any]) -> str:
     return str(job.board.path if isinstance(job.board, Board) else job.board)
 
 
-def _board_name(job: Job[Any]) -> str:
+def board_name(job: Job[Any]) -> str:
+    """Return the name of a job's board, or the selector of a lab."""
     if isinstance(job.board, str | Path | Board) and _selector(job) is None:
         return _described(job).name
     return str(job.board)

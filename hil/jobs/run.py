@@ -28,6 +28,12 @@ class Run:
         #: The place of a lab that the run uses; empty elsewhere.
         self.place = ""
 
+    def anew(self, avoid: tuple[str, ...] = ()) -> Run:
+        """Return a run of the same kind for a job, which does not use the places ``avoid``."""
+        run = object.__new__(type(self))
+        vars(run).update(vars(self), avoid=avoid, place="")
+        return run
+
     def listening(self) -> AbstractContextManager[None]:
         """Open the context of a whole run in a process of its own."""
         return nullcontext()

@@ -35,7 +35,7 @@ from hil.history.store import Kind
 from hil.jobs.bench import BenchJob
 from hil.jobs.image import Image
 from hil.jobs.job import Job
-from hil.jobs.matrix import JobOutcome
+from hil.jobs.matrix import JobOutcome, board_name
 from hil.jobs.run import Run
 from hil.jobs.verify import VerifyJob
 from hil.page.page import Page, check_installed, is_unchanged, make_page, now
@@ -243,6 +243,7 @@ def _measure(args: Namespace, console: Console, pages: _Pages) -> int:
         raise InputError(
             "--float-model is for one model, and there are several", "report them one by one"
         )
+    jobs = PAGE.jobs_of([combination.arguments(whole) for combination in plan])
     outcomes = [PAGE.not_run(combination) for combination in plan]
 
     def save(found: Sequence[Outcome], *, is_last: bool = True) -> None:
@@ -255,7 +256,6 @@ def _measure(args: Namespace, console: Console, pages: _Pages) -> int:
         with suppress(OutputError):
             save(outcomes, is_last=False)
 
-    jobs = [combination.arguments(whole) for combination in plan]
     found = run_each(whole, console, plan, jobs, PAGE, ended, save)
     return max(outcome.exit_code for outcome in found)
 
@@ -309,7 +309,7 @@ class PageJob(Job[ReportEntry]):
         assert isinstance(run, ConsoleRun), "a page is a command's"
         capture = _Capture(run.console)
         own = run.on(capture)
-        parts: dict[str, Any] = {"model": _name(self.model, self.name), "board": str(self.board)}
+        parts: dict[str, Any] = {"model": _name(self.model, self.name), "board": board_name(self)}
         try:
             with capture.keeping_records(), self._image(own) as image:
                 self._measure(image, own, parts)
