@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from hil.jobs.bench import BenchJob
     from hil.jobs.evaluate import EvaluateJob
     from hil.jobs.functions import bench, evaluate, verify
+    from hil.jobs.job import Job
     from hil.jobs.matrix import JobOutcome, matrix
     from hil.jobs.verify import VerifyJob
     from hil.page.report import report
@@ -48,6 +49,7 @@ __all__ = [
     "Exported",
     "Firmware",
     "HilError",
+    "Job",
     "JobOutcome",
     "LayerReport",
     "MetricReport",
@@ -81,6 +83,7 @@ _HOMES = {
     "Exported": "hil.export.job",
     "Firmware": "hil.firmware.build",
     "HilError": "hil.errors",
+    "Job": "hil.jobs.job",
     "JobOutcome": "hil.jobs.matrix",
     "LayerReport": "hil.verify.comparison",
     "MetricReport": "hil.verify.evaluation",

@@ -86,7 +86,6 @@ def matrix(
     workers: int = 1,
     retries: int = 0,
     skip_too_large: bool = False,
-    run: Run | None = None,
 ) -> list[JobOutcome]:
     """Run jobs, such as the combinations of several models and boards; return their outcomes, in
     their order. The error of a job that fails is in its place, and the others run.
@@ -104,8 +103,10 @@ def matrix(
         raise InputError(f"workers={workers} is too small", "give at least 1")
     for job in jobs:
         check("jobs", job, Job)
+    if retries < 0:
+        raise InputError(f"retries={retries} is too small", "give at least 0")
     wanted = Matrix(
-        jobs, workers=workers, retries=retries, skip_too_large=skip_too_large, run=run or Run()
+        jobs, workers=workers, retries=retries, skip_too_large=skip_too_large, run=Run()
     )
     with one_command():
         try:
@@ -194,7 +195,7 @@ class Matrix:
     def _is_free(self, index: int, job: Job[Any], limits: dict[int, int | None]) -> bool:
         """Return whether the job's board allows one more job now."""
         if index not in limits:
-            limits[index] = _at_once(job)
+            limits[index] = _limit(job)
         limit = limits[index]
         used = sum(_same_board(self._jobs[other], job) for other in self._running)
         return limit is None or used < limit
@@ -360,7 +361,7 @@ class _SetAside:
         if not isinstance(error, DeviceError) or not error.is_lost or outcome.place:
             return
         # A machine that is started for each job can work for the next one.
-        if _selector(job) is None and _at_once(job) == 1:
+        if _selector(job) is None and _limit(job) == 1:
             self._reasons.setdefault(_key(job), error.fact.partition("\n")[0].rstrip(":"))
 
     def outcome(self, job: Job[Any]) -> JobOutcome | None:
@@ -403,8 +404,17 @@ def _described(job: Job[Any]) -> Board:
     return load_board(job.board)
 
 
+def _limit(job: Job[Any]) -> int | None:
+    """Return how many jobs a board can run at the same time; None for any number, and for a board
+    that is not known, since the job itself says so.
+    """
+    try:
+        return _at_once(job)
+    except HilError:
+        return None
+
+
 def _at_once(job: Job[Any]) -> int | None:
-    """Return how many jobs a board can run at the same time; None for any number."""
     wanted = _selector(job)
     if wanted is not None:
         # Not at the top: most sessions use no lab.
