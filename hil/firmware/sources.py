@@ -26,6 +26,7 @@ from hilc.schedule.frontier import Frontier
 from hilc.schedule.search import LimitError
 from hilc.support.inputs import check_regular
 from hilc.support.option import flag_of, options_of
+from hilc.support.outputs import OutputError
 
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
 #: Attempts to correct a flash limit by the error of the estimate after a link.
@@ -217,6 +218,8 @@ def load_sources(sources: Sequence[ModelInput], options: ModelOptions) -> list[M
         try:
             libraries = _load_all(sources, options, {0: error.least_flash})
             return _held_in_flash(sources, options, libraries)
+        except OutputError:
+            raise
         except (InputError, BuildError):  # over the limit, or beyond the board
             raise error from None
     return _held_in_flash(sources, options, libraries)

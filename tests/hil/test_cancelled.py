@@ -246,6 +246,31 @@ def test_a_cancelled_report(
     assert main(["report", "--from", "results.json", "-o", "again.html"]) == 1
 
 
+@cases("number", [signal.SIGINT, signal.SIGTERM], first=1)
+def test_a_single_combination(
+    folder: Path,
+    number: signal.Signals,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """Its entry has the error, as that of a matrix has."""
+
+    def ended(*args: Any) -> Any:
+        os.kill(os.getpid(), number)
+        time.sleep(30)
+
+    monkeypatch.setattr(VerifyJob, "results", ended)
+    words = ["verify", "one.tflite", "--board", "native", "--junit", "junit.xml", "--json"]
+    assert main(words) == 128 + number
+    captured = capsys.readouterr()
+    why = {signal.SIGTERM: "terminated", signal.SIGINT: "interrupted"}[number]
+    (entry,) = answers.entries(captured.out)
+    assert (entry["model"], entry["board"]) == ("one", "native")
+    assert entry["error"]["message"] == f"not run: {why}"
+    assert answers.answer(captured.out)["exit_code"] == 128 + number
+    assert captured.err.strip() == why
+
+
 def test_a_child_that_the_same_signal_ended(
     folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
