@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import os
 import pickle
 from dataclasses import fields
 from pathlib import Path
@@ -10,12 +11,12 @@ from typing import Any
 
 import numpy as np
 import pytest
+from deciding_job import DecidingJob
 from tflite_builder import ModelBuilder
 
 import hil
 from hil.errors import DeviceError, InputError, LinkError
 from hil.firmware.fit import FitError
-from hil.jobs.matrix import Matrix
 from hil.jobs.run import Run
 from hil.support import scope
 
@@ -176,19 +177,17 @@ def test_a_bug_is_in_its_place(model: Path, monkeypatch: pytest.MonkeyPatch) -> 
     assert isinstance(found.error.__cause__, KeyError)  # type: ignore[union-attr]
 
 
-def test_processes_of_a_matrix_decide_together(model: Path) -> None:
-    """What one process decides, such as the probe of a board, the next one takes."""
-    found: list[dict[Any, Any]] = []
+@pytest.mark.parametrize("workers", [1, 2])
+def test_jobs_of_a_board_decide_once(workers: int) -> None:
+    """The probe that the first job chose is that of all, also in processes of their own."""
+    jobs = [DecidingJob("m", board="native", options={"port": "loop://"}) for _ in range(3)]
+    found = [outcome.results for outcome in hil.matrix(jobs, workers=workers)]
+    assert len(set(found)) == 1
+    assert (found[0] == (os.getpid(),)) is (workers == 1)
 
-    class Noting(Matrix):
-        def _wait(self, index: int, process: Any, data: bytes) -> None:
-            found.append(pickle.loads(data)[3])
-            super()._wait(index, process, data)
 
-    jobs = [hil.VerifyJob(model, 1, board="native") for _ in range(2)]
+def test_what_is_decided_before_is_taken_over() -> None:
     with scope.one_command():
-        scope.decided(("probe", "x"), lambda: "0001")
-        runs = Noting(jobs, workers=2, run=Run())
-        assert sorted(runs.run()) == [0, 1]
-        runs.stop()
-    assert found == [{("probe", "x"): "0001"}] * 2
+        scope.decided(("probe", "of a board"), lambda: 7)
+        jobs = [DecidingJob("m", board="native", options={"port": "loop://"})] * 2
+        assert [outcome.results for outcome in hil.matrix(jobs, workers=2)] == [(7,), (7,)]
