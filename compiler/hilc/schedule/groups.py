@@ -142,6 +142,8 @@ class FusedGroups:
         self._nodes = estimator.nodes
         self._segments: dict[Group, Segment | None] = {}
         self._sketches: dict[Group, Sketch] = {}
+        #: The fastest kernels of groups.
+        self._fastest: dict[Group, tuple[str, ...] | None] = {}
         #: Groups by those with the fastest kernels, and the price of flash.
         self._priced: dict[tuple[Group, float], Group] = {}
         #: Least cost by group and price of an entry's flash.
@@ -338,14 +340,15 @@ class FusedGroups:
         flash, among those that compute all of its bands.
         """
         if (group, worth) not in self._priced:
-            by_price, fastest = (
-                self._lowering.kernels_within(
-                    group, UNLIMITED, UNLIMITED, self._estimator.prices(price)
+            prices = self._estimator.prices(worth)
+            by_price = self._lowering.kernels_within(group, UNLIMITED, UNLIMITED, prices)
+            if group not in self._fastest:
+                free = self._estimator.prices(0.0)
+                self._fastest[group] = self._lowering.kernels_within(
+                    group, UNLIMITED, UNLIMITED, free
                 )
-                for price in (worth, 0.0)
-            )
             chosen = group if by_price is None else replace(group, kernels=by_price)
-            self._priced[group, worth] = group if by_price == fastest else chosen
+            self._priced[group, worth] = group if by_price == self._fastest[group] else chosen
         return self._priced[group, worth]
 
     def _smaller(self, group: Group, limit: int, prices: Prices) -> Iterator[Segment | LeastCost]:
