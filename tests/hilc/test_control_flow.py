@@ -105,9 +105,7 @@ def test_a_graph_takes_its_workspace_of_the_nodes_scratch() -> None:
         assert module.scratch_bytes == scratch
         assert len(module.parts) == 2
         assert module.part_bytes > 0
-        assert module.flash_bytes == planned.flash_bytes + sum(
-            array.nbytes for array in module.constants.values()
-        )
+        assert module.flash_bytes == planned.flash_bytes
 
 
 def _called_module(graph: Graph) -> PlannedControl:

@@ -20,7 +20,7 @@ from hilc.external import ExternalCall, ExternalModule
 from hilc.memory.plan import Program, Step
 from hilc.ops import OPS
 from hilc.ops.external import ExternalAttributes
-from hilc.schedule.called import CalledGraph, LoopMemory, PlannedControl
+from hilc.schedule.called import CalledGraph, LoopMemory, PlannedControl, constant_names
 
 
 def with_written_calls(program: Program) -> Program:
@@ -72,12 +72,8 @@ class _Writer:
         node = planned.node
         #: C expressions of the node's inputs.
         variable = {name: f"input{i}" for i, name in enumerate(graph.inputs)}
-        self._constants = {
-            name: f"{planned.symbol}_constant_{i}"
-            for i, name in enumerate(dict.fromkeys(node.inputs))
-            if graph.tensors[name].is_constant
-        }
-        fixed = {name: f"(void *){constant}" for name, constant in self._constants.items()}
+        constants = constant_names(graph, node, planned.symbol)
+        fixed = {name: f"(void *){constant}" for name, constant in constants.items()}
         self._inputs = [{**variable, **fixed}[name] for name in node.inputs]
         self._outputs = [f"output{i}" for i in range(len(node.outputs))]
 
@@ -98,12 +94,11 @@ class _Writer:
             bool(planned.scratch_bytes),
             body,
         )
-        data = {n: self._graph.tensors[n].data for n in self._constants}
         part_bytes = sum(function.constants_bytes for function in functions)
         return ExternalModule(
             planned.symbol,
             source=f"#include <stddef.h>\n#include <string.h>\n\n{prototypes}\n{function}",
-            constants={self._constants[n]: a for n, a in data.items() if a is not None},
+            constants=planned.constants,
             functions=tuple(names),
             scratch_bytes=planned.scratch_bytes,
             parts=tuple(texts),

@@ -70,8 +70,8 @@ class LoopMemory:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class PlannedControl(ExternalModule):
-    """A node that calls graphs, as it is planned: its ``source`` is empty, and ``code_bytes`` has
-    the flash of the graphs with their constants.
+    """A node that calls graphs, as it is planned: its ``source`` is empty, ``constants`` are its
+    constant operands, and ``code_bytes`` has the flash of the graphs with their constants.
     """
 
     source: str = ""
@@ -87,6 +87,15 @@ class PlannedControl(ExternalModule):
     def variables(self) -> list[Tensor]:
         """The node's outputs, which are the variables of a loop."""
         return [self.graph.tensors[name] for name in self.node.outputs]
+
+
+def constant_names(graph: Graph, node: Node, symbol: str) -> dict[str, str]:
+    """Return the C names of the constant operands of a node whose function is ``symbol``."""
+    return {
+        name: f"{symbol}_constant_{i}"
+        for i, name in enumerate(dict.fromkeys(node.inputs))
+        if graph.tensors[name].is_constant
+    }
 
 
 def with_control_flow(graph: Graph, cpu: Cpu, *, goal: str, api: str) -> Graph:
@@ -128,8 +137,14 @@ def _planned(graph: Graph, node: Node, symbol: str, cpu: Cpu, goal: str) -> Plan
     scratch = max(each.program.workspace_bytes for each in called)
     if control.loops:
         scratch += LoopMemory.of([graph.tensors[name] for name in node.outputs]).workspace
+    constants = {
+        c_name: data
+        for name, c_name in constant_names(graph, node, symbol).items()
+        if (data := graph.tensors[name].data) is not None
+    }
     return PlannedControl(
         symbol=symbol,
+        constants=constants,
         node=node,
         graph=graph,
         called=called,
