@@ -55,6 +55,7 @@ def compile_options(
             warnings.warn(remark, HilWarning, stacklevel=2)
     return ModelOptions(
         cpu=load_cpu(args.cpu).name if args.cpu else board.cpu.name if board else "host",
+        is_cpu_chosen=bool(args.cpu),
         given=given_options(args, board),
         compared_with=compared_with,
         for_firmware=for_firmware,

@@ -9,7 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-from hil.access import Connection, Counter, Resettable, Running, start
+from hil.access import Connection, Counter, Resettable, Running, Simulated, start
 from hil.access.board_lock import board_lock
 from hil.access.probes import lock_names
 from hil.board import Board, load_board
@@ -356,12 +356,13 @@ class _Way:
                 self.client.renew(link)
                 self.client.bulk = self._bulk()
                 return
-            firmware = self._firmware
+            firmware, running = self._firmware, self.running
             self.client = Client(
                 link,
                 build_id=firmware.build_id if firmware else None,
                 elf=firmware.elf if firmware else None,
                 run_timeout_s=self._run_timeout_s,
+                slowness=running.slowness if isinstance(running, Simulated) else 1.0,
             )
             self.client.bulk = self._bulk()
         except BaseException:

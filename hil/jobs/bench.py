@@ -9,14 +9,16 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from hil.access.verilator import memory_models
+from hil.board import Board
 from hil.device import Device, Model
-from hil.device.route import Route
+from hil.device.route import Route, ready_route
 from hil.energy import Recorder, check_spec, opened_meter
 from hil.errors import InputError
 from hil.jobs.image import Image, ImageModel, recoveries_of
 from hil.jobs.job import Job, reference_for, require_one
 from hil.jobs.run import Run
-from hil.verify.bench import BenchReport, check_countable
+from hil.verify.bench import BenchReport, check_countable, simulated_count
 from hil.verify.bench import bench as measure
 from hil.verify.comparison import Oracle, RunnableModel, compare
 from hil.verify.cycles import check_estimable, estimate_cycles
@@ -46,6 +48,7 @@ class BenchJob(Job[BenchReport]):
     quantize: bool = field(default=False, kw_only=True)
     energy: str | Recorder | None = field(default=None, kw_only=True)
     cycles: bool = field(default=False, kw_only=True)
+    memory_models: int | None = field(default=None, kw_only=True)
     check: bool | Oracle = field(default=True, kw_only=True)
     source: str | Path | None = field(default=None, kw_only=True)
     allow_fallback: bool | None = field(default=None, kw_only=True)
@@ -59,6 +62,7 @@ class BenchJob(Job[BenchReport]):
         given = {"sample": self.sample, "energy": self.energy, "source": self.source}
         require_one(image, run, given, "measure them one by one")
         chosen = [(known, self._sample(known), self._oracle(known, run)) for known in image.models]
+        reports: list[BenchReport] = []
         with ExitStack() as stack:
             recorder = self.energy
             if isinstance(recorder, str):
@@ -69,14 +73,53 @@ class BenchJob(Job[BenchReport]):
                 model = _on_board(opened[known.name])
                 report = self._measured(model, sample, recorder, oracle)
                 made_from = self._provenance(image, known, model, [sample])
-                yield replace(report, provenance=made_from, recoveries=recoveries_of(model))
+                report = replace(report, provenance=made_from, recoveries=recoveries_of(model))
+                if self.memory_models is None:
+                    yield report
+                reports.append(report)
+        if self.memory_models is not None:
+            samples = [sample for _, sample, _ in chosen]
+            yield from self._with_memory_models(image, reports, samples, self.memory_models)
 
     def _check_route(self, route: Route, run: Run) -> None:
         check_countable(route.board)
         if self.cycles:
             check_estimable(route.board)
+        if self.memory_models is not None:
+            if route.runner is None:
+                option = run.option("memory_models")
+                raise InputError(
+                    f"{option} is for a simulated core",
+                    f"drop {run.option('port')} or the lab",
+                )
+            self._runners(route.board, self.memory_models)
         if isinstance(self.energy, str):
             check_spec(self.energy, is_emulated=route.is_machine)
+
+    def _runners(self, board: Board, wait_states: int) -> tuple[str, ...]:
+        """Return the runners of the memory models that are compared; raise for another board."""
+        return memory_models(board, self.options.get("runner"), wait_states)
+
+    def _with_memory_models(
+        self,
+        image: Image,
+        reports: list[BenchReport],
+        samples: list[Sample],
+        wait_states: int,
+    ) -> list[BenchReport]:
+        """Return the reports with the counts of the other memory models."""
+        board, route = image.description, image.route
+        if board is None or route is None:
+            raise InputError(
+                "memory models are given for a model that runs already", "give the model's file"
+            )
+        for runner in self._runners(board, wait_states):
+            with image.opened(ready_route(board, runner, route.connection)) as opened:
+                reports = [
+                    _with_count(report, _on_board(opened[report.model]), sample)
+                    for report, sample in zip(reports, samples, strict=True)
+                ]
+        return reports
 
     def _sample(self, known: ImageModel) -> Sample:
         given = first_sample(self.sample, known.inputs, quantize=self.quantize)
@@ -161,6 +204,16 @@ class BenchJob(Job[BenchReport]):
             sample=sample,
         )
         return replace(report, estimate=estimate)
+
+
+def _with_count(report: BenchReport, model: Model, sample: Sample) -> BenchReport:
+    """Return the report with the count of another memory model, unless it has that."""
+    device = model.device
+    assert device.simulated is not None, "the runner simulates the core"
+    if device.simulated.memory_model in (count.memory_model for count in report.simulated):
+        return report
+    count = simulated_count(device, model.module, sample)
+    return replace(report, simulated=(*report.simulated, count))
 
 
 def _on_board(model: RunnableModel) -> Model:

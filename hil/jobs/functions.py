@@ -16,7 +16,7 @@ from hil.energy import Recorder
 from hil.errors import InputError
 from hil.jobs.bench import BenchJob
 from hil.jobs.evaluate import EvaluateJob
-from hil.jobs.job import RENAMED, Job
+from hil.jobs.job import Job
 from hil.jobs.verify import VerifyJob
 from hil.verify.bench import BenchReport
 from hil.verify.comparison import Oracle, Report
@@ -24,6 +24,7 @@ from hil.verify.datasets import Scaling
 from hil.verify.evaluation import Evaluation, ScoreKind
 from hil.verify.provenance import call_text
 from hilc.artifact.library import Module
+from hilc.options import RENAMED
 from hilc.support.arguments import typed
 from hilc.support.option import check_keywords
 from hilc.support.suggest import listed
@@ -100,6 +101,7 @@ def bench(
     quantize: bool = False,
     energy: str | Recorder | None = None,
     cycles: bool = False,
+    memory_models: int | None = None,
     check: bool | Oracle = True,
     source: str | Path | None = None,
     allow_fallback: bool | None = None,
@@ -120,6 +122,9 @@ def bench(
     With ``cycles`` the report has an ``estimate`` too: the executed instructions by kind, and the
     cycles that the core would take for them by Arm's table, from another run of the firmware in
     QEMU.
+
+    With ``memory_models``, on a simulated core, the count is taken also with flash of no wait
+    states, of so many, and of so many with prefetch (``report.simulated``).
 
     Then the outputs of another inference, which is not counted, are compared with the reference
     (``report.checked``); a difference raises nothing here, but :meth:`BenchReport.check` does.

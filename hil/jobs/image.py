@@ -35,6 +35,7 @@ from hil.verify.comparison import RunnableModel
 from hilc.artifact.library import ModelLibrary, Module, TensorInfo
 from hilc.options import CodeKeywords
 from hilc.support.suggest import listed
+from hilc.target import load_cpu
 
 _COMPILE = tuple(CodeKeywords.__annotations__)
 #: Options of the connection to a board here, which a lab decides for its boards.
@@ -60,9 +61,11 @@ class Image:
     #: Name of the board, for reports.
     board: str
     models: tuple[ImageModel, ...]
-    #: Opens the image: yields its models by name. What runs already stays open afterwards.
-    opened: Callable[[], AbstractContextManager[Mapping[str, RunnableModel]]]
-    #: The way to a board that is not open yet.
+    #: Opens the image: yields its models by name. What runs already stays open afterwards. Another
+    #: route may be given, such as that of another runner.
+    opened: Callable[..., AbstractContextManager[Mapping[str, RunnableModel]]]
+    #: Description of a board that is not open yet, and the way to it.
+    description: Board | None = None
     route: Route | None = None
     #: The options that the models were compiled with; None if they run already.
     compiled_with: ModelOptions | None = None
@@ -265,13 +268,13 @@ def _image(
     way = {key: options[key] for key in ("workspace", "run_timeout_s", "recover") if key in options}
 
     @contextlib.contextmanager
-    def opened() -> Iterator[Mapping[str, RunnableModel]]:
+    def opened(other: Route | None = None) -> Iterator[Mapping[str, RunnableModel]]:
         with (
             run.programming(board.name) as progress,
             open_compiled(
                 board,
                 libraries,
-                route.reporting_to(progress, lambda done: run.flashed(board.name, done)),
+                (other or route).reporting_to(progress, lambda done: run.flashed(board.name, done)),
                 **way,
             ) as device,
         ):
@@ -283,21 +286,22 @@ def _image(
         for library in libraries
         for module in library.modules
     )
-    return Image(board.name, found, opened, route, compiled_with)
+    return Image(board.name, found, opened, board, route, compiled_with)
 
 
 def _model_options(
     board: Board, options: Mapping[str, Any], run: Run, compared_with: str | None
 ) -> ModelOptions:
     given = {key: value for key, value in options.items() if key in _COMPILE and value is not None}
-    cpu = given.pop("cpu", board.cpu.name)
+    chosen_cpu = given.pop("cpu", None)
     check_regions(given.get("memory", ()), board, run.option("memory"))
     if "tuning" in given and (remark := tuning_remark(given["tuning"], board)):
         run.warn(remark)
     firmware = {key: options[key] for key in ("include_dirs", "sources") if key in options}
     return ModelOptions(
-        cpu,
+        load_cpu(chosen_cpu).name if chosen_cpu else board.cpu.name,
         given,
+        is_cpu_chosen=chosen_cpu is not None,
         compared_with=compared_with,
         board=None if board.is_host else board,
         workspace=options.get("workspace", "own"),

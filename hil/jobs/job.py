@@ -21,13 +21,11 @@ from hil.support.scope import one_command
 from hil.verify.comparison import Oracle, RunnableModel
 from hil.verify.oracle import definition_of, reference_of
 from hil.verify.provenance import call_text, provenance
+from hilc.options import RENAMED
 from hilc.support.arguments import check_fields
 from hilc.support.option import check_keywords
 
 R = TypeVar("R")
-
-#: Keywords of release 0.1, with their names now.
-RENAMED = {"external": "externals"}
 
 
 @dataclass(frozen=True, eq=False)

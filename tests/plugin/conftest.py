@@ -7,7 +7,8 @@ from plugin_suite import dense_model
 
 import hil.cli.doctor
 import hil.device.session
-import hil.page.page  # noqa: F401
+import hil.page.page
+import hil.results.read  # noqa: F401
 
 
 @pytest.fixture

@@ -43,6 +43,7 @@ def bench_job(args: argparse.Namespace) -> BenchJob:
         quantize=args.quantize_inputs,
         energy=args.energy or None,
         cycles=args.cycles,
+        memory_models=args.memory_models,
         check=not args.no_check,
         source=model,
         allow_fallback=allowed_fallback(args),
