@@ -50,9 +50,10 @@ def conv2d(form: Convolution) -> list[Parameters]:
     parameters = form.parameters(
         HilDspConv2dS8,
         units=units_of(form),
-        weights=packed[1],
+        part=packed.part,
+        weights=packed.weights,
         pairs=pairs,
-    )
+    ).as_form(packed.form)
     return [*first, *direct, parameters, *last, *with_padding, *partial]
 
 
