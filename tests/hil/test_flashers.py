@@ -48,7 +48,7 @@ def test_no_other_module_names_a_flasher() -> None:
     ]
     assert found == [
         "access/__init__.py: from hil.access.pyocd import PyOcd",
-        "access/__init__.py: register_flasher(PyOcd())",
+        "access/__init__.py: for _flasher in (PyOcd(), *FLASHERS):",
     ]
 
 
