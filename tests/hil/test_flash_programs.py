@@ -8,13 +8,18 @@ from __future__ import annotations
 
 import importlib
 import json
+import os
 import subprocess
-from collections.abc import Callable
+import termios
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 import tool_stand_in
+from serial.tools.list_ports_common import ListPortInfo
 from usb_tree import add_device
 from waiting import until
 
@@ -296,6 +301,85 @@ def test_a_missing_program_is_named_before_anything_else(
     said = capsys.readouterr().err
     assert "nrfutil is not installed" in said
     assert "nrfutil install device" in said
+
+
+# -- bossac: the bootloader's port ----------------------------------------------------------------
+
+
+@pytest.fixture
+def nano(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    """A board that runs a sketch; at 1200 baud its bootloader takes its place, at another port."""
+    place = "1-5"
+    add_device(bench.devices, place, 0x2341, 0x805A, "4D2B", name="Nano 33 BLE")
+    terminals = ExitStack()
+    names = [_terminal(terminals) for _ in range(2)]
+    ended = threading.Event()
+
+    def comports(include_links: bool = False) -> list[ListPortInfo]:
+        product = int((bench.devices / place / "idProduct").read_text(), 16)
+        port = ListPortInfo(names[0 if product & 0x8000 else 1][1])
+        port.vid, port.pid, port.location = 0x2341, product, f"{place}:1.0"
+        return [port]
+
+    def watch() -> None:
+        while not ended.wait(0.01):
+            if termios.tcgetattr(names[0][0])[4] == termios.B1200:
+                add_device(bench.devices, place, 0x2341, 0x005A, "other", name="Nano 33 BLE")
+                return
+
+    monkeypatch.setattr("serial.tools.list_ports.comports", comports)
+    thread = threading.Thread(target=watch)
+    thread.start()
+    try:
+        yield names[1][1]
+    finally:
+        ended.set()
+        thread.join()
+        terminals.close()
+
+
+def _terminal(stack: ExitStack) -> tuple[int, str]:
+    master, slave = os.openpty()
+    stack.callback(os.close, master)
+    stack.callback(os.close, slave)
+    return master, os.ttyname(slave)
+
+
+def test_bossac_uses_the_port_of_the_bootloader(
+    nano: str, bench: Bench, capsys: pytest.CaptureFixture[str]
+) -> None:
+    board = bench.board("bossac", ", offset = 0x2000")
+    assert main(["flash", str(bench.elf), "--board", board]) == 0, capsys.readouterr().err
+    place = [f"--port={nano}", "-U", "--offset=0x2000"]
+    assert bench.log == [["bossac", "-i", *place, "-e", "-w", "-v", "image.bin", "-R"]]
+    # Now it is in its bootloader: there is nobody to restart.
+    assert main(["erase", "--board", board]) == 0
+    assert bench.log[1:] == [["bossac", *place, "-e"]]
+
+
+def test_a_board_without_its_bootloader(
+    nano: str, bench: Bench, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The setting forbids 1200 baud: bossac is given the port of the sketch, and finds nothing."""
+    board = bench.board("bossac", ", touch = false")
+    bench.fail("absent")
+    assert main(["flash", str(bench.elf), "--board", board]) == 4
+    said = capsys.readouterr().err
+    assert "No device found on ttyACM0" in said
+    assert "press reset twice" in said
+    assert nano not in " ".join(bench.log[0])
+
+
+@pytest.mark.parametrize("failure", tool_stand_in.TOOLS["bossac"].failures)
+def test_a_failure_of_bossac(
+    failure: str, nano: str, bench: Bench, capsys: pytest.CaptureFixture[str]
+) -> None:
+    bench.fail(failure)
+    assert main(["flash", str(bench.elf), "--board", bench.board("bossac")]) == 4
+    fact, _, hint = capsys.readouterr().err.partition("hint: ")
+    line = tool_stand_in.TOOLS["bossac"].failures[failure][1].split("\n")[0]
+    assert line in fact
+    assert hint.strip()
 
 
 # -- devices --------------------------------------------------------------------------------------

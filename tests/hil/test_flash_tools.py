@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import os
 import shutil
 import socket
 import subprocess
@@ -19,6 +20,7 @@ from pathlib import Path
 
 import pytest
 from esp_rom import Rom, esp_rom
+from serial.tools.list_ports_common import ListPortInfo
 from usb_tree import add_device
 
 from hil.access import Connection, flashers, usb
@@ -137,15 +139,15 @@ def test_esptool_does_not_force_a_locked_chip(action: str, rom: Rom, esp_image: 
 
 
 def test_esptool_without_a_port(esp_image: Path, rom: Rom) -> None:
-    with _esptool(replace(rom, url="/dev/ttyNONE9")) as session:
-        with pytest.raises(ProbeError, match="/dev/ttyNONE9"):
-            session.program(esp_image, None)
+    absent = replace(rom, url="/dev/ttyNONE9")
+    with _esptool(absent) as session, pytest.raises(ProbeError, match="/dev/ttyNONE9"):
+        session.program(esp_image, None)
 
 
 # -- OpenOCD --------------------------------------------------------------------------------------
 
-#: A core on a scan chain that is not there: OpenOCD simulates the states of a ``testee``, and serves
-#: gdb for a ``mips_m4k``.
+#: A core on a scan chain that is not there: OpenOCD simulates the states of a ``testee``, and
+#: serves gdb for a ``mips_m4k``.
 _CORE = """
 jtag newtap t cpu -irlen 4 -expected-id 0
 target create t.cpu {} -chain-position t.cpu
@@ -253,19 +255,18 @@ def test_openocd_serves_a_debugger_at_a_pipe(scripts: Path, tmp_path: Path) -> N
     ):
         stub.bind(str(path))
         stub.listen()
-        with session.serve_debugger(board, stub) as alive:
-            with socket.socket(socket.AF_UNIX) as gdb:
-                gdb.settimeout(20)
-                gdb.connect(str(path))
-                gdb.sendall(b"$qSupported:multiprocess+#c6")
-                answer = b""
-                while b"PacketSize" not in answer:
-                    answer += gdb.recv(4096)
-                alive()
-                mine = psutil.Process().children(recursive=True)
-                running = [p for p in mine if p.name() == "openocd"]
-                assert len(running) == 1
-                assert not running[0].net_connections(kind="inet")
+        with session.serve_debugger(board, stub) as alive, socket.socket(socket.AF_UNIX) as gdb:
+            gdb.settimeout(20)
+            gdb.connect(str(path))
+            gdb.sendall(b"$qSupported:multiprocess+#c6")
+            answer = b""
+            while b"PacketSize" not in answer:
+                answer += gdb.recv(4096)
+            alive()
+            mine = psutil.Process().children(recursive=True)
+            running = [p for p in mine if p.name() == "openocd"]
+            assert len(running) == 1
+            assert not running[0].net_connections(kind="inet")
     assert not [p for p in psutil.Process().children(recursive=True) if p.name() == "openocd"]
 
 
@@ -297,6 +298,27 @@ def test_a_tool_that_finds_no_device(
         session.program(arm_image, None)
     assert fact in caught.value.fact
     assert caught.value.is_lost
+
+
+def test_bossac_finds_no_bootloader(
+    arm_image: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """At a terminal that answers nothing."""
+    monkeypatch.setattr(usb, "DEVICES", tmp_path)
+    add_device(tmp_path, "1-1", 0x2341, 0x005A)
+    master, slave = os.openpty()
+    port = ListPortInfo(os.ttyname(slave))
+    port.vid, port.pid, port.location = 0x2341, 0x005A, "1-1:1.0"
+    monkeypatch.setattr("serial.tools.list_ports.comports", lambda include_links=False: [port])
+    board = load_board("nucleo-f446re").with_settings("--flasher", "bossac", {"timeout_s": "60"})
+    try:
+        with _session(board, "bossac") as session, pytest.raises(ProbeError) as caught:
+            session.program(arm_image, None)
+    finally:
+        os.close(master)
+        os.close(slave)
+    assert "No device found on" in caught.value.fact
+    assert "press reset twice" in caught.value.hint
 
 
 def test_the_tools_are_installed() -> None:

@@ -56,7 +56,7 @@ class Grammar:
                 words.append(word)
         if len(words) != len(self.words):
             raise Usage(f"words {words} instead of {list(self.words)}")
-        for form, word in zip(self.words, words):
+        for form, word in zip(self.words, words, strict=True):
             _form(form, word, "argument")
         if missing := self.needs - found.keys():
             raise Usage(f"missing {sorted(missing)}")
@@ -265,7 +265,7 @@ _picotool = _subcommands(
     }
 )
 
-# -- dfu-util 0.11: `dfu-util --help`, and the addresses of DfuSe -----------------------------------
+# -- dfu-util 0.11: `dfu-util --help`, and the addresses of DfuSe ------------------------------
 _DFU = Grammar(
     frozenset({"-R", "-w", "-e"}),
     {
