@@ -125,6 +125,9 @@ class Need:
     hint: str
     #: Returns whether it is installed; None: whether it is a program on PATH.
     find: Callable[[], bool] | None = None
+    #: The words with which a program prints its version, besides its name; none for one that would
+    #: use a probe.
+    version: tuple[str, ...] = ("--version",)
 
     def is_there(self) -> bool:
         """Return whether it is installed."""

@@ -33,6 +33,7 @@ class Bossac(ProgramFlasher):
     title = "bossac"
     program = "bossac"
     install = "apt install bossa-cli"
+    version = ("--help",)
     image = "bin"
     usb_ids = SAM_BA
     by_path = True
