@@ -335,8 +335,10 @@ class Flasher(Protocol):
         """
         return []
 
-    def candidates(self, board: Board) -> list[ProbeInfo]:
-        """Return those of :meth:`probes` that may be on ``board``, as its settings say."""
+    def candidates(self, board: Board, connection: Connection) -> list[ProbeInfo]:
+        """Return those of :meth:`probes` that may be on ``board`` by its settings, or what the user
+        chose that is not among them.
+        """
         return self.probes()
 
     def summon(self, board: Board, connection: Connection) -> float:

@@ -44,6 +44,7 @@ def _image(folder: Path, address: int, compiler: str, *flags: str) -> Path:
 
 @pytest.fixture
 def rom() -> Iterator[Rom]:
+    pytest.importorskip("esptool", reason="esptool is not installed: hil-harness[esp]")
     with esp_rom() as made:
         yield made
 

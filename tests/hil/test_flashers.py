@@ -307,7 +307,7 @@ def test_an_image_keeps_its_bytes_in_every_format(image_format: Any, tmp_path: P
     assert image_in(elf, "elf", tmp_path) == elf
 
 
-#: Code, its data in RAM whose start values follow it, a part across 64 KB and one in a second flash.
+#: Code, data in RAM whose start values follow it, a part across 64 KB, one in a second flash.
 _PARTS = """
 .section .text, "ax"
 .rept 333
