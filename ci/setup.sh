@@ -89,6 +89,7 @@ find_missing() {
     has riscv64-unknown-elf-gcc || optional+=(gcc-riscv64-unknown-elf)
     has_picolibc || optional+=(picolibc-riscv64-unknown-elf)
     has qemu-system-riscv32 || optional+=(qemu-system-misc)
+    has verilator || optional+=(verilator)
     has ccache || optional+=(ccache)
     # The programs of flashers, which tests run.
     has openocd || optional+=(openocd)

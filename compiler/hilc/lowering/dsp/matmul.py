@@ -8,7 +8,7 @@ import numpy as np
 
 from hilc.ir import Array, Rounding
 from hilc.lowering.channels import padded
-from hilc.lowering.dsp.affine import range_of
+from hilc.lowering.dsp.affine import BITS, range_of
 from hilc.lowering.dsp.convolution import conv2d
 from hilc.lowering.dsp.depthwise import depthwise
 from hilc.lowering.dsp.packing import (
@@ -16,7 +16,9 @@ from hilc.lowering.dsp.packing import (
     SMALL_WEIGHTS,
     UNIT,
     VECTOR_BLOCK,
+    PackedColumns,
     affine_of_layer,
+    affine_of_wide,
     channels_of,
     column_stream,
     form_of,
@@ -74,70 +76,61 @@ def _rows(form: MatrixProduct) -> Iterable[Parameters]:
 def _matvec(form: MatrixProduct) -> Iterator[Parameters]:
     """Few rows."""
     yield from _matvec_pairs(form)
-    outputs = form.requantization
     packed = _vector(form.packing)
     if packed is None:
         return
-    weights, bias, multipliers, shifts = packed
+    columns, bias, multipliers, shifts = packed
     # Without scratch it costs two instructions in sixteen.
     for widened in (1, 0):
-        yield HilDspMatvecS8(
-            rows=form.rows,
-            depth=form.depth,
+        yield form.parameters(
+            HilDspMatvecS8,
             units=units_of(form),
-            columns=form.channels,
+            part=columns.part,
             widened=widened,
-            output_range=outputs.output_range,
-            per_channel=outputs.per_channel,
-            weights=weights,
+            weights=columns.weights,
             bias=bias,
             multipliers=multipliers,
             shifts=shifts,
-        ).as_form("widened" if widened else "")
+        ).as_form(columns.form, "widened" if widened else "")
 
 
 @packed_once
-def _vector(weights: LinearWeights) -> tuple[Array, Array, Array, Array] | None:
-    """Return packed weights, biases, multipliers and shifts for single rows; None where they do not
+def _vector(weights: LinearWeights) -> tuple[PackedColumns, Array, Array, Array] | None:
+    """Return columns, biases, multipliers and shifts for single rows; None where they do not
     fit.
     """
     packed = packed_columns_of_layer(weights, VECTOR_BLOCK)
     if packed is None:
         return None
-    channels, matrix, bias = packed
+    channels = packed.channels
     if weights.requantization.per_channel:
         scales = [padded(each, VECTOR_BLOCK) for each in (channels.multipliers, channels.shifts)]
     else:
         scales = [channels.multipliers[:1], channels.shifts[:1]]
-    return matrix, bias.reshape(-1).astype(np.int32), scales[0], scales[1]
+    return packed, packed.starts().reshape(-1).astype(np.int32), scales[0], scales[1]
 
 
 def _matmul(form: MatrixProduct) -> Iterator[Parameters]:
     """Three rows at a time, or two."""
     for pairs in packed_streams(form.packing):
-        yield HilDspMatmulS8ColumnPairs(
-            rows=form.rows,
-            depth=form.depth,
+        yield form.parameters(
+            HilDspMatmulS8ColumnPairs,
             units=units_of(form),
-            columns=form.channels,
             dsp_pairs=pairs,
             dsp_range=range_of(form.requantization),
         ).as_form(*form_of(pairs))
     if form.depth == _EIGHT and form.channels <= _MOST_COLUMNS:
         yield from _eight(form)
-    outputs = form.requantization
     packed = packed_columns_of_layer(form.packing, PAIR)
     words = pair_words_of_layer(form.packing, PAIR)
     if packed is not None and words is not None:
-        yield HilDspMatmulS8(
-            rows=form.rows,
-            depth=form.depth,
+        yield form.parameters(
+            HilDspMatmulS8,
             units=units_of(form),
-            columns=form.channels,
-            output_range=outputs.output_range,
-            weights=packed[1],
+            part=packed.part,
+            weights=packed.weights,
             pairs=words,
-        )
+        ).as_form(packed.form)
 
 
 def _eight(form: MatrixProduct) -> Iterator[Parameters]:
@@ -146,9 +139,8 @@ def _eight(form: MatrixProduct) -> Iterator[Parameters]:
     if affine is None or stream is None:
         return
     for rows, group in limited(_EIGHT_GROUPS, form.rows):
-        yield HilDspMatmulS88Columns(
-            rows=form.rows,
-            columns=form.channels,
+        yield form.parameters(
+            HilDspMatmulS88Columns,
             group=group,
             shift=affine.shift,
             stream=stream,
@@ -173,7 +165,7 @@ def _eight_stream(weights: LinearWeights) -> Array | None:
 def _matvec_pairs(form: MatrixProduct) -> Iterator[Parameters]:
     """Yield the kernel for few rows with affine requantization, if it applies."""
     outputs = form.requantization
-    affine = affine_of_layer(form.packing, True)
+    affine = affine_of_wide(form.packing, True)
     if affine is None or not affine.shares_one_shift:
         return
     narrow = _vector_stream(form.packing, False)
@@ -186,11 +178,9 @@ def _matvec_pairs(form: MatrixProduct) -> Iterator[Parameters]:
         assert stream is not None
         # Without scratch it costs five instructions in 32.
         for widened in (1, 0) if form.depth % UNIT == 0 else (1,):
-            yield HilDspMatvecS8ColumnPairs(
-                rows=form.rows,
-                depth=form.depth,
+            yield form.parameters(
+                HilDspMatvecS8ColumnPairs,
                 units=units_of(form),
-                columns=form.channels,
                 widened=widened,
                 wide=int(wide),
                 signs=int(affine.corrections is not None),
@@ -202,12 +192,17 @@ def _matvec_pairs(form: MatrixProduct) -> Iterator[Parameters]:
 
 @packed_once
 def _vector_stream(weights: LinearWeights, wide: bool) -> Array | None:
-    """Return the packed columns for single rows; None where a pair of them needs 17 bits."""
-    channels, affine = channels_of(weights), affine_of_layer(weights, True)
+    """Return the packed columns for single rows; None where a pair of them needs 17 bits, or has
+    sums that do not fit.
+    """
+    channels, affine = channels_of(weights), affine_of_wide(weights, True)
     assert channels is not None, "a layer that has an affine requantization has channels"
     assert affine is not None, "the caller has found it"
-    pack = wide_weights if wide else paired_weights
-    packed = pack(channels.weights, VECTOR_BLOCK)
+    packed: Array | None
+    if wide:
+        packed = wide_weights(channels.weights, VECTOR_BLOCK, affine.bits)
+    else:
+        packed = paired_weights(channels.weights, VECTOR_BLOCK) if affine.bits == BITS else None
     if packed is None:
         return None
     return column_stream(affine, packed.view(np.int32), wide, VECTOR_BLOCK)
