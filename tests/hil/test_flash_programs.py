@@ -361,13 +361,28 @@ def test_a_board_without_its_bootloader(
     nano: str, bench: Bench, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """The setting forbids 1200 baud: bossac is given the port of the sketch, and finds nothing."""
-    board = bench.board("bossac", ", touch = false")
+    board = bench.board("bossac", ", touch = 'never'")
     bench.fail("absent")
     assert main(["flash", str(bench.elf), "--board", board]) == 4
     said = capsys.readouterr().err
     assert "No device found on ttyACM0" in said
     assert "press reset twice" in said
     assert nano not in " ".join(bench.log[0])
+
+
+def test_a_bridge_restarts_the_chip_behind_it(
+    nano: str, bench: Bench, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Its product id says nothing of the chip, and its port stays."""
+    add_device(bench.devices, "1-5", 0x2341, 0x1002, "4D2B", name="UNO R4 WiFi")
+    board = bench.board("bossac", ", touch = 'always'")
+    assert main(["erase", "--board", board]) == 0
+    assert bench.log == [["bossac", f"--port={nano}", "-U", "-e"]]
+    speed = termios.tcgetattr(os.open(nano, os.O_RDWR | os.O_NOCTTY))[4]
+    assert speed == termios.B1200
+    board = bench.board("bossac", ", touch = 'sometimes'")
+    assert main(["erase", "--board", board]) == 2
+    assert "choose one of sketch, always, never" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("failure", tool_stand_in.TOOLS["bossac"].failures)
