@@ -44,7 +44,7 @@ from hil.access.registry import (
     runners_for,
 )
 from hil.access.renode import RenodeRunner
-from hil.board.settings import Setting, parse_named
+from hil.board.settings import Kind, Setting, is_known, parse_named
 from hil.errors import DeviceError, InputError
 from hil.link.ports import resolve
 from hil.plugins import attributed_to, is_own
@@ -279,8 +279,12 @@ def _without_flasher(board: Board) -> str:
     return f"{starts} it with {board.default_runner}; to program a real one, {other}"
 
 
-def _not_offered(kind: str, name: str, board: Board, offered: Sequence[str]) -> InputError:
+def _not_offered(kind: Kind, name: str, board: Board, offered: Sequence[str]) -> InputError:
+    # A flasher is also the runner of the boards that it programs.
+    is_installed = is_known("flasher", name) or (kind == "runner" and is_known("runner", name))
     return InputError(
-        f"board {board.name!r} has no {kind} {name!r}{nearest(name, offered)}",
+        f"board {board.name!r} has no {kind} {name!r}"
+        if is_installed
+        else f"unknown {kind} {name!r}{nearest(name, offered)}",
         f"choose one of {', '.join(offered)}" if offered else _without_flasher(board),
     )

@@ -48,10 +48,18 @@ class GdbServer:
     is_proven: bool = True
 
     @property
+    def _debugger(self) -> str:
+        return self.gdb if shutil.which(self.gdb) else _ANY_DEBUGGER
+
+    @property
+    def missing_debugger(self) -> str:
+        """The debugger of the command if it is not installed, otherwise empty."""
+        return "" if shutil.which(self._debugger) else self._debugger
+
+    @property
     def command(self) -> str:
         """The shell command that connects gdb."""
-        debugger = self.gdb if shutil.which(self.gdb) else _ANY_DEBUGGER
-        words = [debugger, str(self.elf)]
+        words = [self._debugger, str(self.elf)]
         # Source paths in the ELF file are relative to the firmware's project.
         project = self.elf.resolve().parent.parent
         if (project / "CMakeLists.txt").is_file():
@@ -80,7 +88,7 @@ def debugger_of(
             f"the runner {chosen.name!r} has no gdb server",
             f"choose --runner {' or '.join(able)}"
             if able
-            else "start gdb directly: gdb firmware.elf",
+            else f"`hil build MODEL --board {board.name}` names the ELF file: start gdb FILE",
         )
     return board, chosen
 

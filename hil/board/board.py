@@ -19,10 +19,12 @@ from typing import Any, Literal
 from hil.board.config import boards_folder
 from hil.board.description import read_description, shipped_file
 from hil.board.ports import ROLES, Port, make_port, port_description, port_names
+from hil.board.proven import proof_of
 from hil.board.settings import (
     Kind,
     Setting,
     Value,
+    WordTable,
     is_known,
     known_names,
     read_settings,
@@ -185,8 +187,8 @@ class Board:
     renode: Renode | None
     #: Whether it is the default board; one of the shipped boards is.
     is_default: bool
-    #: Whether a firmware of this project has run on the real board.
-    silicon: bool
+    #: Date on which `hil board prove` passed on the real board; "" if never.
+    proven: str
     #: Files beside ``path`` that describe its chip.
     chip_files: tuple[Path, ...] = ()
     #: The pin that a meter of current watches; None for none.
@@ -216,7 +218,7 @@ class Board:
         known = settings_of(name)
         stated = {k: v for k, v in self.settings.get(name, {}).items() if v != known[k].default}
         values = {**stated, **{key: known[key].parsed(word) for key, word in words.items()}}
-        table = Table(lambda key: f"{option} {name}:{key}", "", values, BoardError)
+        table = WordTable(lambda key: f"{option} {name}:{key}", "", values, BoardError)
         return _with_access(self, name, table)
 
     @property
@@ -388,7 +390,7 @@ def _read_board(path: Path) -> Board:
         qemu=None,
         renode=None,
         is_default=top.boolean("default", False),
-        silicon=top.boolean("silicon", False),
+        proven=proof.date[:10] if (proof := proof_of(description.path)) is not None else "",
         chip_files=description.chip_files,
         trigger=None if host else _trigger(top),
     )

@@ -124,7 +124,7 @@ MISTAKES = {
     "port of another machine": ('"cortex_m"', '"native"', "core.port", "is for host"),
     "setting out of range": ("irq = 0", "irq = 240", "uart.irq", "240 is not within 0 to 239"),
     "setting of another port": ("irq = 0", "irq = 0\ntx_pin = 1", "uart.tx_pin", "unknown key"),
-    "size in words": ('"256K"', '"256 kB"', "memory[0].size", 'write 65536, "64K" or "4M"'),
+    "size in words": ('"256K"', '"256 kB"', "memory[0].size", 'size = 65536, "64K" or "4M"'),
     "size zero": ("65536", "0", "memory[1].size", "not a number of bytes"),
     "size negative": ("65536", "-8", "memory[1].size", "not a number of bytes"),
     "free reads": ("65536", "65536\nread_cycles = -1", "memory[1].read_cycles", "within 0 to 1000"),

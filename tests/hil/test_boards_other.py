@@ -265,7 +265,7 @@ def _kind(kind: str) -> tuple[bool, bool]:
     return (kind == "flash", kind == "ram")
 
 
-def test_kinetis_flash_configuration_leaves_the_chip_open() -> None:
+def test_kinetis_configuration_leaves_the_chip_open() -> None:
     """As pyOCD would have it: it changes what would lock the chip, and has nothing to change."""
     from pyocd.target.family.flash_kinetis import Flash_Kinetis
 
@@ -278,13 +278,13 @@ def test_kinetis_flash_configuration_leaves_the_chip_open() -> None:
     assert bytes(Flash_Kinetis.override_security_bits(None, 0, tuple(locked))) != locked
 
 
-def test_lpc55_image_stays_away_from_the_protected_flash() -> None:
+def test_lpc55_image_avoids_the_protected_flash() -> None:
     device = svd.builtin_device("LPC55S69_cm33_core0.xml")
     protected = min(p.base for n, p in device.peripherals.items() if n.startswith("FLASH_C"))
     assert load_board("lpc55s69-evk").regions("flash")[0].end <= protected
 
 
-def test_rp2040_second_stage_has_the_checksum_that_its_boot_rom_wants() -> None:
+def test_rp2040_second_stage_has_a_valid_checksum() -> None:
     _, first = image(load_board("raspberry-pi-pico"))
     expected = crc_32_mpeg_2(first.data[:252])
     assert word(first, 252) == expected, f"write {expected:#010X} into ports/rp2/boot.c"
@@ -341,7 +341,7 @@ def test_documents_say_what_was_not_run() -> None:
     page = ROOT / "docs" / "reference" / "board-files.md"
     text = re.sub(r"\s+", " ", page.read_text(encoding="utf-8"))
     assert "have not run on silicon" in text
-    assert not any(load_board(name).silicon for name in BOARDS)
+    assert not any(load_board(name).proven for name in BOARDS)
 
 
 # -- images as their loaders' tools read them back ---------------------------------------------

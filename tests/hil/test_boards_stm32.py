@@ -467,7 +467,7 @@ def test_maker_knows_every_bit_that_is_written(name: str, tmp_path: Path) -> Non
     assert enable.field(f"{peripheral}EN") == 1 << chip.enable[1]
 
 
-def test_maker_places_the_clock_fields_where_this_test_does() -> None:
+def test_the_maker_has_the_same_clock_fields() -> None:
     """So that the clocks above are the chip's, not this file's idea of them."""
     f4, l4 = svd.builtin_device("STM32F429x.svd"), svd.builtin_device("STM32L4x5.svd")
     expected = [
@@ -597,7 +597,7 @@ AFTER_RESET = {
 
 
 @pytest.mark.parametrize("name", AFTER_RESET)
-def test_a_pll_that_does_not_start_leaves_a_board_that_answers(name: str, tmp_path: Path) -> None:
+def test_a_pll_that_fails_leaves_an_answering_board(name: str, tmp_path: Path) -> None:
     """Whatever step of it fails: the core has its oscillator, the line has its rate."""
     board, family, expected = load_board(name), FAMILIES[CHIPS[name].family], AFTER_RESET[name]
     switch = expected.switch[0], expected.switch[1], 2

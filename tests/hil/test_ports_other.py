@@ -654,7 +654,7 @@ def test_a_dead_crystal_leaves_a_board_that_answers(name: str, tmp_path: Path) -
     assert line == pytest.approx(board.macros["HIL_UART_BAUD"], rel=dead.rel)
 
 
-def test_a_pico_whose_pll_does_not_lock_runs_from_its_crystal(tmp_path: Path) -> None:
+def test_a_pico_without_pll_lock_runs_from_its_crystal(tmp_path: Path) -> None:
     def answers(registers: Registers, address: int) -> None:
         rp2_answers(registers, address)
         registers.put((0x4002_8000, 31, 1), 0)

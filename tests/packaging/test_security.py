@@ -147,7 +147,7 @@ def test_nothing_is_given_to_a_shell() -> None:
             assert is_ours or keyword.arg != "shell", f"{module}: {name} at line {call.lineno}"
 
 
-def test_nothing_is_executed_or_unpickled_but_what_is_our_own() -> None:
+def test_only_own_files_are_executed_or_unpickled() -> None:
     found = {
         (module, name)
         for module, name, _ in _calls()
@@ -297,7 +297,7 @@ def test_a_debugger_is_on_tcp_where_that_is_asked_for() -> None:
     assert "qemu" not in program, "the filter listens, not QEMU"
 
 
-def test_a_lab_is_served_on_the_loopback_unless_told_otherwise() -> None:
+def test_a_lab_is_served_on_loopback_by_default() -> None:
     parser = build_parser(["lab", "serve"])
     assert parser.parse_args(["lab", "serve", "mps2-an386"]).host == "127.0.0.1"
     server = BoardServer(load_board("mps2-an386"))

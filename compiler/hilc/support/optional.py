@@ -17,6 +17,7 @@ EXTRAS = {
     "joulescope": "joulescope",
     "labgrid": "lab",
     "matplotlib": "report",
+    "mcp": "mcp",
     "onnx": "onnx",
     "onnxruntime": "quantize",
     "ppk2_api": "ppk2",
