@@ -6,6 +6,7 @@ import subprocess
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 from tiny_library import tiny_library
 
@@ -15,6 +16,8 @@ from hil.build import build
 from hil.firmware.formats import image_in
 from hil.link.client import Client
 from hil.link.line import Link
+from hil.link.protocol import Tensors
+from hil.link.tensors import TensorRef
 from hilc.support.resources import data_dir
 
 #: Starts the image at 0x8000 from a thread with a stack of its own: interrupts masked in all three
@@ -73,12 +76,17 @@ SECTIONS {
 """
 
 
+def ticks_of(client: Client, count: int) -> int:
+    client.write(TensorRef(0, Tensors.INPUT, 0), np.full(4, count, np.int32).tobytes())
+    return client.run(0, 1)
+
+
 def test_an_image_starts_whatever_its_boot_loader_left(tmp_path: Path) -> None:
     text = (data_dir("targets") / "mps2-an386.toml").read_text(encoding="utf-8")
     path = tmp_path / "loaded.toml"
     path.write_text(f'boot_loader_bytes = "32K"\n{text}')
     board = load_board(path)
-    body = "for (volatile int i = 0; i < 1000; ++i) {} y[0] = x[0];"
+    body = "for (volatile int i = 0; i < x[0]; ++i) {} y[0] = x[0];"
     library = tiny_library(body, cpu=board.cpu.name)
     firmware = build([library], board, warnings_as_errors=True)
     image_in(firmware.elf, "bin", tmp_path)
@@ -93,9 +101,9 @@ def test_an_image_starts_whatever_its_boot_loader_left(tmp_path: Path) -> None:
         client = Client(Link(running.url, line=running.line, alive=running.alive))
         try:
             assert client.echo(b"behind a boot loader") == b"behind a boot loader"
-            # The time base goes on by its interrupt, one in 2^24 ticks.
-            once = client.run(0, 1)
-            assert client.run(0, 3000) == pytest.approx(3000 * once, rel=0.01)
-            assert 3000 * once > 2 << 24
+            # A run in which SysTick's interrupt comes several times: it was masked, too.
+            short, long = (ticks_of(client, count) for count in (1000, 3_000_000))
+            assert long == pytest.approx(3000 * short, rel=0.01)
+            assert long > 2 << 24
         finally:
             client.close()
