@@ -25,10 +25,12 @@ from hil.access.protocols import (
     DebugServer,
     Flasher,
     FlasherSession,
+    Measurement,
     Need,
     Resettable,
     Runner,
     Running,
+    Simulated,
     Wired,
     require,
 )
@@ -44,6 +46,7 @@ from hil.access.registry import (
     runners_for,
 )
 from hil.access.renode import RenodeRunner
+from hil.access.verilator import VerilatorRunner
 from hil.board.settings import Kind, Setting, is_known, parse_named
 from hil.errors import DeviceError, InputError
 from hil.link.ports import resolve
@@ -65,11 +68,13 @@ __all__ = [
     "Flasher",
     "FlasherSession",
     "Image",
+    "Measurement",
     "Need",
     "Resettable",
     "Runner",
     "Running",
     "Setting",
+    "Simulated",
     "Wired",
     "check_installed",
     "check_line",
@@ -92,7 +97,7 @@ __all__ = [
     "start",
 ]
 
-for _runner in (NativeRunner(), QemuRunner(), RenodeRunner()):
+for _runner in (NativeRunner(), QemuRunner(), RenodeRunner(), VerilatorRunner()):
     register_runner(_runner)
 for _flasher in (PyOcd(), *FLASHERS):
     register_flasher(_flasher)

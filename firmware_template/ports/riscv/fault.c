@@ -4,6 +4,11 @@
 #include "hil_port.h"
 #include "hil_report.h"
 
+static bool is_inside(uint32_t sp, const uint32_t *bottom, const uint32_t *top) {
+    return sp >= (uintptr_t)bottom && sp <= (uintptr_t)top;
+}
+
+#if HIL_CORE_TRAPS
 /* What hil_trap leaves on the handler stack. */
 struct frame {
     uint32_t ra, t0, t1, t2;
@@ -16,10 +21,6 @@ struct frame {
 enum { CAUSE_INTERRUPT = 31, CAUSE_NUMBER = 0xFFF, LAST_EXCEPTION = 23 };
 
 void hil_trap_handler(const struct frame *frame);
-
-static bool is_inside(uint32_t sp, const uint32_t *bottom, const uint32_t *top) {
-    return sp >= (uintptr_t)bottom && sp <= (uintptr_t)top;
-}
 
 /* Whether an access went below the stack of main, where its guard is. */
 static bool is_below_stack(const struct frame *frame) {
@@ -124,6 +125,7 @@ __attribute__((naked, aligned(4))) void hil_trap(void) {
                            "lw sp, 64(sp)\n\t"
                            "mret"));
 }
+#endif
 
 __attribute__((noinline)) _Noreturn void hil_assert_failed(void) {
     /* With interrupts off, so that the rest of the system is as it was. */

@@ -44,6 +44,7 @@ void hil_trap(void);
  * there, replaces it. */
 void hil_trap_init(void);
 
+#if HIL_CORE_TRAPS
 /* Masks interrupts; returns what hil_irq_unlock needs. */
 static inline uint32_t hil_irq_lock(void) {
     uint32_t status;
@@ -59,6 +60,11 @@ static inline void hil_sleep(void) {
     __asm volatile("fence\n\twfi" ::: "memory");
     hil_timer_quiet();
 }
+#else
+static inline uint32_t hil_irq_lock(void) { return 0; }
+
+static inline void hil_irq_unlock(uint32_t status) { (void)status; }
+#endif
 
 /* Returns when every access before it is done. */
 static inline void hil_barrier(void) { __asm volatile("fence" ::: "memory"); }
