@@ -139,6 +139,15 @@ def test_memory_models_are_counted_side_by_side(capsys: pytest.CaptureFixture[st
     assert first["instructions"] == waiting["instructions"] == prefetching["instructions"]
 
 
+def test_cycles_of_a_run_have_their_memory_model(capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["run", str(DIGITS), "--board", "rtl-ibex", "--runner", "verilator:ram_wait=1"]
+    assert main(words) == 0
+    shown = capsys.readouterr()
+    assert "digits: " in shown.out
+    assert shown.out.rstrip().endswith("cycles")
+    assert "memory model: flash 0 wait states, RAM 1 wait state\n" in shown.err
+
+
 def test_cycles_are_the_same_every_time() -> None:
     library = hilc.compile(DIGITS, cpu="rv32imc", name="digits")
 
