@@ -137,7 +137,7 @@ def shipped_without(monkeypatch: pytest.MonkeyPatch, costs: described.Costs) -> 
 
 
 @pytest.mark.usefixtures("forgetting")
-def test_a_shipped_kernel_without_a_cost_is_named_with_the_remedy(monkeypatch: pytest.MonkeyPatch):
+def test_a_kernel_without_a_cost_is_named(monkeypatch: pytest.MonkeyPatch):
     costs = {name: rows for name, rows in shipped_costs().items() if name != "hil_generic_lut_s8"}
     shipped_without(monkeypatch, costs)
     with pytest.raises(
