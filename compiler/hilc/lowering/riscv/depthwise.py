@@ -1,0 +1,511 @@
+"""int8 depthwise convolutions on RV32IM, emitted for each layer.
+
+A tile of two rows of outputs, or one, stays in registers with the weights of a channel; each pixel
+under it is loaded once, from the image. The function goes through all channels. Taps outside the
+image on the left and right are left out: their part, the zero point times their weights, begins the
+sums. Rows outside are read from a row of zero points. What is checked here for each layer:
+
+* sums stay below 2**30, and every shift is to the right;
+* scaled as the weights are, the sums of a channel stay below 2**31;
+* the outputs of each channel are exact for every sum (:mod:`hilc.lowering.riscv.outputs`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+import numpy.typing as npt
+
+from hilc.lowering.linear import DepthwiseConvolution, LinearWeights, packed_once
+from hilc.lowering.parameters import HilImages
+from hilc.lowering.records import record
+from hilc.lowering.riscv.emitted import NAME, Description, EmittedParameters, emitted
+from hilc.lowering.riscv.emitter import LARGEST_OFFSET, Function, OutOfRegisters, Register
+from hilc.lowering.riscv.outputs import Output, output_of
+from hilc.lowering.v7m.channels import require_right_shifts
+
+#: Bits by which weights, and so sums, are scaled, at most.
+_MOST_BITS = 14
+#: Taps that are kept in registers.
+_MOST_TAPS = 9
+#: Rows of outputs of a tile, and the columns that are tried.
+_ROWS = 2
+_COLUMNS = range(1, 7)
+#: Instructions of the glue: of a call, of a row of tiles, of a tile.
+_GLUE = {"call": 60.0, "row": 50.0, "tile": 30.0}
+_GLUE_BYTES = 700
+_INCLUDE = "hil/kernels/riscv/depthwise_s8.h"
+
+
+@record(frozen=True, eq=False, kw_only=True)
+class DepthwiseParameters(EmittedParameters):
+    """The fields of an emitted depthwise convolution's struct."""
+
+    images: HilImages
+    pad_top: int
+    channels: npt.NDArray[np.int32]
+
+
+@dataclass(frozen=True)
+class Geometry:
+    """What is the same for all bands of a layer's rows."""
+
+    in_w: int
+    out_w: int
+    in_c: int
+    filter_h: int
+    filter_w: int
+    stride: int
+    dilation_h: int
+    dilation_w: int
+    pad_left: int
+
+    @property
+    def taps(self) -> int:
+        """Taps of a filter."""
+        return self.filter_h * self.filter_w
+
+
+@dataclass(frozen=True)
+class Tile:
+    """What an emitted function is specialised for."""
+
+    geometry: Geometry
+    rows: int
+    #: First column of outputs, and their number. All that is inside of the image is alike.
+    first: int
+    columns: int
+    pad_value: int
+    output: Output
+
+    @property
+    def words(self) -> int:
+        """Words of a channel: weights and scale."""
+        return self.geometry.taps + self.output.words
+
+    @property
+    def in_rows(self) -> int:
+        """Rows of the image under the tile."""
+        g = self.geometry
+        return (self.rows - 1) * g.stride + (g.filter_h - 1) * g.dilation_h + 1
+
+    def position(self, column: int, tap: int) -> int:
+        """Return the column of the image under a tap of an output."""
+        g = self.geometry
+        return (self.first + column) * g.stride - g.pad_left + tap * g.dilation_w
+
+    @cached_property
+    def begin(self) -> int:
+        """The first column of the image that is read."""
+        return max(0, self.position(0, 0))
+
+    @cached_property
+    def missing(self) -> tuple[int, int]:
+        """Columns under the tile that lie before and behind the image."""
+        g = self.geometry
+        last = self.position(self.columns - 1, g.filter_w - 1)
+        return max(0, -self.position(0, 0)), max(0, last - g.in_w + 1)
+
+    @property
+    def name(self) -> str:
+        """Name of the function."""
+        left, right = self.missing
+        return f"{NAME}_{self.rows}x{self.columns}_{left}_{right}"
+
+    @cached_property
+    def function(self) -> Function:
+        """The function for the tile."""
+        return emit_tile(self)
+
+
+@dataclass(frozen=True, eq=False)
+class _Packed:
+    channels: npt.NDArray[np.int32]
+    output: Output
+
+
+def depthwise(form: DepthwiseConvolution, zbb: bool) -> Iterator[EmittedParameters]:
+    """Yield the emitted kernel of a depthwise convolution, if it serves the layer."""
+    window, images = form.window, form.images
+    taps = window.filter_h * window.filter_w
+    if form.multiplier != 1 or taps > _MOST_TAPS or window.stride_h != window.stride_w:
+        return
+    packed = _packed(form.packing, zbb)
+    if packed is None:
+        return
+    geometry = Geometry(
+        in_w=images.in_w,
+        out_w=images.out_w,
+        in_c=images.in_c,
+        filter_h=window.filter_h,
+        filter_w=window.filter_w,
+        stride=window.stride_h,
+        dilation_h=window.dilation_h,
+        dilation_w=window.dilation_w,
+        pad_left=window.pad_left,
+    )
+    if (made := _class(form.packing, geometry, zbb)) is not None:
+        yield made(images=images, pad_top=window.pad_top, channels=packed.channels)
+
+
+@packed_once
+def _packed(layer: LinearWeights, zbb: bool) -> _Packed | None:
+    """Return the words of the channels; None where the kernel does not serve the layer."""
+    channels = require_right_shifts(layer.matrix, layer.requantization)
+    if channels is None:
+        return None
+    largest = max(int(np.abs(end).max()) for end in channels.ends)
+    bits = min(_MOST_BITS, 31 - largest.bit_length())
+    if (found := output_of(channels, bits, zbb)) is None:
+        return None
+    output, scales = found
+    scaled = channels.weights.astype(np.int32) << bits
+    return _Packed(np.concatenate([scaled, scales], axis=1).reshape(-1), output)
+
+
+def _tiles(
+    geometry: Geometry, packed: _Packed, pad_value: int, rows: int, columns: int
+) -> list[Tile]:
+    """Return the tiles of a row of tiles."""
+    found = []
+    for first in range(0, geometry.out_w, columns):
+        width = min(columns, geometry.out_w - first)
+        found.append(Tile(geometry, rows, first, width, pad_value, packed.output))
+    return found
+
+
+@packed_once
+def _class(
+    layer: LinearWeights, geometry: Geometry, zbb: bool
+) -> type[DepthwiseParameters] | None:
+    """Return the kernel with the columns a tile that take the fewest instructions."""
+    packed = _packed(layer, zbb)
+    assert packed is not None
+    ways: list[tuple[float, list[Tile], list[Tile]]] = []
+    for columns in _COLUMNS:
+        if columns > geometry.out_w:
+            break
+        two, one = (
+            _tiles(geometry, packed, layer.pad_value, rows, columns) for rows in (_ROWS, 1)
+        )
+        try:
+            cost = sum(_known(tile).instructions + _GLUE["tile"] for tile in two)
+            for tile in one:
+                _known(tile)
+        except (OutOfRegisters, OutOfReach):
+            continue
+        ways.append((cost, two, one))
+    if not ways:
+        return None
+    _, two, one = min(ways, key=lambda way: way[0])
+    return _emitted(geometry, two, one)
+
+
+class OutOfReach(Exception):
+    """The pixels of a tile are too far from each other for the offsets of loads."""
+
+
+_FUNCTIONS: dict[Tile, Function] = {}
+
+
+def _known(tile: Tile) -> Function:
+    """Return the function of a tile; tiles inside of an image have the same."""
+    if tile.missing == (0, 0):
+        inside = -(-tile.geometry.pad_left // tile.geometry.stride)
+        tile = replace(tile, first=inside)
+        if tile.missing != (0, 0):
+            tile = replace(tile, geometry=replace(tile.geometry, in_w=1 << 20))
+    if tile not in _FUNCTIONS:
+        if len(_FUNCTIONS) > 512:  # noqa: PLR2004
+            _FUNCTIONS.clear()
+        _FUNCTIONS[tile] = emit_tile(tile)
+    return _FUNCTIONS[tile]
+
+
+# The function -------------------------------------------------------------------------------------
+
+
+def emit_tile(tile: Tile) -> Function:
+    """Return the function that computes a tile of outputs of all channels.
+
+    Its arguments are the rows of the image under the tile, from the first column inside, the rows
+    of outputs, and the channels' words.
+    """
+    g = tile.geometry
+    left, right = tile.missing
+    span = (tile.columns - 1) * g.stride + (g.filter_w - 1) * g.dilation_w + 1 - left - right
+    if (
+        max(span - 1, tile.columns - 1) * g.in_c > LARGEST_OFFSET
+        # Arguments are passed in registers.
+        or tile.in_rows + tile.rows + 1 > 8  # noqa: PLR2004
+    ):
+        raise OutOfReach
+    used = [y for y in range(tile.in_rows) if _vertical(tile, y)]
+    parameters = [(f"row{y}", "read") for y in used]
+    parameters += [(f"out{r}", "write") for r in range(tile.rows)] + [("channels", "read")]
+    f = Function(tile.name, parameters, tile.output.extensions)
+    rows = dict(zip(used, f.arguments[: len(used)], strict=True))
+    outs, channels = f.arguments[len(used) : -1], f.arguments[-1]
+    for r, out in enumerate(outs):
+        f.save(out, f"out{r}")
+    f.release(*outs)
+    end = f.address("end")
+    f.distance(end, channels, 4 * tile.words * g.in_c)
+    f.save(end, "end")
+    f.release(end)
+    with f.loop(g.in_c, channels, end):
+        _emit_channel(f, tile, rows, channels, g.taps)
+        f.restore(end, "end")
+    return f
+
+
+def _vertical(tile: Tile, y: int) -> list[tuple[int, int]]:
+    """Return the rows of outputs and of the filter that a row of the image is under."""
+    g = tile.geometry
+    found = []
+    for row in range(tile.rows):
+        tap, odd = divmod(y - row * g.stride, g.dilation_h)
+        if not odd and 0 <= tap < g.filter_h:
+            found.append((row, tap))
+    return found
+
+
+def _emit_channel(
+    f: Function, tile: Tile, rows: dict[int, Register], channels: Register, taps: int
+) -> None:
+    g = tile.geometry
+    weights = f.words("w", taps)
+    sums = {(r, c): f.word(f"s{r}_{c}") for r in range(tile.rows) for c in range(tile.columns)}
+    pixel, product = f.words("x", 2)
+    for tap, weight in enumerate(weights):
+        f.load("lw", weight, 4 * tap, channels)
+    begun = _emit_padding(f, tile, weights, sums, pixel)
+    begin = tile.begin
+    for y, row in rows.items():
+        for x in _columns(tile):
+            f.load("lb", pixel, (x - begin) * g.in_c, row)
+            for r, ky in _vertical(tile, y):
+                for c, kx in _horizontal(tile, x):
+                    total, weight = sums[r, c], weights[ky * g.filter_w + kx]
+                    if (r, c) in begun:
+                        f.operate("mul", product, pixel, weight)
+                        f.operate("add", total, total, product)
+                    else:
+                        f.operate("mul", total, pixel, weight)
+                        begun.add((r, c))
+        f.advance(row, 1)
+    f.release(*weights, pixel, product)
+    output = tile.output
+    scale, constants = output.scale(f), output.constants(f)
+    output.load(f, scale, 4 * taps, channels)
+    f.advance(channels, 4 * tile.words)
+    out, spare = f.address("out", "write"), f.word("spare")
+    for r in range(tile.rows):
+        f.restore(out, f"out{r}")
+        for c in range(tile.columns):
+            value = sums[r, c]
+            output.emit(f, value, scale, constants, spare)
+            f.store_byte(value, c * g.in_c, out)
+        f.advance(out, 1)
+        f.save(out, f"out{r}")
+    f.release(out, spare, *scale, *constants, *sums.values())
+
+
+def _columns(tile: Tile) -> list[int]:
+    """Return the columns of the image that are under a tap of the tile."""
+    g = tile.geometry
+    found = {tile.position(c, kx) for c in range(tile.columns) for kx in range(g.filter_w)}
+    return sorted(x for x in found if 0 <= x < g.in_w)
+
+
+def _horizontal(tile: Tile, x: int) -> list[tuple[int, int]]:
+    """Return the columns of outputs and of the filter that a column of the image is under."""
+    return [
+        (c, kx)
+        for c in range(tile.columns)
+        for kx in range(tile.geometry.filter_w)
+        if tile.position(c, kx) == x
+    ]
+
+
+def _emit_padding(
+    f: Function,
+    tile: Tile,
+    weights: list[Register],
+    sums: dict[tuple[int, int], Register],
+    pad: Register,
+) -> set[tuple[int, int]]:
+    """Begin the sums of outputs with taps beside the image; return which they are."""
+    g = tile.geometry
+    begun: dict[tuple[int, ...], Register] = {}
+    done = set()
+    for c in range(tile.columns):
+        outside = tuple(
+            kx for kx in range(g.filter_w) if not 0 <= tile.position(c, kx) < g.in_w
+        )
+        if not outside:
+            continue
+        for r in range(tile.rows):
+            total = sums[r, c]
+            if outside in begun:
+                f.move(total, begun[outside])
+            else:
+                if not begun:
+                    f.constant(pad, tile.pad_value)
+                taps = [weights[ky * g.filter_w + kx] for ky in range(g.filter_h) for kx in outside]
+                f.move(total, taps[0])
+                for weight in taps[1:]:
+                    f.operate("add", total, total, weight)
+                f.operate("mul", total, total, pad)
+                begun[outside] = total
+            done.add((r, c))
+    return done
+
+
+# The kernel ---------------------------------------------------------------------------------------
+
+
+def _emitted(geometry: Geometry, two: list[Tile], one: list[Tile]) -> type[DepthwiseParameters]:
+    g = geometry
+    functions = {_known(tile).name: _known(tile) for tile in (*two, *one)}
+    pad_bytes = max(
+        (max(_columns(tile)) - tile.begin + 1) * g.in_c for tile in two if _columns(tile)
+    )
+    texts = "\n".join(function.text() for function in functions.values())
+    struct = (
+        "    HIL_IMAGES_FIELDS;\n"
+        "    int32_t pad_top; /* rows by which the first window reaches above the image */\n"
+        "    const int32_t *channels; /* of each: scaled weights, multiplier, constant */\n"
+    )
+    first = two[0]
+    width = first.columns
+    code = f"{texts}\n{_glue(g, two, one, pad_bytes)}"
+    cost_two, cost_one = (sum(_known(tile).instructions for tile in row) for row in (two, one))
+    figures = {
+        "call": _GLUE["call"],
+        "pad_byte": 0.5,
+        "two_rows": cost_two,
+        "one_row": cost_one,
+        "row": _GLUE["row"],
+        "tile": _GLUE["tile"],
+    }
+    counts = {
+        "pad_byte": f"{pad_bytes} * batch * 1",
+        "two_rows": f"batch * (out_h // {_ROWS})",
+        "one_row": f"batch * (out_h % {_ROWS})",
+        "row": "two_rows + one_row",
+        "tile": f"row * {len(two)}",
+    }
+    code_bytes = sum(function.code_bytes for function in functions.values()) + _GLUE_BYTES
+    return emitted(
+        DepthwiseParameters,
+        Description(
+            operator="depthwise_conv2d_s8",
+            form=f"{_ROWS}x{width}",
+            requires=first.output.features,
+            scratch=str(-(-pad_bytes // 4) * 4),
+            order=(("rows", str(_ROWS)), ("columns", str(width)), ("channels", "1")),
+            reads="channel window",
+            window={
+                "filter_h": str(g.filter_h),
+                "filter_w": str(g.filter_w),
+                "stride_h": str(g.stride),
+                "stride_w": str(g.stride),
+                "dilation_h": str(g.dilation_h),
+                "dilation_w": str(g.dilation_w),
+                "pad_left": str(g.pad_left),
+            },
+            code=code_bytes,
+            figures=figures,
+            counts=counts,
+            head=_head(g, two, pad_bytes),
+        ),
+        struct,
+        [_INCLUDE],
+        code,
+    )
+
+
+def _glue(g: Geometry, two: list[Tile], one: list[Tile], pad_bytes: int) -> str:
+    rows = "".join(_row_of_tiles(g, tiles) for tiles in (two, one))
+    step = g.in_w * g.in_c
+    return (
+        f"{rows}HIL_INLINE void {NAME}(const struct {NAME} *p, const int8_t *in, int8_t *out,\n"
+        "    void *scratch) {\n"
+        f"    memset(scratch, {two[0].pad_value}, {pad_bytes});\n"
+        "    for (int32_t image = 0; image < p->batch; image++) {\n"
+        "        int32_t y = -p->pad_top;\n        int32_t row = 0;\n"
+        f"        for (; row + {_ROWS} <= p->out_h; row += {_ROWS}) {{\n"
+        f"            {NAME}_rows{_ROWS}(p, in, (const int8_t *)scratch, y, out);\n"
+        f"            y += {_ROWS * g.stride};\n            out += {_ROWS * g.out_w * g.in_c};\n"
+        "        }\n        if (row < p->out_h) {\n"
+        f"            {NAME}_rows1(p, in, (const int8_t *)scratch, y, out);\n"
+        f"            out += {g.out_w * g.in_c};\n        }}\n"
+        f"        in += p->in_h * {step};\n    }}\n}}\n"
+    )
+
+
+def _row_of_tiles(g: Geometry, tiles: list[Tile]) -> str:
+    """Return the function that computes a row of tiles."""
+    tile = tiles[0]
+    used = [y for y in range(tile.in_rows) if _vertical(tile, y)]
+    lines = [
+        f"    const struct hil_riscv_rows rows = {{.in = in, .pad = pad, .in_h = p->in_h, "
+        f".row_bytes = {g.in_w * g.in_c}}};"
+    ]
+    index = 0
+    while index < len(tiles):
+        own = _known(tiles[index])
+        alike = 1
+        while index + alike < len(tiles) and _known(tiles[index + alike]) is own:
+            alike += 1
+        first = tiles[index]
+        steps = f"{first.columns * g.stride * g.in_c} * i"
+        pixel = f"{first.begin * g.in_c}" + (f" + {steps}" if alike > 1 else "")
+        place = f"{first.first * g.in_c}" + (
+            f" + {first.columns * g.in_c} * i" if alike > 1 else ""
+        )
+        arguments = [f"hil_riscv_row(&rows, y + {y}, {pixel})" for y in used]
+        arguments += [f"out + {r * g.out_w * g.in_c} + {place}" for r in range(tile.rows)]
+        arguments.append("(const int8_t *)p->channels")
+        call = f"{own.name}({', '.join(arguments)});"
+        if alike > 1:
+            lines.append(f"    for (int32_t i = 0; i < {alike}; i++) {{\n        {call}\n    }}")
+        else:
+            lines.append(f"    {call}")
+        index += alike
+    body = "\n".join(lines)
+    return (
+        "__attribute__((noinline, unused)) static void\n"
+        f"{NAME}_rows{tile.rows}(const struct {NAME} *p, const int8_t *in, const int8_t *pad,\n"
+        f"    int32_t y, int8_t *out) {{\n{body}\n}}\n\n"
+    )
+
+
+def _head(g: Geometry, two: list[Tile], pad_bytes: int) -> dict[str, str]:
+    tile = two[0]
+    functions = {_known(each).name: _known(each) for each in two}
+    row = sum(_known(each).instructions for each in two)
+    products = _ROWS * g.out_w * g.in_c * g.filter_h * g.filter_w
+    return {
+        "Tile": f"{_ROWS} rows x {tile.columns} columns of outputs of a channel, then of the next; "
+        f"{len(functions)} functions for the tiles of a row, and those for a single row.",
+        "Registers": f"{g.filter_h * g.filter_w} weights, {_ROWS * tile.columns} sums, a pixel, a "
+        f"product, {tile.in_rows} rows of the image, the channels' words; given out by the emitter.",
+        "Data": f"channels: int32 [channel][weights times 2^{tile.output.bits}; multiplier; constant; "
+        "place if signed], "
+        "packed by _packed().",
+        "Order": "Tile by tile, channel by channel: what is under the tile in a channel is read, "
+        "then the outputs of the channel are written.",
+        "Bounds": f"|sum| * 2^{tile.output.bits} < 2^31 for all inputs, which _packed() asks for.",
+        "Output": tile.output.text,
+        "Scratch": f"{pad_bytes} bytes of zero points, which are read in the place of rows outside "
+        "the image.",
+        "Cost": f"Counted by the emitter: {row:.0f} instructions for {_ROWS} rows, "
+        f"{row / products:.3f} a MAC.",
+        "Tests": "tests/board/test_riscv_kernels.py, tests/c/test_riscv_kernels.py: the C form is "
+        "the same list of instructions.",
+    }
