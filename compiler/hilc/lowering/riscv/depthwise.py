@@ -244,21 +244,35 @@ def emit_tile(tile: Tile) -> Function:
     ):
         raise OutOfReach
     used = [y for y in range(tile.in_rows) if _vertical(tile, y)]
+    # One address serves all rows of outputs where offsets reach them.
+    row_bytes = g.out_w * g.in_c
+    shared = (tile.rows - 1) * row_bytes + (tile.columns - 1) * g.in_c <= LARGEST_OFFSET
+    count = 1 if shared else tile.rows
     parameters = [(f"row{y}", "read") for y in used]
     parameters += [(f"out{r}", "write") for r in range(tile.rows)] + [("channels", "read")]
     f = Function(tile.name, parameters, tile.output.extensions)
     rows = dict(zip(used, f.arguments[: len(used)], strict=True))
     outs, channels = f.arguments[len(used) : -1], f.arguments[-1]
-    for r, out in enumerate(outs):
-        f.save(out, f"out{r}")
+    for r in range(count):
+        f.save(outs[r], f"out{r}")
     f.release(*outs)
     end = f.address("end")
     f.distance(end, channels, 4 * tile.words * g.in_c)
-    f.save(end, "end")
-    f.release(end)
+    # What stays in a register, where one is left, besides those that the products take.
+    sums = tile.rows * tile.columns
+    taken = g.taps + sums + 2
+    constants = None
+    keeps_end = f.free >= taken
+    if keeps_end and f.free >= taken + tile.output.constant_count:
+        constants = tile.output.constants(f)
+    if not keeps_end:
+        f.save(end, "end")
+        f.release(end)
+    places = [(0, r * row_bytes) if shared else (r, 0) for r in range(tile.rows)]
     with f.loop(g.in_c, channels, end):
-        _emit_channel(f, tile, rows, channels, g.taps)
-        f.restore(end, "end")
+        _emit_channel(f, tile, rows, channels, constants, places)
+        if not keeps_end:
+            f.restore(end, "end")
     return f
 
 
@@ -273,11 +287,19 @@ def _vertical(tile: Tile, y: int) -> list[tuple[int, int]]:
     return found
 
 
-def _emit_channel(
-    f: Function, tile: Tile, rows: dict[int, Register], channels: Register, taps: int
+def _emit_channel(  # noqa: PLR0913
+    f: Function,
+    tile: Tile,
+    rows: dict[int, Register],
+    channels: Register,
+    constants: list[Register] | None,
+    places: list[tuple[int, int]],
 ) -> None:
+    """Emit the products and outputs of a channel. ``places`` are the address and the offset of each
+    row of outputs.
+    """
     g = tile.geometry
-    weights = f.words("w", taps)
+    weights = f.words("w", g.taps)
     sums = {(r, c): f.word(f"s{r}_{c}") for r in range(tile.rows) for c in range(tile.columns)}
     pixel, product = f.words("x", 2)
     for tap, weight in enumerate(weights):
@@ -299,19 +321,22 @@ def _emit_channel(
         f.advance(row, 1)
     f.release(*weights, pixel, product)
     output = tile.output
-    scale, constants = output.scale(f), output.constants(f)
-    output.load(f, scale, 4 * taps, channels)
+    scale = output.scale(f)
+    own = output.constants(f) if constants is None else []
+    output.load(f, scale, 4 * g.taps, channels)
     f.advance(channels, 4 * tile.words)
     out, spare = f.address("out", "write"), f.word("spare")
-    for r in range(tile.rows):
-        f.restore(out, f"out{r}")
+    for r, (index, offset) in enumerate(places):
+        if offset == 0:
+            f.restore(out, f"out{index}")
         for c in range(tile.columns):
             value = sums[r, c]
-            output.emit(f, value, scale, constants, spare)
-            f.store_byte(value, c * g.in_c, out)
-        f.advance(out, 1)
-        f.save(out, f"out{r}")
-    f.release(out, spare, *scale, *constants, *sums.values())
+            output.emit(f, value, scale, constants or own, spare)
+            f.store_byte(value, offset + c * g.in_c, out)
+        if r + 1 == len(places) or places[r + 1][1] == 0:
+            f.advance(out, 1)
+            f.save(out, f"out{index}")
+    f.release(out, spare, *scale, *own, *sums.values())
 
 
 def _columns(tile: Tile) -> list[int]:
@@ -356,10 +381,11 @@ def _emit_padding(
                 if not begun:
                     f.constant(pad, tile.pad_value)
                 taps = [weights[ky * g.filter_w + kx] for ky in range(g.filter_h) for kx in outside]
-                f.move(total, taps[0])
+                known = taps[0]
                 for weight in taps[1:]:
-                    f.operate("add", total, total, weight)
-                f.operate("mul", total, total, pad)
+                    f.operate("add", total, known, weight)
+                    known = total
+                f.operate("mul", total, known, pad)
                 begun[outside] = total
             done.add((r, c))
     return done

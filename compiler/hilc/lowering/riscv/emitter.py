@@ -30,6 +30,7 @@ _SAVED = frozenset(["ra", *(f"s{i}" for i in range(12))])
 LARGEST_OFFSET = 2047
 _C_TYPES = {"word": "uint32_t", "read": "const int8_t *", "write": "int8_t *"}
 _STACK_ALIGNMENT = 16
+_BYTE = 255
 #: Bytes of an instruction, on average: many are compressed.
 _BYTES = 3.3
 
@@ -96,6 +97,11 @@ class Function:
         for register in registers:
             assert register.machine not in self._free, register
             self._free.insert(0, register.machine)
+
+    @property
+    def free(self) -> int:
+        """Registers that are left."""
+        return len(self._free)
 
     def _register(self, name: str, kind: str) -> Register:
         if not self._free:
@@ -229,7 +235,8 @@ class Function:
         """Clamp a signed word to 0 to ``most``, which ``limit`` contains.
 
         One instruction for values inside. The others, of which ``share`` are expected, are made
-        right out of line: 0 below, all bits set above, of which ``most`` keeps what it has.
+        right out of line: 0 below, all bits set above, of which ``most`` keeps what it has; a byte
+        needs no mask.
         """
         fix, back = self._label(), self._label()
         m, v = value.machine, value.variable
@@ -243,6 +250,8 @@ class Function:
             (f"andi {m}, {m}, {most}", f"{v} &= {most}U;"),
             (f"j {back}", f"goto {back};"),
         ]
+        if most == _BYTE:
+            del behind[2]
         self._behind.append((f"{fix}:", f"{fix}:;"))
         self._behind += [(f"    {a}", f"    {c}") for a, c in behind]
         self._count += self._times * share * len(behind)

@@ -218,9 +218,6 @@ def _emit_block(
     for begin in range(0, tile.depth, tile.part):
         if begin == 0:
             f.restore(rows, "rows")
-        for column in sums:
-            for word in column:
-                f.constant(word, 0)
         _emit_products(f, tile, rows, weights, sums, min(tile.part, tile.depth - begin))
         if begin + tile.part < tile.depth:
             _emit_part(f, tile, sums, begin == 0)
@@ -241,7 +238,7 @@ def _emit_products(
     factors = f.words("w", 2)
     products = f.words("t", 2)
 
-    def element(index: int) -> None:
+    def element(index: int, first: bool = False) -> None:
         for i, word in enumerate(words):
             f.load("lw", word, tile.element_bytes * index + 4 * i, rows)
         f.load("lb", factors[0], _BLOCK * index, weights)
@@ -249,6 +246,10 @@ def _emit_products(
             if c + 1 < len(sums):
                 f.load("lb", factors[(c + 1) % 2], _BLOCK * index + c + 1, weights)
             factor = factors[c % 2]
+            if first:
+                for word, total in zip(words, column, strict=True):
+                    f.operate("mul", total, factor, word)
+                continue
             for pair in range(tile.triples):
                 for i in range(2):
                     f.operate("mul", products[i], factor, words[2 * pair + i])
@@ -256,21 +257,24 @@ def _emit_products(
                     total = column[2 * pair + i]
                     f.operate("add", total, total, products[i])
 
+    def elements(count: int, first: bool = False) -> None:
+        for index in range(count):
+            element(index, first and index == 0)
+        f.advance(weights, count * _BLOCK)
+        f.advance(rows, count * tile.element_bytes)
+
+    # The first element begins the sums: what precedes the loop is a turn of it, or what is left.
     turns, left = divmod(depth, _TURN)
+    if left == 0:
+        turns, left = turns - 1, _TURN
+    elements(left, first=True)
     if turns:
         end = f.address("end")
         if turns > 1:
             f.distance(end, rows, turns * _TURN * tile.element_bytes)
         with f.loop(turns, rows, end):
-            for index in range(_TURN):
-                element(index)
-            f.advance(weights, _TURN * _BLOCK)
-            f.advance(rows, _TURN * tile.element_bytes)
+            elements(_TURN)
         f.release(end)
-    for index in range(left):
-        element(index)
-    f.advance(weights, left * _BLOCK)
-    f.advance(rows, left * tile.element_bytes)
     f.release(*words, *factors, *products)
 
 

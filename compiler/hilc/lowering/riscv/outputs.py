@@ -182,6 +182,11 @@ class Output:
         """Extensions of its assembly."""
         return ("zbb",) if self.zbb else ()
 
+    @property
+    def constant_count(self) -> int:
+        """Registers of :meth:`constants`."""
+        return 1 + self.zbb + self.signed
+
     def constants(self, f: Function) -> list[Register]:
         """Return registers with the constants of all channels."""
         values = [self.least, self.most] if self.zbb else [self.most - self.least]
