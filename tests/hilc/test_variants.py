@@ -53,7 +53,8 @@ def test_folders_of_families_have_one_name_in_python_and_c() -> None:
     families = {kernel.header.split("/")[2] for kernel in kernels().values()}
     assert families == {"generic", "compact", "v6m", "v7m", "dsp", "fpu", "mve"}
     packages = {module.name for module in iter_modules(lowering.__path__) if module.ispkg}
-    assert packages == families
+    # Those of RISC-V are emitted: none is in a file.
+    assert packages == families | {"riscv"}
 
 
 def test_names_of_kernels_begin_with_their_family() -> None:

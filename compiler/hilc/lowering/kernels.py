@@ -53,8 +53,9 @@ and later writes are always right. ``order`` is one of
 ``["rows 2", "pixels 3", "channels 4"]``
     loops over the output, from the outermost in, inside a loop over the batch. A turn of the last
     one is a step: all that it reads is read before anything that it writes is written. ``rows R``
-    takes so many rows of an image's output at a time, ``columns W`` so many columns, ``pixels P`` so
-    many pixels, row after row (or so many rows of a matrix), ``channels C`` so many channels; the last turn takes what is
+    takes so many rows of an image's output at a time, ``columns W`` so many columns, ``pixels P``
+    so many pixels, row after row (or so many rows of a matrix), ``channels C`` so many channels;
+    the last turn takes what is
     left. Counts are expressions over the parameters, as ``scratch`` is.
 ``"walk"``
     the walk that the kernel's own parameters describe, as ``reads`` names it.

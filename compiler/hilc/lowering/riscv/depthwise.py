@@ -64,6 +64,11 @@ class Geometry:
     pad_left: int
 
     @property
+    def row_bytes(self) -> int:
+        """Bytes of a row of outputs."""
+        return self.out_w * self.in_c
+
+    @property
     def taps(self) -> int:
         """Taps of a filter."""
         return self.filter_h * self.filter_w
@@ -115,10 +120,11 @@ class Tile:
         left, right = self.missing
         return f"{NAME}_{self.rows}x{self.columns}_{left}_{right}"
 
-    @cached_property
-    def function(self) -> Function:
-        """The function for the tile."""
-        return emit_tile(self)
+    @property
+    def outs(self) -> int:
+        """Addresses of outputs: one serves all rows where offsets reach them."""
+        reach = (self.rows - 1) * self.geometry.row_bytes + (self.columns - 1) * self.geometry.in_c
+        return 1 if reach <= LARGEST_OFFSET else self.rows
 
 
 @dataclass(frozen=True, eq=False)
@@ -178,9 +184,7 @@ def _tiles(
 
 
 @packed_once
-def _class(
-    layer: LinearWeights, geometry: Geometry, zbb: bool
-) -> type[DepthwiseParameters] | None:
+def _class(layer: LinearWeights, geometry: Geometry, zbb: bool) -> type[DepthwiseParameters] | None:
     """Return the kernel with the columns a tile that take the fewest instructions."""
     packed = _packed(layer, zbb)
     assert packed is not None
@@ -188,9 +192,7 @@ def _class(
     for columns in _COLUMNS:
         if columns > geometry.out_w:
             break
-        two, one = (
-            _tiles(geometry, packed, layer.pad_value, rows, columns) for rows in (_ROWS, 1)
-        )
+        two, one = (_tiles(geometry, packed, layer.pad_value, rows, columns) for rows in (_ROWS, 1))
         try:
             cost = sum(_known(tile).instructions + _GLUE["tile"] for tile in two)
             for tile in one:
@@ -219,7 +221,7 @@ def _known(tile: Tile) -> Function:
         if tile.missing != (0, 0):
             tile = replace(tile, geometry=replace(tile.geometry, in_w=1 << 20))
     if tile not in _FUNCTIONS:
-        if len(_FUNCTIONS) > 512:  # noqa: PLR2004
+        if len(_FUNCTIONS) > 512:
             _FUNCTIONS.clear()
         _FUNCTIONS[tile] = emit_tile(tile)
     return _FUNCTIONS[tile]
@@ -240,21 +242,17 @@ def emit_tile(tile: Tile) -> Function:
     if (
         max(span - 1, tile.columns - 1) * g.in_c > LARGEST_OFFSET
         # Arguments are passed in registers.
-        or tile.in_rows + tile.rows + 1 > 8  # noqa: PLR2004
+        or tile.in_rows + tile.rows + 1 > 8
     ):
         raise OutOfReach
     used = [y for y in range(tile.in_rows) if _vertical(tile, y)]
-    # One address serves all rows of outputs where offsets reach them.
-    row_bytes = g.out_w * g.in_c
-    shared = (tile.rows - 1) * row_bytes + (tile.columns - 1) * g.in_c <= LARGEST_OFFSET
-    count = 1 if shared else tile.rows
     parameters = [(f"row{y}", "read") for y in used]
-    parameters += [(f"out{r}", "write") for r in range(tile.rows)] + [("channels", "read")]
+    parameters += [(f"out{r}", "write") for r in range(tile.outs)] + [("channels", "read")]
     f = Function(tile.name, parameters, tile.output.extensions)
     rows = dict(zip(used, f.arguments[: len(used)], strict=True))
     outs, channels = f.arguments[len(used) : -1], f.arguments[-1]
-    for r in range(count):
-        f.save(outs[r], f"out{r}")
+    for r, out in enumerate(outs):
+        f.save(out, f"out{r}")
     f.release(*outs)
     end = f.address("end")
     f.distance(end, channels, 4 * tile.words * g.in_c)
@@ -268,7 +266,8 @@ def emit_tile(tile: Tile) -> Function:
     if not keeps_end:
         f.save(end, "end")
         f.release(end)
-    places = [(0, r * row_bytes) if shared else (r, 0) for r in range(tile.rows)]
+    shared = tile.outs < tile.rows
+    places = [(0, r * g.row_bytes) if shared else (r, 0) for r in range(tile.rows)]
     with f.loop(g.in_c, channels, end):
         _emit_channel(f, tile, rows, channels, constants, places)
         if not keeps_end:
@@ -287,7 +286,7 @@ def _vertical(tile: Tile, y: int) -> list[tuple[int, int]]:
     return found
 
 
-def _emit_channel(  # noqa: PLR0913
+def _emit_channel(
     f: Function,
     tile: Tile,
     rows: dict[int, Register],
@@ -368,9 +367,7 @@ def _emit_padding(
     begun: dict[tuple[int, ...], Register] = {}
     done = set()
     for c in range(tile.columns):
-        outside = tuple(
-            kx for kx in range(g.filter_w) if not 0 <= tile.position(c, kx) < g.in_w
-        )
+        outside = tuple(kx for kx in range(g.filter_w) if not 0 <= tile.position(c, kx) < g.in_w)
         if not outside:
             continue
         for r in range(tile.rows):
@@ -466,10 +463,10 @@ def _glue(g: Geometry, two: list[Tile], one: list[Tile], pad_bytes: int) -> str:
         "        int32_t y = -p->pad_top;\n        int32_t row = 0;\n"
         f"        for (; row + {_ROWS} <= p->out_h; row += {_ROWS}) {{\n"
         f"            {NAME}_rows{_ROWS}(p, in, (const int8_t *)scratch, y, out);\n"
-        f"            y += {_ROWS * g.stride};\n            out += {_ROWS * g.out_w * g.in_c};\n"
+        f"            y += {_ROWS * g.stride};\n            out += {_ROWS * g.row_bytes};\n"
         "        }\n        if (row < p->out_h) {\n"
         f"            {NAME}_rows1(p, in, (const int8_t *)scratch, y, out);\n"
-        f"            out += {g.out_w * g.in_c};\n        }}\n"
+        f"            out += {g.row_bytes};\n        }}\n"
         f"        in += p->in_h * {step};\n    }}\n}}\n"
     )
 
@@ -495,7 +492,7 @@ def _row_of_tiles(g: Geometry, tiles: list[Tile]) -> str:
             f" + {first.columns * g.in_c} * i" if alike > 1 else ""
         )
         arguments = [f"hil_riscv_row(&rows, y + {y}, {pixel})" for y in used]
-        arguments += [f"out + {r * g.out_w * g.in_c} + {place}" for r in range(tile.rows)]
+        arguments += [f"out + {r * g.row_bytes} + {place}" for r in range(first.outs)]
         arguments.append("(const int8_t *)p->channels")
         call = f"{own.name}({', '.join(arguments)});"
         if alike > 1:
@@ -520,10 +517,9 @@ def _head(g: Geometry, two: list[Tile], pad_bytes: int) -> dict[str, str]:
         "Tile": f"{_ROWS} rows x {tile.columns} columns of outputs of a channel, then of the next; "
         f"{len(functions)} functions for the tiles of a row, and those for a single row.",
         "Registers": f"{g.filter_h * g.filter_w} weights, {_ROWS * tile.columns} sums, a pixel, a "
-        f"product, {tile.in_rows} rows of the image, the channels' words; given out by the emitter.",
-        "Data": f"channels: int32 [channel][weights times 2^{tile.output.bits}; multiplier; constant; "
-        "place if signed], "
-        "packed by _packed().",
+        f"product, {tile.in_rows} rows of the image, the channels' words.",
+        "Data": f"channels: int32 [channel][weights times 2^{tile.output.bits}; multiplier; "
+        "constant; place if signed], packed by _packed().",
         "Order": "Tile by tile, channel by channel: what is under the tile in a channel is read, "
         "then the outputs of the channel are written.",
         "Bounds": f"|sum| * 2^{tile.output.bits} < 2^31 for all inputs, which _packed() asks for.",

@@ -19,8 +19,7 @@ from hilc.lowering.kernels import Kernel, Parameters, keep_emitted
 
 #: The core whose counts the costs are; other RISC-V cores take the same instructions.
 _CORE = "rv32imac"
-#: What a header begins its path with.
-_FOLDER = "hil_riscv"
+_FOLDER = "hil/kernels/riscv"
 _WIDTH = 100
 #: The parts of a kernel's head, in their order.
 HEAD = (

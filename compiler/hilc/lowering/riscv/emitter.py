@@ -13,6 +13,7 @@ Registers are allocated here and released by the program. A word is ``uint32_t``
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -157,7 +158,8 @@ class Function:
 
     def operate(self, mnemonic: str, to: Register, left: Register, right: Register) -> None:
         """Compute ``add``, ``sub``, ``mul``, ``mulhsu``, ``slt``, ``sll``; ``min`` and ``max`` of
-        Zbb."""
+        Zbb.
+        """
         a, b = left.variable, right.variable
         c = {
             "add": f"{a} + {b}",
@@ -185,7 +187,9 @@ class Function:
             return
         machine = register.machine
         variable = register.variable
-        add = f"{variable} += (uint32_t){by};" if register.kind == "word" else f"{variable} += {by};"
+        add = (
+            f"{variable} += (uint32_t){by};" if register.kind == "word" else f"{variable} += {by};"
+        )
         self._emit(f"addi {machine}, {machine}, {by}", add)
 
     def step(self, register: Register, by: int, scratch: Register) -> None:
@@ -210,9 +214,7 @@ class Function:
         self._emit(f"li {to.machine}, {by}", f"{to.variable} = {base.variable};")
         self._count += self._times
         self._static += 1
-        self._emit(
-            f"add {to.machine}, {to.machine}, {base.machine}", f"{to.variable} += {by};"
-        )
+        self._emit(f"add {to.machine}, {to.machine}, {base.machine}", f"{to.variable} += {by};")
 
     @contextmanager
     def loop(self, times: int, at: Register, end: Register) -> Iterator[None]:
@@ -280,17 +282,24 @@ class Function:
 
     def text(self) -> str:
         """Return the definition in C: assembly for RISC-V, C for every other core."""
-        parameters = ", ".join(
+        declared = [
             f"{_C_TYPES[kind]}{'' if kind != 'word' else ' '}{name}"
             for name, kind in self.parameters
-        )
+        ]
+        # The body of a naked function is assembly alone, which names no parameter.
+        unused = [f"{parameter} __attribute__((unused))" for parameter in declared]
         return (
             "#if defined(__riscv) && __riscv_xlen == 32\n\n"
-            f"__attribute__((naked, noinline, unused)) static void\n{self.name}({parameters}) {{\n"
+            f"__attribute__((naked, noinline, unused)) static void\n{self.name}(\n"
+            f"    {self._joined(unused)}) {{\n"
             f"    __asm__(\n{self._assembly()}    );\n}}\n\n#else\n\n"
-            f"__attribute__((noinline, unused)) static void\n{self.name}({parameters}) {{\n"
-            f"{self._c()}}}\n\n#endif\n"
+            f"__attribute__((noinline, unused)) static void\n{self.name}(\n"
+            f"    {self._joined(declared)}) {{\n{self._c()}}}\n\n#endif\n"
         )
+
+    @staticmethod
+    def _joined(parameters: Sequence[str]) -> str:
+        return ",\n    ".join(parameters)
 
     def _assembly(self) -> str:
         slots = {name: 4 * i for i, name in enumerate(self._slots)}
@@ -326,16 +335,18 @@ class Function:
         return word[:1] == "L" and word[1:].isdigit()
 
     def _c(self) -> str:
+        lines = [*(line for _, line in self._lines), "    return;"]
+        lines += [line for _, line in self._behind]
+        # A register may have been given out in vain.
+        used = set(re.findall(r"\w+", " ".join(lines)))
         own = {name for name, _ in self.parameters}
         declarations = [
             f"    {_C_TYPES[kind]}{'' if kind != 'word' else ' '}{name} = 0;"
             for name, kind in self._variables.items()
-            if name not in own
+            if name in used - own
         ]
         declarations += [
             f"    {_C_TYPES[kind]}{'' if kind != 'word' else ' '}stack_{name} = 0;"
             for name, kind in self._slots.items()
         ]
-        lines = [*declarations, *(line for _, line in self._lines), "    return;"]
-        lines += [line for _, line in self._behind]
-        return "".join(f"{line}\n" for line in lines)
+        return "".join(f"{line}\n" for line in (*declarations, *lines))

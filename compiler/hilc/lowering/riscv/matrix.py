@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from typing import TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -71,6 +72,9 @@ class ConvParameters(EmittedParameters):
     in_zero_point: int
     scales: npt.NDArray[np.int32]
     weights: npt.NDArray[np.int8]
+
+
+_P = TypeVar("_P", bound=EmittedParameters)
 
 
 @dataclass(frozen=True)
@@ -194,7 +198,7 @@ def emit_tile(tile: Tile) -> Function:
     return f
 
 
-class _blocks:  # noqa: N801
+class _blocks:
     """Loop over blocks of columns, whose end lies on the stack."""
 
     def __init__(self, f: Function, times: int, at: Register, end: Register) -> None:
@@ -210,9 +214,7 @@ class _blocks:  # noqa: N801
         self._loop.__exit__(None, None, None)
 
 
-def _emit_block(
-    f: Function, tile: Tile, rows: Register, weights: Register, columns: int
-) -> None:
+def _emit_block(f: Function, tile: Tile, rows: Register, weights: Register, columns: int) -> None:
     """Emit the products of a block of columns, and its outputs."""
     sums = [f.words(f"s{c}_", 2 * tile.triples) for c in range(columns)]
     for begin in range(0, tile.depth, tile.part):
@@ -361,7 +363,9 @@ def _matmul_class(layer: LinearWeights, triples: int, zbb: bool) -> type[MatmulP
         f"        hil_riscv_widen_matrix(in, left < {tile.rows} ? left : {tile.rows}, "
         f"{tile.depth},\n                               {triples}, (uint32_t *)scratch);\n"
     )
-    code = _code(tile, "    int32_t left = p->rows;\n", widen, f"        in += {tile.rows * tile.depth};\n")
+    code = _code(
+        tile, "    int32_t left = p->rows;\n", widen, f"        in += {tile.rows * tile.depth};\n"
+    )
     counts = {
         "tile": f"(rows + {tile.rows - 1}) // {tile.rows}",
         "row_three": f"tile * {triples}",
@@ -403,9 +407,7 @@ def _conv_class(layer: LinearWeights, triples: int, zbb: bool) -> type[ConvParam
 def _code(tile: Tile, begin: str, rows: str, end: str, images: bool = False) -> str:
     """Return the emitted function and the glue around it."""
     work = tile.row_bytes
-    multiply = (
-        f"{NAME}_tile((const int8_t *)scratch, p->weights, (const int8_t *)p->scales, %s);\n"
-    )
+    multiply = f"{NAME}_tile((const int8_t *)scratch, p->weights, (const int8_t *)p->scales, %s);\n"
     body = (
         f"{begin}    while (left > 0) {{\n{rows}"
         f"        if (left >= {tile.rows}) {{\n            {multiply % 'out'}        }} else {{\n"
@@ -427,8 +429,8 @@ def _code(tile: Tile, begin: str, rows: str, end: str, images: bool = False) -> 
     )
 
 
-def _emitted(  # noqa: PLR0913
-    parameters: type[EmittedParameters],
+def _emitted(
+    parameters: type[_P],
     operator: str,
     tile: Tile,
     struct: str,
@@ -436,7 +438,7 @@ def _emitted(  # noqa: PLR0913
     counts: dict[str, str],
     figures: dict[str, float],
     reads: str,
-) -> type[EmittedParameters]:
+) -> type[_P]:
     function = emit_tile(tile)
     return emitted(
         parameters,
@@ -469,12 +471,13 @@ def _head(tile: Tile, function: Function) -> dict[str, str]:
         "weights, two products, three addresses; given out by the emitter.",
         "Data": "rows: words in scratch, [depth][threes of rows][x, y], by hil_riscv_widen; "
         "weights: int8 [blocks of four columns][depth][4], the last filled up with zeros, packed "
-        "by _packed(); scales: int32 [column][multiplier, constant, place if signed], by scales_of().",
+        "by _packed(); scales: int32 [column][multiplier, constant, place if signed], by "
+        "scales_of().",
         "Order": f"{tile.rows} rows are read whole, then their outputs are written. What is "
         "missing of the last rows is the last one again, whose outputs are not copied.",
         "Bounds": f"Of each part of a column -2^20 <= sum < 2^20 for all inputs: longest_part() "
-        f"cuts the depth into {parts} of at most {tile.part}. Scaled by 2^{tile.output.bits}, the sums "
-        "of all parts are below 2^31.",
+        f"cuts the depth into {parts} of at most {tile.part}. Scaled by 2^{tile.output.bits}, the "
+        "sums of all parts are below 2^31.",
         "Output": tile.output.text,
         "Scratch": f"{tile.row_bytes} bytes of words, and outputs of rows that are missing.",
         "Cost": f"Counted by the emitter: {function.instructions:.0f} instructions a call, "

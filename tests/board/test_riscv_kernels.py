@@ -1,0 +1,76 @@
+"""Kernels emitted for RISC-V, by their assembly, on an emulated board."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from campaigns import cases
+from kernel_checks import check, overlapping_checks
+from models import model_path
+from riscv_layers import emitted_checks, riscv_layers
+
+import hil
+import hilc
+from hil.board import Board, load_board
+from hil.verify.bench import layer_counts
+from hilc.lowering.kernels import registered_header
+from hilc.target import get_cpu
+
+
+def board_of(core: str) -> Board:
+    """QEMU's machine, whose core has Zbb, with the code for ``core``."""
+    return replace(load_board("riscv-virt"), cpu=get_cpu(core))
+
+
+@cases("core", ["rv32imac", "rv32imac_zbb"], first=1)
+def test_the_assembly_is_exact(core: str) -> None:
+    """The output of some lies over the input as far as the order of access allows."""
+    board = board_of(core)
+    found = emitted_checks(riscv_layers(np.random.default_rng(73), 1), board.cpu, 73)
+    over = [one for layer, first in found[::3] for one in overlapping_checks(first, layer)]
+    check([one for _, one in found] + over, board)
+    assert len(found) > 40
+    assert len(over) > 10
+
+
+@pytest.mark.full
+@cases("level", ["-O0", "-Os"], first=2)
+def test_the_assembly_is_exact_at_every_level(level: str) -> None:
+    board = board_of("rv32imac")
+    found = emitted_checks(riscv_layers(np.random.default_rng(74), 1), board.cpu, 74)
+    check(
+        [one for _, one in found[::4]],
+        board,
+        flags=["-ffunction-sections", "-Wl,--gc-sections", level],
+    )
+
+
+@cases("model", ["kws", "vww", "ic"], first=1)
+def test_counted_costs_are_near_the_instructions_of_the_board(model: str, tmp_path: Path) -> None:
+    board = load_board("riscv-virt")
+    library = hilc.compile(
+        model_path(model), cpu="rv32imac", name=model, optimize="speed", pools="external",
+        io_in_pool=True,
+    )  # fmt: skip
+    (module,) = library.modules
+    with hil.open(board, library) as device:
+        counts = layer_counts(device, module)
+    estimate = library.reports[model].chosen.instructions
+    assert estimate == pytest.approx(sum(counts), rel=0.05)
+
+
+def test_the_head_of_an_emitted_kernel_has_nine_parts() -> None:
+    found = emitted_checks(riscv_layers(np.random.default_rng(75), 1), get_cpu("rv32imac"), 75)
+    parts = ["Tile", "Registers", "Data", "Order", "Bounds", "Output", "Scratch", "Cost", "Tests"]
+    root = Path(__file__).resolve().parents[2]
+    for header in {one.case.call.kernel.header for _, one in found}:
+        text = registered_header(header)
+        assert text is not None
+        head = text[: text.index("*/")]
+        assert re.findall(rf"^(?:/\*| \*) ({'|'.join(parts)}):", head, re.MULTILINE) == parts
+        for path in re.findall(r"tests/\w+/test_\w+\.py", head):
+            assert (root / path).is_file()
