@@ -49,6 +49,8 @@ static void guard_stack(void) {
 /* Prepares memory and core; runs on the handler stack. */
 __attribute__((used)) void hil_start(void) {
     hil_soc_early();
+    /* Switches floats and vectors on; these bits are 0 on a core without. */
+    HIL_CSR_SET(mstatus, HIL_MSTATUS_FS | HIL_MSTATUS_VS);
     HIL_CSR_WRITE(mtvec, (uint32_t)(uintptr_t)hil_trap);
 #if HIL_STACK_GUARD_BYTES > 0
     guard_stack();

@@ -21,7 +21,7 @@ from linear_layers import Layer, make_layer, random_layer
 
 from hilc.target import Cpu
 
-PREFIX = "hil_riscv_"
+PREFIXES = ("hil_riscv_", "hil_rvv_")
 LINEAR = ("CONV_2D", "DEPTHWISE_CONV_2D", "FULLY_CONNECTED")
 #: Operator, shapes of input and weights, attributes: parts of the depth, columns left over, tiles
 #: at both edges of an image, a single row, rows and columns under no tap, several images.
@@ -64,5 +64,5 @@ def emitted_checks(layers: Sequence[Layer], cpu: Cpu, seed: int) -> list[tuple[L
         (layer, one)
         for i, layer in enumerate(layers)
         for one in checks_of(layer, cpu, f"(layer {i} of seed {seed})")
-        if one.kernel.startswith(PREFIX)
+        if one.kernel.startswith(PREFIXES)
     ]

@@ -12,9 +12,10 @@ sums. Rows outside are read from a row of zero points. What is checked here for 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -35,7 +36,7 @@ _MOST_TAPS = 9
 _ROWS = 2
 _COLUMNS = range(1, 7)
 #: Instructions of the glue: of a call, of a row of tiles, of a tile.
-_GLUE = {"call": 60.0, "row": 50.0, "tile": 30.0}
+_GLUE = {"call": 60.0, "pad_byte": 0.5, "row": 50.0, "tile": 30.0}
 _GLUE_BYTES = 700
 _INCLUDE = "hil/kernels/riscv/depthwise_s8.h"
 
@@ -114,6 +115,20 @@ class Tile:
         last = self.position(self.columns - 1, g.filter_w - 1)
         return max(0, -self.position(0, 0)), max(0, last - g.in_w + 1)
 
+    @cached_property
+    def used(self) -> tuple[int, ...]:
+        """Rows of the image, from the first under the tile on, that are under a tap."""
+        return tuple(y for y in range(self.in_rows) if _vertical(self, y))
+
+    @property
+    def more(self) -> tuple[str, ...]:
+        """Arguments of the function after the channels."""
+        return ()
+
+    def emit(self) -> Function:
+        """Return the function for the tile."""
+        return emit_tile(self)
+
     @property
     def name(self) -> str:
         """Name of the function."""
@@ -128,7 +143,7 @@ class Tile:
 
 
 @dataclass(frozen=True, eq=False)
-class _Packed:
+class Packed:
     channels: npt.NDArray[np.int32]
     output: Output
 
@@ -142,7 +157,15 @@ def depthwise(form: DepthwiseConvolution, zbb: bool) -> Iterator[EmittedParamete
     packed = _packed(form.packing, zbb)
     if packed is None:
         return
-    geometry = Geometry(
+    geometry = geometry_of(form)
+    if (made := _class(form.packing, geometry, zbb)) is not None:
+        yield made(images=images, pad_top=window.pad_top, channels=packed.channels)
+
+
+def geometry_of(form: DepthwiseConvolution) -> Geometry:
+    """Return what is the same for all bands of a layer's rows."""
+    window, images = form.window, form.images
+    return Geometry(
         in_w=images.in_w,
         out_w=images.out_w,
         in_c=images.in_c,
@@ -153,12 +176,10 @@ def depthwise(form: DepthwiseConvolution, zbb: bool) -> Iterator[EmittedParamete
         dilation_w=window.dilation_w,
         pad_left=window.pad_left,
     )
-    if (made := _class(form.packing, geometry, zbb)) is not None:
-        yield made(images=images, pad_top=window.pad_top, channels=packed.channels)
 
 
 @packed_once
-def _packed(layer: LinearWeights, zbb: bool) -> _Packed | None:
+def _packed(layer: LinearWeights, zbb: bool) -> Packed | None:
     """Return the words of the channels; None where the kernel does not serve the layer."""
     channels = require_right_shifts(layer.matrix, layer.requantization)
     if channels is None:
@@ -169,18 +190,27 @@ def _packed(layer: LinearWeights, zbb: bool) -> _Packed | None:
         return None
     output, scales = found
     scaled = channels.weights.astype(np.int32) << bits
-    return _Packed(np.concatenate([scaled, scales], axis=1).reshape(-1), output)
+    return Packed(np.concatenate([scaled, scales], axis=1).reshape(-1), output)
 
 
-def _tiles(
-    geometry: Geometry, packed: _Packed, pad_value: int, rows: int, columns: int
-) -> list[Tile]:
+_T = TypeVar("_T", bound=Tile)
+
+
+def tiles_of(
+    kind: type[_T], geometry: Geometry, packed: Packed, pad_value: int, rows: int, columns: int
+) -> list[_T]:
     """Return the tiles of a row of tiles."""
-    found = []
-    for first in range(0, geometry.out_w, columns):
-        width = min(columns, geometry.out_w - first)
-        found.append(Tile(geometry, rows, first, width, pad_value, packed.output))
-    return found
+    return [
+        kind(
+            geometry,
+            rows,
+            first,
+            min(columns, geometry.out_w - first),
+            pad_value,
+            packed.output,
+        )
+        for first in range(0, geometry.out_w, columns)
+    ]
 
 
 @packed_once
@@ -192,7 +222,9 @@ def _class(layer: LinearWeights, geometry: Geometry, zbb: bool) -> type[Depthwis
     for columns in _COLUMNS:
         if columns > geometry.out_w:
             break
-        two, one = (_tiles(geometry, packed, layer.pad_value, rows, columns) for rows in (_ROWS, 1))
+        two, one = (
+            tiles_of(Tile, geometry, packed, layer.pad_value, rows, columns) for rows in (_ROWS, 1)
+        )
         try:
             cost = sum(_known(tile).instructions + _GLUE["tile"] for tile in two)
             for tile in one:
@@ -203,7 +235,15 @@ def _class(layer: LinearWeights, geometry: Geometry, zbb: bool) -> type[Depthwis
     if not ways:
         return None
     _, two, one = min(ways, key=lambda way: way[0])
-    return _emitted(geometry, two, one)
+    return emitted_depthwise(
+        "riscv",
+        _INCLUDE,
+        geometry,
+        [two, one],
+        packed.output.features,
+        _head(geometry, two),
+        f"{_ROWS}x{two[0].columns}",
+    )
 
 
 class OutOfReach(Exception):
@@ -223,7 +263,7 @@ def _known(tile: Tile) -> Function:
     if tile not in _FUNCTIONS:
         if len(_FUNCTIONS) > 512:
             _FUNCTIONS.clear()
-        _FUNCTIONS[tile] = emit_tile(tile)
+        _FUNCTIONS[tile] = tile.emit()
     return _FUNCTIONS[tile]
 
 
@@ -245,7 +285,7 @@ def emit_tile(tile: Tile) -> Function:
         or tile.in_rows + tile.rows + 1 > 8
     ):
         raise OutOfReach
-    used = [y for y in range(tile.in_rows) if _vertical(tile, y)]
+    used = tile.used
     parameters = [(f"row{y}", "read") for y in used]
     parameters += [(f"out{r}", "write") for r in range(tile.outs)] + [("channels", "read")]
     f = Function(tile.name, parameters, tile.output.extensions)
@@ -391,46 +431,50 @@ def _emit_padding(
 # The kernel ---------------------------------------------------------------------------------------
 
 
-def _emitted(geometry: Geometry, two: list[Tile], one: list[Tile]) -> type[DepthwiseParameters]:
-    g = geometry
-    functions = {_known(tile).name: _known(tile) for tile in (*two, *one)}
-    pad_bytes = max(
-        (max(_columns(tile)) - tile.begin + 1) * g.in_c for tile in two if _columns(tile)
-    )
+def emitted_depthwise(
+    family: str,
+    include: str,
+    g: Geometry,
+    ways: Sequence[Sequence[Tile]],
+    requires: frozenset[str],
+    head: Mapping[str, str],
+    form: str,
+) -> type[DepthwiseParameters]:
+    """Return the parameters of the kernel with these rows of tiles, the highest first."""
+    functions = {_known(tile).name: _known(tile) for row in ways for tile in row}
+    first = ways[0][0]
+    pad_bytes = max((max(_columns(tile)) - tile.begin + 1) * g.in_c for tile in ways[0])
     texts = "\n".join(function.text() for function in functions.values())
     struct = (
         "    HIL_IMAGES_FIELDS;\n"
         "    int32_t pad_top; /* rows by which the first window reaches above the image */\n"
-        "    const int32_t *channels; /* of each: scaled weights, multiplier, constant */\n"
+        "    const int32_t *channels; /* weights and scales of all channels */\n"
     )
-    first = two[0]
-    width = first.columns
-    code = f"{texts}\n{_glue(g, two, one, pad_bytes)}"
-    cost_two, cost_one = (sum(_known(tile).instructions for tile in row) for row in (two, one))
     figures = {
         "call": _GLUE["call"],
-        "pad_byte": 0.5,
-        "two_rows": cost_two,
-        "one_row": cost_one,
+        "pad_byte": _GLUE["pad_byte"],
         "row": _GLUE["row"],
         "tile": _GLUE["tile"],
     }
-    counts = {
-        "pad_byte": f"{pad_bytes} * batch * 1",
-        "two_rows": f"batch * (out_h // {_ROWS})",
-        "one_row": f"batch * (out_h % {_ROWS})",
-        "row": "two_rows + one_row",
-        "tile": f"row * {len(two)}",
-    }
+    counts = {"pad_byte": f"{pad_bytes} * (batch > 0)"}
+    left = "out_h"
+    for row in ways:
+        name = f"rows_{row[0].rows}"
+        counts[name] = f"batch * (({left}) // {row[0].rows})"
+        figures[name] = sum(_known(tile).instructions for tile in row)
+        left = f"({left}) % {row[0].rows}"
+    counts["row"] = " + ".join(f"rows_{row[0].rows}" for row in ways)
+    counts["tile"] = f"row * {len(ways[0])}"
     code_bytes = sum(function.code_bytes for function in functions.values()) + _GLUE_BYTES
     return emitted(
         DepthwiseParameters,
         Description(
+            family=family,
             operator="depthwise_conv2d_s8",
-            form=f"{_ROWS}x{width}",
-            requires=first.output.features,
+            form=form,
+            requires=requires,
             scratch=str(-(-pad_bytes // 4) * 4),
-            order=(("rows", str(_ROWS)), ("columns", str(width)), ("channels", "1")),
+            order=(("rows", str(first.rows)), ("columns", str(first.columns)), ("channels", "1")),
             reads="channel window",
             window={
                 "filter_h": str(g.filter_h),
@@ -444,37 +488,36 @@ def _emitted(geometry: Geometry, two: list[Tile], one: list[Tile]) -> type[Depth
             code=code_bytes,
             figures=figures,
             counts=counts,
-            head=_head(g, two, pad_bytes),
+            head=head,
         ),
         struct,
-        [_INCLUDE],
-        code,
+        list(dict.fromkeys([_INCLUDE, include])),
+        f"{texts}\n{_glue(g, ways, pad_bytes)}",
     )
 
 
-def _glue(g: Geometry, two: list[Tile], one: list[Tile], pad_bytes: int) -> str:
-    rows = "".join(_row_of_tiles(g, tiles) for tiles in (two, one))
-    step = g.in_w * g.in_c
+def _glue(g: Geometry, ways: Sequence[Sequence[Tile]], pad_bytes: int) -> str:
+    rows = "".join(_row_of_tiles(g, tiles) for tiles in ways)
+    steps = "".join(
+        f"        for (; row + {tiles[0].rows} <= p->out_h; row += {tiles[0].rows}) {{\n"
+        f"            {NAME}_rows{tiles[0].rows}(p, in, (const int8_t *)scratch, y, out);\n"
+        f"            y += {tiles[0].rows * g.stride};\n"
+        f"            out += {tiles[0].rows * g.row_bytes};\n        }}\n"
+        for tiles in ways
+    )
     return (
         f"{rows}HIL_INLINE void {NAME}(const struct {NAME} *p, const int8_t *in, int8_t *out,\n"
         "    void *scratch) {\n"
-        f"    memset(scratch, {two[0].pad_value}, {pad_bytes});\n"
+        f"    memset(scratch, {ways[0][0].pad_value}, {pad_bytes});\n"
         "    for (int32_t image = 0; image < p->batch; image++) {\n"
-        "        int32_t y = -p->pad_top;\n        int32_t row = 0;\n"
-        f"        for (; row + {_ROWS} <= p->out_h; row += {_ROWS}) {{\n"
-        f"            {NAME}_rows{_ROWS}(p, in, (const int8_t *)scratch, y, out);\n"
-        f"            y += {_ROWS * g.stride};\n            out += {_ROWS * g.row_bytes};\n"
-        "        }\n        if (row < p->out_h) {\n"
-        f"            {NAME}_rows1(p, in, (const int8_t *)scratch, y, out);\n"
-        f"            out += {g.row_bytes};\n        }}\n"
-        f"        in += p->in_h * {step};\n    }}\n}}\n"
+        f"        int32_t y = -p->pad_top;\n        int32_t row = 0;\n{steps}"
+        f"        in += p->in_h * {g.in_w * g.in_c};\n    }}\n}}\n"
     )
 
 
-def _row_of_tiles(g: Geometry, tiles: list[Tile]) -> str:
+def _row_of_tiles(g: Geometry, tiles: Sequence[Tile]) -> str:
     """Return the function that computes a row of tiles."""
     tile = tiles[0]
-    used = [y for y in range(tile.in_rows) if _vertical(tile, y)]
     lines = [
         f"    const struct hil_riscv_rows rows = {{.in = in, .pad = pad, .in_h = p->in_h, "
         f".row_bytes = {g.in_w * g.in_c}}};"
@@ -491,9 +534,9 @@ def _row_of_tiles(g: Geometry, tiles: list[Tile]) -> str:
         place = f"{first.first * g.in_c}" + (
             f" + {first.columns * g.in_c} * i" if alike > 1 else ""
         )
-        arguments = [f"hil_riscv_row(&rows, y + {y}, {pixel})" for y in used]
+        arguments = [f"hil_riscv_row(&rows, y + {y}, {pixel})" for y in tile.used]
         arguments += [f"out + {r * g.row_bytes} + {place}" for r in range(first.outs)]
-        arguments.append("(const int8_t *)p->channels")
+        arguments += ["(const int8_t *)p->channels", *tile.more]
         call = f"{own.name}({', '.join(arguments)});"
         if alike > 1:
             lines.append(f"    for (int32_t i = 0; i < {alike}; i++) {{\n        {call}\n    }}")
@@ -508,7 +551,7 @@ def _row_of_tiles(g: Geometry, tiles: list[Tile]) -> str:
     )
 
 
-def _head(g: Geometry, two: list[Tile], pad_bytes: int) -> dict[str, str]:
+def _head(g: Geometry, two: list[Tile]) -> dict[str, str]:
     tile = two[0]
     functions = {_known(each).name: _known(each) for each in two}
     row = sum(_known(each).instructions for each in two)
@@ -524,8 +567,7 @@ def _head(g: Geometry, two: list[Tile], pad_bytes: int) -> dict[str, str]:
         "then the outputs of the channel are written.",
         "Bounds": f"|sum| * 2^{tile.output.bits} < 2^31 for all inputs, which _packed() asks for.",
         "Output": tile.output.text,
-        "Scratch": f"{pad_bytes} bytes of zero points, which are read in the place of rows outside "
-        "the image.",
+        "Scratch": "Zero points, which are read in the place of rows outside the image.",
         "Cost": f"Counted by the emitter: {row:.0f} instructions for {_ROWS} rows, "
         f"{row / products:.3f} a MAC.",
         "Tests": "tests/board/test_riscv_kernels.py, tests/c/test_riscv_kernels.py: the C form is "

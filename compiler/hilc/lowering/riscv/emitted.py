@@ -19,7 +19,7 @@ from hilc.lowering.kernels import Kernel, Parameters, keep_emitted
 
 #: The core whose counts the costs are; other RISC-V cores take the same instructions.
 _CORE = "rv32imac"
-_FOLDER = "hil/kernels/riscv"
+_FOLDER = "hil/kernels"
 _WIDTH = 100
 #: The parts of a kernel's head, in their order.
 HEAD = (
@@ -50,6 +50,7 @@ class EmittedParameters(Parameters):
 class Description:
     """What a kernel states beside its code; see :mod:`hilc.lowering.kernels`."""
 
+    family: str
     #: Operator and element types: ``conv2d_s8``.
     operator: str
     #: Distinguishes variants: ``6_rows``.
@@ -84,10 +85,10 @@ def emitted(
     """
     body = f"struct {NAME} {{\n{struct}}};\n\n{code}"
     digest = hashlib.sha256("\n".join([*includes, body]).encode()).hexdigest()[:8]
-    name = f"hil_riscv_{description.operator}_{description.form}_{digest}"
+    name = f"hil_{description.family}_{description.operator}_{description.form}_{digest}"
     key = parameters, name
     if key not in _CLASSES:
-        header = f"{_FOLDER}/{name}.h"
+        header = f"{_FOLDER}/{description.family}/{name}.h"
         guard = f"{name}_H".upper()
         lines = "".join(f'#include "{path}"\n' for path in includes)
         keep_emitted(
@@ -102,7 +103,7 @@ def emitted(
             inputs=("int8_t",),
             outputs=("int8_t",),
             scratch=description.scratch,
-            cost=Cost({_CORE: dict(description.figures)}, description.counts),
+            cost=Cost({_CORE: _positive(description.figures)}, description.counts),
             order=description.order,
             reads=description.reads,
             window=description.window,
@@ -116,9 +117,13 @@ def emitted(
     return cast("type[_P]", _CLASSES[key])
 
 
+def _positive(figures: Mapping[str, float]) -> dict[str, float]:
+    return {name: figure for name, figure in figures.items() if figure > 0}
+
+
 def _identity(description: Description) -> str:
     operator, _, dtype = description.operator.rpartition("_")
-    return f"riscv.{operator}.{dtype}.{description.form}"
+    return f"{description.family}.{operator}.{dtype}.{description.form}"
 
 
 def _head(parts: Mapping[str, str]) -> str:

@@ -64,6 +64,8 @@ class Function:
     parameters: Sequence[tuple[str, str]]
     #: Extensions that its assembly uses beside those of the core's C.
     extensions: tuple[str, ...] = ()
+    #: Declarations that the C form has beside its registers.
+    locals: tuple[str, ...] = ()
     _lines: list[tuple[str, str]] = field(default_factory=list, init=False)
     #: Instructions out of line, behind the end of the function.
     _behind: list[tuple[str, str]] = field(default_factory=list, init=False)
@@ -131,6 +133,10 @@ class Function:
         self._count += self._times
         self._static += 1
 
+    def instruction(self, assembly: str, c: str) -> None:
+        """Append an instruction that this class does not know, in both languages."""
+        self._emit(assembly, c)
+
     def load(self, kind: str, to: Register, offset: int, base: Register) -> None:
         """Load a value: ``lb``, ``lh`` or ``lw``; or an address by ``lw`` from a table of them."""
         assert -LARGEST_OFFSET <= offset <= LARGEST_OFFSET, offset
@@ -168,6 +174,13 @@ class Function:
         }.get(mnemonic, f"hil_riscv_{mnemonic}({a}, {b})")
         self._emit(
             f"{mnemonic} {to.machine}, {left.machine}, {right.machine}", f"{to.variable} = {c};"
+        )
+
+    def add_to(self, address: Register, word: Register) -> None:
+        """Add a word to an address."""
+        self._emit(
+            f"add {address.machine}, {address.machine}, {word.machine}",
+            f"{address.variable} += (int32_t){word.variable};",
         )
 
     def shift(self, mnemonic: str, to: Register, source: Register, bits: int) -> None:
@@ -217,9 +230,12 @@ class Function:
         self._emit(f"add {to.machine}, {to.machine}, {base.machine}", f"{to.variable} += {by};")
 
     @contextmanager
-    def loop(self, times: int, at: Register, end: Register) -> Iterator[None]:
-        """Repeat the instructions inside until ``at`` equals ``end``, which is after ``times``."""
-        if times == 1:
+    def loop(self, times: int, at: Register, end: Register, always: bool = False) -> Iterator[None]:
+        """Repeat the instructions inside until ``at`` equals ``end``, which is after ``times``.
+
+        There is no loop for one turn, unless ``always``: the core decides on the turns then.
+        """
+        if times == 1 and not always:
             yield
             return
         label = self._label()
@@ -349,4 +365,5 @@ class Function:
             f"    {_C_TYPES[kind]}{'' if kind != 'word' else ' '}stack_{name} = 0;"
             for name, kind in self._slots.items()
         ]
+        declarations += [f"    {line}" for line in self.locals]
         return "".join(f"{line}\n" for line in (*declarations, *lines))

@@ -116,7 +116,7 @@ class _Packed:
     tile: Tile
 
 
-@lowers(*LINEAR, dtypes={"int8"}, requires={"riscv", "mul32"}, roundings=Rounding)
+@lowers(*LINEAR, dtypes={"int8"}, requires={"riscv", "mul32"}, lacks={"zve32x"}, roundings=Rounding)
 def linear(layer: Layer) -> Iterator[KernelCall]:
     """Return the emitted kernels for a linear layer."""
     zbb = "zbb" in layer.cpu.features
@@ -443,6 +443,7 @@ def _emitted(
     return emitted(
         parameters,
         Description(
+            family="riscv",
             operator=operator,
             form=tile.form,
             requires=tile.output.features,

@@ -94,8 +94,8 @@ HIL_INLINE struct hil_v7m_window hil_riscv_next_window(struct hil_riscv_windows 
 }
 
 /* What lies under three windows. */
-HIL_INLINE void hil_riscv_gather(const struct hil_riscv_windows *w,
-                                 const struct hil_v7m_window *at, int32_t step, uint32_t *to) {
+HIL_INLINE void hil_riscv_gather(const struct hil_riscv_windows *w, const struct hil_v7m_window *at,
+                                 int32_t step, uint32_t *to) {
     const struct hil_v7m_image *const image = &w->image;
     const int8_t fill = (int8_t)w->in_zero_point;
     for (int32_t ky = 0; ky < w->filter_h; ky++) {
