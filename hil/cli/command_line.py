@@ -27,7 +27,7 @@ SECTIONS = {
     ),
     "results": ("report", "history", "compare", "gate"),
     "boards": ("boards", "board", "erase", "reset", "lab"),
-    "this program": ("doctor", "help", "completion", "tvmc"),
+    "this program": ("doctor", "help", "completion", "mcp", "tvmc"),
 }
 
 

@@ -75,7 +75,7 @@ def parsed_commands(parser: argparse.ArgumentParser, words: tuple[str, ...] = ()
     for group in groups:
         for name, sub in group.choices.items():
             yield from parsed_commands(sub, (*words, name))
-    if not groups:
+    if not groups and any(action.dest == "format" for action in parser._actions):
         yield " ".join(words)
 
 

@@ -16,6 +16,7 @@ EXTRAS = {
     "joulescope": "joulescope",
     "labgrid": "lab",
     "matplotlib": "report",
+    "mcp": "mcp",
     "onnx": "onnx",
     "onnxruntime": "quantize",
     "ppk2_api": "ppk2",
