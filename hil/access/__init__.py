@@ -24,10 +24,12 @@ from hil.access.protocols import (
     DebugServer,
     Flasher,
     FlasherSession,
+    Measurement,
     Need,
     Resettable,
     Runner,
     Running,
+    Simulated,
     Wired,
     require,
 )
@@ -43,6 +45,7 @@ from hil.access.registry import (
     runners_for,
 )
 from hil.access.renode import RenodeRunner
+from hil.access.verilator import VerilatorRunner
 from hil.board.settings import Setting, parse_named
 from hil.errors import DeviceError, InputError
 from hil.link.ports import resolve
@@ -64,11 +67,13 @@ __all__ = [
     "Flasher",
     "FlasherSession",
     "Image",
+    "Measurement",
     "Need",
     "Resettable",
     "Runner",
     "Running",
     "Setting",
+    "Simulated",
     "Wired",
     "check_installed",
     "check_line",
@@ -91,7 +96,7 @@ __all__ = [
     "start",
 ]
 
-for _runner in (NativeRunner(), QemuRunner(), RenodeRunner()):
+for _runner in (NativeRunner(), QemuRunner(), RenodeRunner(), VerilatorRunner()):
     register_runner(_runner)
 register_flasher(PyOcd())
 

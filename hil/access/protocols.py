@@ -104,6 +104,31 @@ class Resettable(Protocol):
         """Restart the firmware; the serial line must be closed before and reopened after."""
 
 
+@dataclass(frozen=True)
+class Measurement:
+    """What a run of a model or of a layer took on a simulated core."""
+
+    cycles: int
+    #: Retired instructions.
+    instructions: int
+
+
+@runtime_checkable
+class Simulated(Protocol):
+    """A running firmware on a simulated core, which is far slower than a real one."""
+
+    @property
+    def slowness(self) -> float:
+        """How many times longer than on a board a run may take before it counts as hanging."""
+
+    @property
+    def memory_model(self) -> str:
+        """The wait states of the simulated memory, in words."""
+
+    def measurements(self) -> list[Measurement]:
+        """Return the measurements that ended since the call before, the oldest first."""
+
+
 @runtime_checkable
 class Wired(Protocol):
     """A running firmware whose serial line is proven to be that of its board."""

@@ -70,6 +70,11 @@ class MemoryRegion:
     kind: Literal["flash", "ram"]
     #: Cycles of the core per word, wait states included; 0 if unknown.
     read_cycles: int = 0
+    #: Address at which the core fetches instructions from this memory, if it differs from the one
+    #: at which it reads data.
+    fetch_origin: int | None = None
+    #: Whether it is RAM that a boot loader fills with the image: initialized data stay there.
+    writable: bool = False
 
     @property
     def end(self) -> int:
@@ -456,6 +461,7 @@ def _memory(top: Table) -> tuple[MemoryRegion, ...]:
             kind="flash" if table.choice("kind", ("flash", "ram")) == "flash" else "ram",
             read_cycles=table.integer("read_cycles", 0, _READ_CYCLES_MAX, default=0),
         )
+        region = _for_image(table, region)
         table.finish()
         if region.end > _ADDRESS_SPACE:
             raise table.error("size", f"the region ends at {region.end:#x}, beyond 32 bits")
@@ -477,6 +483,24 @@ def _memory(top: Table) -> tuple[MemoryRegion, ...]:
     return _without_boot_loader(top, regions)
 
 
+def _for_image(table: Table, region: MemoryRegion) -> MemoryRegion:
+    """Return ``region`` with what only memory for the image may state."""
+    stated = [key for key in ("fetch_origin", "writable") if key in table]
+    if region.kind != "flash" and stated:
+        raise table.error(
+            stated[0],
+            f"only memory for the image has it, and {region.name!r} is {region.kind}",
+            'remove it, or write kind = "flash"',
+        )
+    fetch_origin = None
+    table.known("fetch_origin")
+    if "fetch_origin" in table:
+        fetch_origin = table.integer("fetch_origin", 0, _ADDRESS_SPACE - region.size)
+        if fetch_origin % 8:
+            raise table.error("fetch_origin", f"{fetch_origin:#x} is not a multiple of 8")
+    return replace(region, fetch_origin=fetch_origin, writable=table.boolean("writable", False))
+
+
 def _without_boot_loader(top: Table, regions: Sequence[MemoryRegion]) -> tuple[MemoryRegion, ...]:
     """Return the regions without the bytes of the board's boot loader."""
     first = next(region for region in regions if region.kind == "flash")
@@ -489,7 +513,10 @@ def _without_boot_loader(top: Table, regions: Sequence[MemoryRegion]) -> tuple[M
             "boot_loader_bytes",
             f"{held} is not a multiple of 8 below {first.size}, the size of {first.name!r}",
         )
-    rest = replace(first, origin=first.origin + held, size=first.size - held)
+    fetched = None if first.fetch_origin is None else first.fetch_origin + held
+    rest = replace(
+        first, origin=first.origin + held, size=first.size - held, fetch_origin=fetched
+    )
     return tuple(rest if region is first else region for region in regions)
 
 

@@ -294,10 +294,11 @@ class _Joined:
         self._add_sizes()
         self._add_memory()
         ports = {role: self._add_port(role) for role in ROLES if role != "uart"}
-        if "uart" not in (port_description(ports["core"])["provides"] if ports["core"] else ()):
+        provider = self._provider("uart")
+        if not provider:
             self._add_uart(ports["soc"])
         elif "uart" in board.values:
-            raise board.error("uart", f"port {ports['core']!r} provides the uart already")
+            raise board.error("uart", f"port {provider!r} provides the uart already")
         if ports["soc"]:
             self._add_pll(ports["soc"])
         self._add_access()
@@ -363,8 +364,7 @@ class _Joined:
 
     def _add_port(self, role: str) -> str:
         """Add the port of ``role`` with its settings; return its name, "" for none."""
-        provider = self._values.get("core", {}).get("port", "")
-        if role != "core" and role in (port_description(provider)["provides"] if provider else ()):
+        if provider := self._provider(role):
             for file in (*self._files, self._board):
                 if role in file.values:
                     raise file.error(role, f"port {provider!r} provides the {role} already")
@@ -393,6 +393,12 @@ class _Joined:
         for key, value in self._board.table(role).items():
             self._put(f"{role}.{key}", value, self._board, f"{role}.{key}")
         return name
+
+    def _provider(self, role: str) -> str:
+        """Return the port of an earlier role that also provides ``role``; "" for none."""
+        ports = [self._values.get(earlier, {}).get("port", "") for earlier in ROLES]
+        earlier = ports[: ROLES.index(role)]
+        return next((p for p in earlier if p and role in port_description(p)["provides"]), "")
 
     def _expect_of_board(self, role: str, port: str) -> None:
         for key in board_settings(port):

@@ -122,6 +122,13 @@ def add_measuring_options(
         "table (Cortex-M0, M0+, M3, M4)",
     )
     group.add_argument(
+        "--memory-models",
+        type=positive_int,
+        metavar="N",
+        help="on a simulated core, count also with flash of no wait states, of N, and of N with "
+        "prefetch",
+    )
+    group.add_argument(
         "--energy",
         metavar="METER[:ARGUMENT]",
         help="record the energy of as many inferences: trace:FILE.csv, joulescope[:KEY=VALUE,...], "

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from hil.access import Counter, Running, Wired
+from hil.access import Counter, Running, Simulated, Wired
 from hil.device.recovery import Recovery
 from hil.device.tensor_validity import TensorValidity
 from hil.errors import DeviceError, InputError, LinkError, Remedy, StackError
@@ -514,6 +514,11 @@ class Device:
     def counter(self) -> Counter:
         """The unit of :meth:`count`."""
         return self._running.counter if self._running else self._ticks_are
+
+    @property
+    def simulated(self) -> Simulated | None:
+        """The simulated core that runs the firmware; None for another board."""
+        return self._running if isinstance(self._running, Simulated) else None
 
     @property
     def repeated_requests(self) -> int:

@@ -10,7 +10,7 @@ ROOT = Path(__file__).resolve().parents[2]
 REAL_COMMANDS = ["bash", "cat", "chmod", "cksum", "cp", "dirname", "env", "grep", "head", "mkdir"]
 REAL_COMMANDS += ["mktemp", "mv", "rm", "sed", "tail", "touch"]
 TOOLS = ["gcc", "g++", "qemu-system-arm", "clang", "cppcheck", "gdb-multiarch", "ccache"]
-TOOLS += ["qemu-system-riscv32"]
+TOOLS += ["qemu-system-riscv32", "verilator"]
 #: Files that say that a library is installed.
 LIBRARIES = ("newlib", "picolibc", "libclang_rt.fuzzer-x86_64.a")
 
@@ -198,10 +198,10 @@ def test_apt_installs_what_is_missing(machine: Machine) -> None:
 
 
 def test_apt_installs_what_riscv_boards_need(machine: Machine) -> None:
-    machine.remove("riscv64-unknown-elf-gcc", "picolibc", "qemu-system-riscv32")
+    machine.remove("riscv64-unknown-elf-gcc", "picolibc", "qemu-system-riscv32", "verilator")
     machine.put("apt-get", APT)
     assert machine.setup().returncode == 0
-    packages = "gcc-riscv64-unknown-elf picolibc-riscv64-unknown-elf qemu-system-misc"
+    packages = "gcc-riscv64-unknown-elf picolibc-riscv64-unknown-elf qemu-system-misc verilator"
     assert machine.count(packages) == 1
     assert machine.setup().returncode == 0
     assert machine.count("apt-get") == 0

@@ -54,6 +54,8 @@ def run_command(args: argparse.Namespace, console: Console) -> int:
             for tensor in module.outputs:
                 outputs[_word(images, module, tensor)] = result.outputs[tensor.name]
         counter = device.counter
+        if device.simulated is not None:
+            console.log(f"memory model: {device.simulated.memory_model}")
         recoveries = device.recovery.unreported() if device.recovery else ()
     if args.output:
         save_arrays(args.output, outputs)
