@@ -35,7 +35,6 @@ CORES = [
     ("rv32imac_zve32x", 128),
     ("rv32imac_zbb", 0),
     ("rv32imac_zve32x", 256),
-    ("rv32imac_zve32x", 64),
     ("rv32imac_zve32x", 1024),
 ]
 

@@ -35,6 +35,7 @@ CORES = {
     "rv32imac_zve32x": (32, 32, None, 128, 32),
     "rv32imafc": (1, 1, 1, 4, 1),
     "rv32imc": (1, 1, None, 4, 1),
+    "rv32imc_xpulp": (4, 2, None, 4, 1),
 }
 SAME: dict[str, Any] = {"stride_h": 1, "stride_w": 1, "padding": "SAME", "activation": "RELU"}
 CONV = {**SAME, "dilation_h": 1, "dilation_w": 1}

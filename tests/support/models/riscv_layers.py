@@ -21,7 +21,7 @@ from linear_layers import Layer, make_layer, random_layer
 
 from hilc.target import Cpu
 
-PREFIXES = ("hil_riscv_", "hil_rvv_")
+PREFIXES = ("hil_riscv_", "hil_rvv_", "hil_xpulp_")
 LINEAR = ("CONV_2D", "DEPTHWISE_CONV_2D", "FULLY_CONNECTED")
 #: Operator, shapes of input and weights, attributes: parts of the depth, columns left over, tiles
 #: at both edges of an image, a single row, rows and columns under no tap, several images.

@@ -66,6 +66,7 @@ _BOARD_BLOCKS = {
     "rv32imac": 12,
     "rv32imac_zbb": 12,
     "rv32imac_zve32x": 12,
+    "rv32imc_xpulp": 12,
 }
 
 _NO_ARRAY = 0xFFFFFFFF

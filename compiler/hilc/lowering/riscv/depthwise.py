@@ -148,17 +148,17 @@ class Packed:
     output: Output
 
 
-def depthwise(form: DepthwiseConvolution, zbb: bool) -> Iterator[EmittedParameters]:
+def depthwise(form: DepthwiseConvolution, extension: str) -> Iterator[EmittedParameters]:
     """Yield the emitted kernel of a depthwise convolution, if it serves the layer."""
     window, images = form.window, form.images
     taps = window.filter_h * window.filter_w
     if form.multiplier != 1 or taps > _MOST_TAPS or window.stride_h != window.stride_w:
         return
-    packed = _packed(form.packing, zbb)
+    packed = _packed(form.packing, extension)
     if packed is None:
         return
     geometry = geometry_of(form)
-    if (made := _class(form.packing, geometry, zbb)) is not None:
+    if (made := _class(form.packing, geometry, extension)) is not None:
         yield made(images=images, pad_top=window.pad_top, channels=packed.channels)
 
 
@@ -179,14 +179,14 @@ def geometry_of(form: DepthwiseConvolution) -> Geometry:
 
 
 @packed_once
-def _packed(layer: LinearWeights, zbb: bool) -> Packed | None:
+def _packed(layer: LinearWeights, extension: str) -> Packed | None:
     """Return the words of the channels; None where the kernel does not serve the layer."""
     channels = require_right_shifts(layer.matrix, layer.requantization)
     if channels is None:
         return None
     largest = max(int(np.abs(end).max()) for end in channels.ends)
     bits = min(_MOST_BITS, 31 - largest.bit_length())
-    if (found := output_of(channels, bits, zbb)) is None:
+    if (found := output_of(channels, bits, extension)) is None:
         return None
     output, scales = found
     scaled = channels.weights.astype(np.int32) << bits
@@ -214,9 +214,11 @@ def tiles_of(
 
 
 @packed_once
-def _class(layer: LinearWeights, geometry: Geometry, zbb: bool) -> type[DepthwiseParameters] | None:
+def _class(
+    layer: LinearWeights, geometry: Geometry, extension: str
+) -> type[DepthwiseParameters] | None:
     """Return the kernel with the columns a tile that take the fewest instructions."""
-    packed = _packed(layer, zbb)
+    packed = _packed(layer, extension)
     assert packed is not None
     ways: list[tuple[float, list[Tile], list[Tile]]] = []
     for columns in _COLUMNS:
@@ -236,7 +238,7 @@ def _class(layer: LinearWeights, geometry: Geometry, zbb: bool) -> type[Depthwis
         return None
     _, two, one = min(ways, key=lambda way: way[0])
     return emitted_depthwise(
-        "riscv",
+        "xpulp" if extension == "xpulp" else "riscv",
         _INCLUDE,
         geometry,
         [two, one],
@@ -288,7 +290,8 @@ def emit_tile(tile: Tile) -> Function:
     used = tile.used
     parameters = [(f"row{y}", "read") for y in used]
     parameters += [(f"out{r}", "write") for r in range(tile.outs)] + [("channels", "read")]
-    f = Function(tile.name, parameters, tile.output.extensions)
+    output = tile.output
+    f = Function(tile.name, parameters, output.extensions, xpulp=output.extension == "xpulp")
     rows = dict(zip(used, f.arguments[: len(used)], strict=True))
     outs, channels = f.arguments[len(used) : -1], f.arguments[-1]
     for r, out in enumerate(outs):
@@ -352,8 +355,7 @@ def _emit_channel(
                 for c, kx in _horizontal(tile, x):
                     total, weight = sums[r, c], weights[ky * g.filter_w + kx]
                     if (r, c) in begun:
-                        f.operate("mul", product, pixel, weight)
-                        f.operate("add", total, total, product)
+                        f.multiply_add(total, pixel, weight, product)
                     else:
                         f.operate("mul", total, pixel, weight)
                         begun.add((r, c))

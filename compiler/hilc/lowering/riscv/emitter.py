@@ -31,6 +31,8 @@ _SAVED = frozenset(["ra", *(f"s{i}" for i in range(12))])
 LARGEST_OFFSET = 2047
 _C_TYPES = {"word": "uint32_t", "read": "const int8_t *", "write": "int8_t *"}
 _STACK_ALIGNMENT = 16
+#: Function fields of XPULP's minimum and maximum.
+_XPULP = {"min": 0x2B, "max": 0x2D}
 _BYTE = 255
 #: Bytes of an instruction, on average: many are compressed.
 _BYTES = 3.3
@@ -64,6 +66,8 @@ class Function:
     parameters: Sequence[tuple[str, str]]
     #: Extensions that its assembly uses beside those of the core's C.
     extensions: tuple[str, ...] = ()
+    #: Whether the core has XPULP.
+    xpulp: bool = False
     #: Declarations that the C form has beside its registers.
     locals: tuple[str, ...] = ()
     _lines: list[tuple[str, str]] = field(default_factory=list, init=False)
@@ -143,6 +147,13 @@ class Function:
         c = f"{to.variable} = hil_riscv_{kind}({base.variable} + {offset});"
         self._emit(f"{kind} {to.machine}, {offset}({base.machine})", c)
 
+    def store_word(self, value: Register, offset: int, base: Register) -> None:
+        """Store a word."""
+        self._emit(
+            f"sw {value.machine}, {offset}({base.machine})",
+            f"hil_riscv_sw({base.variable} + {offset}, {value.variable});",
+        )
+
     def store_byte(self, value: Register, offset: int, base: Register) -> None:
         """Store the lowest byte of a word."""
         assert 0 <= offset <= LARGEST_OFFSET, offset
@@ -162,10 +173,53 @@ class Function:
         """Copy a register."""
         self._emit(f"mv {to.machine}, {source.machine}", f"{to.variable} = {source.variable};")
 
+    def multiply_add(self, total: Register, a: Register, b: Register, product: Register) -> None:
+        """Add a product to a sum; ``product`` may be overwritten."""
+        if not self.xpulp:
+            self.operate("mul", product, a, b)
+            self.operate("add", total, total, product)
+            return
+        # The assembler does not know XPULP: its instructions are written by their fields.
+        self._emit(
+            f".insn r 0x2b, 3, 0x48, {total.machine}, {a.machine}, {b.machine}",
+            f"{total.variable} += {a.variable} * {b.variable};",
+        )
+
+    def multiply_four(
+        self,
+        name: str,
+        fields: tuple[int, int, int],
+        total: Register,
+        a: Register,
+        b: Register,
+    ) -> None:
+        """Add four products of int8 to a sum (``sdotsp``), or begin it with them (``dotsp``)."""
+        sum_ = total.variable if name == "sdotsp" else ZERO.variable
+        words = f"{total.machine}, {a.machine}, {b.machine}"
+        self._emit(
+            f".insn r {fields[0]:#x}, {fields[1]}, {fields[2]:#x}, {words}",
+            f"{total.variable} = hil_riscv_sdotsp({sum_}, {a.variable}, {b.variable});",
+        )
+
+    def clip(self, value: Register) -> None:
+        """Clamp a word to the range of int8 with XPULP's instruction."""
+        # The field of the second source has the bits of the range.
+        self._emit(
+            f".insn r 0x2b, 3, 0x38, {value.machine}, {value.machine}, x8",
+            f"{value.variable} = hil_riscv_clip({value.variable});",
+        )
+
     def operate(self, mnemonic: str, to: Register, left: Register, right: Register) -> None:
         """Compute ``add``, ``sub``, ``mul``, ``mulhsu``, ``slt``, ``sll``; ``min`` and ``max`` of
         Zbb.
         """
+        if self.xpulp and mnemonic in _XPULP:
+            self._emit(
+                f".insn r 0x2b, 3, {_XPULP[mnemonic]:#x}, {to.machine}, {left.machine}, "
+                f"{right.machine}",
+                f"{to.variable} = hil_riscv_{mnemonic}({left.variable}, {right.variable});",
+            )
+            return
         a, b = left.variable, right.variable
         c = {
             "add": f"{a} + {b}",

@@ -116,31 +116,37 @@ class _Packed:
     tile: Tile
 
 
-@lowers(*LINEAR, dtypes={"int8"}, requires={"riscv", "mul32"}, lacks={"zve32x"}, roundings=Rounding)
+@lowers(
+    *LINEAR,
+    dtypes={"int8"},
+    requires={"riscv", "mul32"},
+    lacks={"zve32x", "xpulp"},
+    roundings=Rounding,
+)
 def linear(layer: Layer) -> Iterator[KernelCall]:
     """Return the emitted kernels for a linear layer."""
-    zbb = "zbb" in layer.cpu.features
+    extension = "zbb" if "zbb" in layer.cpu.features else ""
     return linear_calls(
         layer,
-        rows=lambda form: _matmul(form, zbb),
-        convolution=lambda form: _conv2d(form, zbb),
-        depthwise=lambda form: depthwise.depthwise(form, zbb),
+        rows=lambda form: _matmul(form, extension),
+        convolution=lambda form: _conv2d(form, extension),
+        depthwise=lambda form: depthwise.depthwise(form, extension),
     )
 
 
-def _matmul(form: MatrixProduct, zbb: bool) -> Iterable[EmittedParameters]:
+def _matmul(form: MatrixProduct, extension: str) -> Iterable[EmittedParameters]:
     if form.rows < FEW_ROWS:
         return
     for triples in _TRIPLES:
-        if (packed := _packed(form.packing, triples, zbb)) is not None:
-            made = _matmul_class(form.packing, triples, zbb)
+        if (packed := _packed(form.packing, triples, extension)) is not None:
+            made = _matmul_class(form.packing, triples, extension)
             yield made(rows=form.rows, scales=packed.scales, weights=packed.weights)
 
 
-def _conv2d(form: Convolution, zbb: bool) -> Iterable[EmittedParameters]:
+def _conv2d(form: Convolution, extension: str) -> Iterable[EmittedParameters]:
     for triples in _TRIPLES:
-        if (packed := _packed(form.packing, triples, zbb)) is not None:
-            made = _conv_class(form.packing, triples, zbb)
+        if (packed := _packed(form.packing, triples, extension)) is not None:
+            made = _conv_class(form.packing, triples, extension)
             yield made(
                 images=form.images,
                 window=form.window,
@@ -151,7 +157,7 @@ def _conv2d(form: Convolution, zbb: bool) -> Iterable[EmittedParameters]:
 
 
 @packed_once
-def _packed(layer: LinearWeights, triples: int, zbb: bool) -> _Packed | None:
+def _packed(layer: LinearWeights, triples: int, extension: str) -> _Packed | None:
     """Return weights, scales and the tile; None where the kernel does not serve the layer."""
     channels = require_right_shifts(layer.matrix, layer.requantization)
     if channels is None:
@@ -164,7 +170,7 @@ def _packed(layer: LinearWeights, triples: int, zbb: bool) -> _Packed | None:
         bits = min(_SUM_SHIFT, 31 - largest.bit_length())
     if (3 * triples - 1) * layer.channels + _BLOCK > LARGEST_OFFSET:
         return None
-    if (found := output_of(channels, bits, zbb)) is None:
+    if (found := output_of(channels, bits, extension)) is None:
         return None
     output, scales = found
     tile = Tile(layer.depth, layer.channels, triples, part, output)
@@ -354,8 +360,8 @@ _ARRAYS = (
 
 
 @packed_once
-def _matmul_class(layer: LinearWeights, triples: int, zbb: bool) -> type[MatmulParameters]:
-    packed = _packed(layer, triples, zbb)
+def _matmul_class(layer: LinearWeights, triples: int, extension: str) -> type[MatmulParameters]:
+    packed = _packed(layer, triples, extension)
     assert packed is not None
     tile = packed.tile
     struct = f"    int32_t rows; /* rows of the input, and of the output */\n{_ARRAYS}"
@@ -375,8 +381,8 @@ def _matmul_class(layer: LinearWeights, triples: int, zbb: bool) -> type[MatmulP
 
 
 @packed_once
-def _conv_class(layer: LinearWeights, triples: int, zbb: bool) -> type[ConvParameters]:
-    packed = _packed(layer, triples, zbb)
+def _conv_class(layer: LinearWeights, triples: int, extension: str) -> type[ConvParameters]:
+    packed = _packed(layer, triples, extension)
     assert packed is not None
     tile = packed.tile
     struct = (

@@ -34,6 +34,7 @@ _NEAR, _NEAR_BITS = 96, 27
 _WORD = 2**31
 #: Part of the outputs that are expected to be clamped: after ReLU about half.
 RECTIFIED, LINEAR = 0.5, 0.02
+INT8 = (-128, 127)
 
 
 @dataclass(frozen=True)
@@ -164,8 +165,8 @@ class Output:
     least: int
     most: int
     rectified: bool
-    #: Whether the core has ``min`` and ``max``.
-    zbb: bool
+    #: The extension of which instructions are used: ``zbb``, ``xpulp``, ``zve32x`` or none.
+    extension: str
 
     @property
     def words(self) -> int:
@@ -175,22 +176,36 @@ class Output:
     @property
     def features(self) -> frozenset[str]:
         """Features of the core that the function needs."""
-        return frozenset({"riscv", "mul32"} | ({"zbb"} if self.zbb else set()))
+        return frozenset({"riscv", "mul32", *filter(None, [self.extension])})
 
     @property
     def extensions(self) -> tuple[str, ...]:
         """Extensions of its assembly."""
-        return ("zbb",) if self.zbb else ()
+        # The assembler does not know XPULP: its instructions are written as numbers.
+        return ("zbb",) if self.extension == "zbb" else ()
+
+    @property
+    def clips(self) -> bool:
+        """Whether one instruction clamps, to the range of int8."""
+        return self.extension == "xpulp" and (self.least, self.most) == INT8
 
     @property
     def constant_count(self) -> int:
         """Registers of :meth:`constants`."""
-        return 1 + self.zbb + self.signed
+        return len(self._constants)
+
+    @property
+    def _constants(self) -> list[int]:
+        zero = [self.zero] if self.signed else []
+        if self.clips:
+            return zero
+        if self.extension:
+            return [self.least, self.most, *zero]
+        return [self.most - self.least, *zero]
 
     def constants(self, f: Function) -> list[Register]:
         """Return registers with the constants of all channels."""
-        values = [self.least, self.most] if self.zbb else [self.most - self.least]
-        values += [self.zero] if self.signed else []
+        values = self._constants
         registers = f.words("limit", len(values))
         for register, value in zip(registers, values, strict=True):
             f.constant(register, value)
@@ -221,7 +236,10 @@ class Output:
             f.operate("sll", spare, spare, scale[2])
             f.operate("sub", value, value, spare)
         f.shift("srai", value, value, self.shift)
-        if self.zbb:
+        if self.clips:
+            f.clip(value)
+            return
+        if self.extension:
             f.operate("max", value, value, constants[0])
             f.operate("min", value, value, constants[1])
             return
@@ -241,13 +259,13 @@ class Output:
 
 
 def output_of(
-    channels: RightShiftedChannels, bits: int, zbb: bool
+    channels: RightShiftedChannels, bits: int, extension: str
 ) -> tuple[Output, npt.NDArray[np.int32]] | None:
     """Return how sums times ``2**bits`` become outputs, and the words of each channel; None where
     that is not exact.
     """
     range_ = channels.range
-    base = 0 if zbb else range_.out_min
+    base = 0 if extension else range_.out_min
     if bits <= 0 or (scales := scales_of(channels, bits, base)) is None:
         return None
     output = Output(
@@ -258,6 +276,6 @@ def output_of(
         least=range_.out_min,
         most=range_.out_max,
         rectified=channels.rectified,
-        zbb=zbb,
+        extension=extension,
     )
     return output, scales.words

@@ -78,7 +78,7 @@ def _packed(layer: LinearWeights) -> Packed | None:
     if channels is None:
         return None
     largest = max(int(np.abs(end).max()) for end in channels.ends)
-    found = output_of(channels, min(_MOST_BITS, 31 - largest.bit_length()), True)
+    found = output_of(channels, min(_MOST_BITS, 31 - largest.bit_length()), "zve32x")
     if found is None:
         return None
     output, scales = found

@@ -31,7 +31,7 @@ class VectorFunction(Function):
     """A function with vector instructions."""
 
     def __init__(self, name: str, parameters: Sequence[tuple[str, str]]) -> None:
-        super().__init__(name, parameters, _EXTENSIONS, ("struct hil_rvv v;",))
+        super().__init__(name, parameters, _EXTENSIONS, locals=("struct hil_rvv v;",))
 
     def round_down(self) -> None:
         """Select the rounding of narrowing shifts."""
