@@ -6,6 +6,7 @@ import re
 from dataclasses import replace
 from pathlib import Path
 
+import answers
 import numpy as np
 import pytest
 from campaigns import cases
@@ -16,6 +17,7 @@ from riscv_layers import emitted_checks, riscv_layers
 import hil
 import hilc
 from hil.board import Board, load_board
+from hil.cli import main
 from hil.verify.bench import layer_counts
 from hilc.lowering.kernels import registered_header
 from hilc.target import get_cpu
@@ -86,7 +88,14 @@ def test_counted_costs_are_near_the_instructions_of_the_board(name: str, model: 
     assert estimate == pytest.approx(sum(counts), rel=0.06)
 
 
-@cases("core", ["rv32imac", "rv32imac_zve32x"])
+@pytest.mark.full  # The simulator is slow.
+def test_xpulp_is_exact_on_its_rtl(capsys: pytest.CaptureFixture[str]) -> None:
+    command = ["verify", str(model_path("kws")), "--board", "rtl-cv32e40p-xpulp", "--json"]
+    assert main([*command, "--optimize", "speed"]) == 0
+    assert answers.entry(capsys.readouterr().out)["match"]
+
+
+@cases("core", ["rv32imac", "rv32imac_zve32x", "rv32imc_xpulp"], first=3)
 def test_the_head_of_an_emitted_kernel_has_nine_parts(core: str) -> None:
     found = emitted_checks(riscv_layers(np.random.default_rng(75), 1), get_cpu(core), 75)
     parts = ["Tile", "Registers", "Data", "Order", "Bounds", "Output", "Scratch", "Cost", "Tests"]

@@ -301,7 +301,7 @@ def emit_tile(tile: Tile) -> Function:
     f.distance(end, channels, 4 * tile.words * g.in_c)
     # What stays in a register, where one is left, besides those that the products take.
     sums = tile.rows * tile.columns
-    taken = g.taps + sums + 2
+    taken = g.taps + sums + 3
     constants = None
     keeps_end = f.free >= taken
     if keeps_end and f.free >= taken + tile.output.constant_count:
@@ -335,46 +335,57 @@ def _emit_channel(
     rows: dict[int, Register],
     channels: Register,
     constants: list[Register] | None,
-    places: list[tuple[int, int]],
+    out_places: list[tuple[int, int]],
 ) -> None:
-    """Emit the products and outputs of a channel. ``places`` are the address and the offset of each
-    row of outputs.
+    """Emit the products and outputs of a channel. ``out_places`` are the address and the offset of
+    each row of outputs.
     """
     g = tile.geometry
     weights = f.words("w", g.taps)
     sums = {(r, c): f.word(f"s{r}_{c}") for r in range(tile.rows) for c in range(tile.columns)}
-    pixel, product = f.words("x", 2)
+    pixels = f.words("x", 2)
+    product = f.word("t")
     for tap, weight in enumerate(weights):
         f.load("lw", weight, 4 * tap, channels)
-    begun = _emit_padding(f, tile, weights, sums, pixel)
+    begun = _emit_padding(f, tile, weights, sums, product)
     begin = tile.begin
-    for y, row in rows.items():
-        for x in _columns(tile):
-            f.load("lb", pixel, (x - begin) * g.in_c, row)
-            for r, ky in _vertical(tile, y):
-                for c, kx in _horizontal(tile, x):
-                    total, weight = sums[r, c], weights[ky * g.filter_w + kx]
-                    if (r, c) in begun:
-                        f.multiply_add(total, pixel, weight, product)
-                    else:
-                        f.operate("mul", total, pixel, weight)
-                        begun.add((r, c))
+    places = [(y, row, x) for y, row in rows.items() for x in _columns(tile)]
+
+    def load(index: int) -> None:
+        _, row, x = places[index]
+        f.load("lb", pixels[index % 2], (x - begin) * g.in_c, row)
+
+    # A pixel that was just loaded would stall its first product.
+    load(0)
+    for index, (y, _, x) in enumerate(places):
+        if index + 1 < len(places):
+            load(index + 1)
+        pixel = pixels[index % 2]
+        for r, ky in _vertical(tile, y):
+            for c, kx in _horizontal(tile, x):
+                total, weight = sums[r, c], weights[ky * g.filter_w + kx]
+                if (r, c) in begun:
+                    f.multiply_add(total, pixel, weight, product)
+                else:
+                    f.operate("mul", total, pixel, weight)
+                    begun.add((r, c))
+    for row in rows.values():
         f.advance(row, 1)
-    f.release(*weights, pixel, product)
+    f.release(*weights, *pixels, product)
     output = tile.output
     scale = output.scale(f)
     own = output.constants(f) if constants is None else []
     output.load(f, scale, 4 * g.taps, channels)
     f.advance(channels, 4 * tile.words)
     out, spare = f.address("out", "write"), f.word("spare")
-    for r, (index, offset) in enumerate(places):
+    for r, (index, offset) in enumerate(out_places):
         if offset == 0:
             f.restore(out, f"out{index}")
         for c in range(tile.columns):
             value = sums[r, c]
             output.emit(f, value, scale, constants or own, spare)
             f.store_byte(value, offset + c * g.in_c, out)
-        if r + 1 == len(places) or places[r + 1][1] == 0:
+        if r + 1 == len(out_places) or out_places[r + 1][1] == 0:
             f.advance(out, 1)
             f.save(out, f"out{index}")
     f.release(out, spare, *scale, *own, *sums.values())
@@ -561,8 +572,8 @@ def _head(g: Geometry, two: list[Tile]) -> dict[str, str]:
     return {
         "Tile": f"{_ROWS} rows x {tile.columns} columns of outputs of a channel, then of the next; "
         f"{len(functions)} functions for the tiles of a row, and those for a single row.",
-        "Registers": f"{g.filter_h * g.filter_w} weights, {_ROWS * tile.columns} sums, a pixel, a "
-        f"product, {tile.in_rows} rows of the image, the channels' words.",
+        "Registers": f"{g.taps} weights, {_ROWS * tile.columns} sums, two pixels, a product, "
+        f"{tile.in_rows} rows of the image, the channels' words.",
         "Data": f"channels: int32 [channel][weights times 2^{tile.output.bits}; multiplier; "
         "constant; place if signed], packed by _packed().",
         "Order": "Tile by tile, channel by channel: what is under the tile in a channel is read, "

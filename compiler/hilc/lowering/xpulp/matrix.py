@@ -217,19 +217,22 @@ def _emit_block(
     f: Function, tile: Tile, bases: list[Register], weights: Register, columns: int
 ) -> None:
     sums = [[f.word(f"s{r}_{c}") for c in range(columns)] for r in range(tile.rows)]
-    x, w = f.words("x", tile.rows), f.words("w", 1)
+    x, w = f.words("x", tile.rows), f.words("w", 2)
 
     def words(count: int, first: bool) -> None:
         for index in range(count):
             for r, value in enumerate(x):
                 base, offset = (bases[r], 0) if len(bases) > 1 else (bases[0], r * tile.row_bytes)
                 f.load("lw", value, offset + _WORD * index, base)
+            # A word that was just loaded would stall its first product.
+            f.load("lw", w[0], _WORD * _BLOCK * index, weights)
             for c in range(columns):
-                f.load("lw", w[0], _WORD * (_BLOCK * index + c), weights)
+                if c + 1 < columns:
+                    f.load("lw", w[(c + 1) % 2], _WORD * (_BLOCK * index + c + 1), weights)
                 for r, value in enumerate(x):
                     begins = first and index == 0
                     name, fields = ("dotsp", _DOTSP) if begins else ("sdotsp", _SDOTSP)
-                    f.multiply_four(name, fields, sums[r][c], value, w[0])
+                    f.multiply_four(name, fields, sums[r][c], value, w[c % 2])
         f.advance(weights, count * _WORD * _BLOCK)
         for base in bases:
             f.advance(base, count * _WORD)
@@ -385,7 +388,7 @@ def _emitted(
             head={
                 "Tile": f"{tile.rows} rows x {_BLOCK} columns x 4 elements of depth, for all "
                 f"{tile.columns} columns and a depth of {tile.depth}.",
-                "Registers": f"{tile.rows * _BLOCK} sums, {tile.rows} words of rows, one of "
+                "Registers": f"{tile.rows * _BLOCK} sums, {tile.rows} words of rows, two of "
                 "weights, the addresses.",
                 "Data": "rows in scratch, int8, filled up to words, whose weights are 0; weights "
                 "int8 [blocks of four columns][words of depth][4 columns][4], packed by _packed(); "
