@@ -45,10 +45,18 @@ class GdbServer:
     is_proven: bool = True
 
     @property
+    def _debugger(self) -> str:
+        return self.gdb if shutil.which(self.gdb) else _ANY_DEBUGGER
+
+    @property
+    def missing_debugger(self) -> str:
+        """The debugger of the command if it is not installed, otherwise empty."""
+        return "" if shutil.which(self._debugger) else self._debugger
+
+    @property
     def command(self) -> str:
         """The shell command that connects gdb."""
-        debugger = self.gdb if shutil.which(self.gdb) else _ANY_DEBUGGER
-        words = [debugger, str(self.elf)]
+        words = [self._debugger, str(self.elf)]
         # Source paths in the ELF file are relative to the firmware's project.
         project = self.elf.resolve().parent.parent
         if (project / "CMakeLists.txt").is_file():
@@ -83,7 +91,7 @@ def debugger_of(
 def _without_server(board: Board) -> str:
     """Return the hint for a board none of whose runners has a gdb server."""
     if board.is_host:
-        return "start gdb directly: gdb firmware.elf"
+        return f"`hil build MODEL --board {board.name}` names the ELF file: start gdb FILE"
     boards = map(load_board, board_names())
     similar = [b.name for b in boards if b.qemu and b.cpu.isa == board.cpu.isa]
     return f"debug the model on a board that QEMU emulates: {', '.join(similar)}"

@@ -334,6 +334,10 @@ class Flasher(Protocol):
     capabilities: frozenset[Capability] = frozenset()
     #: Whether a board is chosen by the probe it is connected to (:meth:`probes`), not by a port.
     uses_probe: bool = True
+    #: Whether a flasher that uses a port takes ``--probe`` as well, and passes it on unchecked.
+    passes_probe: bool = False
+    #: What the user does so that a board is found by it; empty: connect it.
+    connect: str = ""
     #: Commands of its gdb server's monitor that gdb may give.
     monitor_commands: tuple[str, ...] = ()
 
@@ -353,6 +357,16 @@ class Flasher(Protocol):
         """
         return []
 
+    def candidates(self, board: Board) -> list[ProbeInfo]:
+        """Return those of :meth:`probes` that may be on ``board``, as its settings say."""
+        return self.probes()
+
+    def summon(self, board: Board, connection: Connection) -> float:
+        """Ask a board that is not among :meth:`candidates` to appear there, such as by a restart
+        into its bootloader; return the seconds for which it is then awaited, 0 if none can.
+        """
+        return 0.0
+
     def forbidden(self) -> list[ForbiddenProbe]:
         """Return the connected probes that this user may not open, each with a remedy."""
         return []
@@ -360,6 +374,10 @@ class Flasher(Protocol):
     def target(self, board: Board) -> str:
         """Return the name under which a probe may report the board's chip; "" if unknown."""
         return ""
+
+    def can_reset(self, board: Board) -> bool:
+        """Return whether it can reset a board that runs its firmware."""
+        return True
 
     def uf2_family(self, board: Board) -> int | None:
         """Return the number of the chip's family for an image in UF2; None for none."""

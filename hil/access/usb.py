@@ -67,6 +67,64 @@ def usb_paths(serial: str) -> list[tuple[str, str]]:
     return found
 
 
+@dataclass(frozen=True)
+class UsbDevice:
+    """A device on USB, as Linux describes it."""
+
+    #: Bus and sockets: ``1-2.4``. It stays when the device returns with other ids.
+    path: str
+    vendor: int
+    product: int
+    #: Its serial number; empty where it has none.
+    serial: str
+    name: str
+    #: Class, subclass and protocol of each interface.
+    interfaces: tuple[tuple[int, int, int], ...]
+    #: Where it is now: its bus, and its number there.
+    bus: int
+    address: int
+
+
+def usb_devices() -> list[UsbDevice]:
+    """Return the devices on USB, without opening one: another process may use it. None where
+    Linux's descriptions are missing.
+    """
+    found = []
+    for folder in sorted(DEVICES.glob("*")):
+        try:
+            vendor, product = (
+                int((folder / key).read_text(), 16) for key in ("idVendor", "idProduct")
+            )
+        except (OSError, ValueError):
+            continue
+        found.append(
+            UsbDevice(
+                path=folder.name,
+                vendor=vendor,
+                product=product,
+                serial=_text(folder / "serial"),
+                name=_name(folder, vendor, product),
+                interfaces=tuple(map(_interface, sorted(DEVICES.glob(f"{folder.name}:*")))),
+                bus=int(_text(folder / "busnum") or 0),
+                address=int(_text(folder / "devnum") or 0),
+            )
+        )
+    return found
+
+
+def _interface(folder: Path) -> tuple[int, int, int]:
+    keys = ("bInterfaceClass", "bInterfaceSubClass", "bInterfaceProtocol")
+    kind, subclass, protocol = (int(_text(folder / key) or "0", 16) for key in keys)
+    return kind, subclass, protocol
+
+
+def _text(file: Path) -> str:
+    try:
+        return file.read_text(encoding="utf-8", errors="replace").strip()
+    except OSError:
+        return ""
+
+
 def _name(folder: Path, vendor: int, product: int) -> str:
     try:
         text = (folder / "product").read_text(encoding="utf-8", errors="replace").strip()

@@ -45,7 +45,7 @@ _FOLDERS: Mapping[Kind, str] = {"board": "", "chip": "chips", "family": "familie
 _SIZES = ("stack_bytes", "handler_stack_bytes")
 _RPC_SIZES = ("frame_max", "rx_max")
 _BOARD_KEYS = (
-    *("chip", "description", "default", "silicon", "boot_loader_bytes"),
+    *("chip", "description", "default", "boot_loader_bytes", "reserved_end_bytes"),
     *("memory", *_SIZES, "rpc", *ROLES, "trigger", "runner", "flasher"),
 )
 _CHIP_KEYS = (
@@ -63,7 +63,7 @@ _FIRST = ("description", "cpu", "clock_hz", "stack_bytes", "handler_stack_bytes"
 _TABLES = (*ROLES, "rpc", "trigger")
 #: The ways to a board: a list of tables in its file, a table for each name in its chip's.
 _ACCESS: tuple[Access, ...] = ("runner", "flasher")
-_ADDRESSES = ("origin", "base", "gpio_base")
+_ADDRESSES = ("origin", "fetch_origin", "base", "gpio_base")
 
 
 @dataclass(frozen=True)
@@ -285,7 +285,7 @@ class _Joined:
             file.check_forms()
             own = _CHIP_KEYS if file.kind == "chip" else _CHIP_KEYS[1:]
             file.check("", file.values, own, set(_BOARD_KEYS) - set(own))
-        plain = ("description", "default", "silicon", "boot_loader_bytes")
+        plain = ("description", "default", "boot_loader_bytes", "reserved_end_bytes")
         for key in (*plain, "trigger"):
             if key in board.values:
                 self._put(key, board.values[key], board, key)
@@ -631,6 +631,7 @@ class _Joined:
                     if name not in own and not (kind == "flasher" and own):
                         continue
                     self._expected[f"{kind}.{name}"] = file.path, label
+                    self._values[kind].setdefault(name, {})
                     for key, value in table.items():
                         self._put(f"{kind}.{name}.{key}", value, file, f"{label}.{key}")
             if self._renode_uart is not None and "renode" in self._values["runner"]:

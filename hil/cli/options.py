@@ -95,7 +95,7 @@ def add_check(parser: argparse._ActionsContainer) -> None:
     parser.add_argument(
         "--no-check",
         action="store_true",
-        help="do not compare the outputs of one inference with the reference",
+        help="do not compare outputs with the reference",
     )
     add_allow_fallback(parser)
 

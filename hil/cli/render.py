@@ -347,9 +347,9 @@ def quantized_lines(
     if rounded_biases:
         most = max(rounded_biases, key=lambda bias: bias.largest_effect)
         lines.append(
-            f"biases of {len(rounded_biases)} layers are integers of the sums' scale; by that an "
-            f"output changes by at most {most.largest_effect:.2g} of a step, in "
-            f"{shown_name(most.layer)}"
+            f"biases of {len(rounded_biases)} layers were rounded to the accumulator scale "
+            f"(effect: at most {most.largest_effect:.2g} of an output step, in "
+            f"{shown_name(most.layer)})"
         )
     return lines
 
@@ -433,7 +433,7 @@ def ran_on(board: Board) -> str:
     places = ["this machine"] if board.is_host else []
     places += ["QEMU"] if board.qemu else []
     places += ["RTL"] if "verilator" in board.runners else []
-    places += ["silicon"] if board.silicon else []
+    places += [f"silicon ({board.proven})"] if board.proven else []
     return ", ".join(places) or "never"
 
 
@@ -472,7 +472,8 @@ def board_entry(board: Board) -> BoardEntry:
         renode=asdict(board.renode) if board.renode else None,
         flashers={name: dict(board.settings.get(name, {})) for name in board.flashers},
         default=board.is_default,
-        silicon=board.silicon,
+        silicon=bool(board.proven),
+        proven=board.proven,
         ran_on=ran_on(board),
     )
 

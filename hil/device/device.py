@@ -544,7 +544,7 @@ class Device:
         """How tensors come to the board and back, and what checks it."""
         bulk = self._client.bulk
         if bulk is not None and bulk.is_used:
-            return "the board's memory, which the firmware has proven to be the same"
+            return "direct memory access, checked by the firmware"
         return "the serial line, in frames with CRC-32"
 
     def functions(self) -> tuple[str, ...]:

@@ -102,7 +102,7 @@ def test_lstms_of_cores_that_multiply_words(dtype: str) -> None:
 
 
 @pytest.mark.parametrize("dtype", ["int8", "int16"])
-def test_an_lstm_whose_gates_are_shifted_beyond_what_a_product_holds_is_portable(
+def test_an_lstm_with_wide_gate_shifts_is_portable(
     dtype: str,
 ) -> None:
     fast = next(single for single in singles(LSTM, dtype, 30) if fast_checks(single))

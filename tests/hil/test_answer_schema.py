@@ -31,6 +31,7 @@ BOARD = "mps2-an386"
 LINES: dict[str, tuple[str, int]] = {
     "boards": ("boards microbit", 0),
     "board new": ("board new my-board --base microbit", 0),
+    "board prove": (f"board prove {BOARD}", 0),
     "help": ("help verify", 0),
     "completion": ("completion bash", 0),
     "doctor": ("doctor --board native", 0),

@@ -98,7 +98,7 @@ def planned(monkeypatch: pytest.MonkeyPatch) -> list[object]:
 @pytest.mark.parametrize(
     ("size", "cells", "layers"), sampled([(48, 1, 200), (224, 4, 500)], keep=[(48, 1, 200)])
 )
-def test_a_network_of_hundreds_of_layers_is_lowered_once(
+def test_hundreds_of_layers_are_lowered_once(
     lowered, planned, size: int, cells: int, layers: int
 ) -> None:
     data = large_models.nasnet_mobile(size, cells)
@@ -150,7 +150,7 @@ def test_every_limit_of_flash_lowers_once(lowered, planned) -> None:
     ("model", "laid_out", "sketched"),
     sampled([("kws", 120, 600), ("ic", 170, 250), ("vww", 60, 1000)], keep=[("kws", 120, 600)]),
 )
-def test_groups_are_laid_out_that_may_be_in_the_cheapest_partition(
+def test_groups_in_the_cheapest_partition_are_planned(
     monkeypatch, model: str, laid_out: int, sketched: int
 ) -> None:
     """Others are known to take too much, or to cost too much, by outlines; 1,332 were laid out.
@@ -167,7 +167,7 @@ def test_groups_are_laid_out_that_may_be_in_the_cheapest_partition(
 
 
 @pytest.mark.full
-def test_groups_of_tall_images_are_worked_out_by_their_shapes_not_their_rows(monkeypatch) -> None:
+def test_tall_images_are_planned_by_shape(monkeypatch) -> None:
     """Of hundreds of groups of up to 224 rows; each call of a stage was worked out several times,
     145,617 in all, and every one of 85,597 that got a place was written out. How many it takes
     depends on how many groups the costs of kernels leave in the race."""
@@ -213,7 +213,7 @@ def test_what_a_pass_left_alone_is_verified_once(monkeypatch) -> None:
 
 
 @cases("seed", range(8), first=2)
-def test_lines_are_those_that_trying_every_multiplier_finds(seed: int) -> None:
+def test_affine_requantization_equals_a_full_search(seed: int) -> None:
     """The nearest of them, or none where there is none."""
     rng = np.random.default_rng(seed)
     channels, shift, bits = 12, int(rng.integers(4, 9)), 8 - seed // 2
@@ -263,7 +263,7 @@ def test_lines_are_those_that_trying_every_multiplier_finds(seed: int) -> None:
 
 
 @pytest.mark.full
-def test_fractions_place_lines_where_a_sum_is_less_than_a_unit_of_the_addend() -> None:
+def test_fractions_below_a_unit_of_the_addend() -> None:
     rng = np.random.default_rng(0)
     channels, shift = 40, 11
     low = -rng.integers(20_000, 90_000, channels)

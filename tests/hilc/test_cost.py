@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -11,12 +12,15 @@ from campaigns import cases
 from linear_layers import random_layer
 from loose_call import loose_call
 
+from hilc.errors import InputError
 from hilc.lowering import candidates, cost
+from hilc.lowering import kernels as described
 from hilc.lowering.bodies import body_key
 from hilc.lowering.cost import CALL_INSTRUCTIONS, Cost
 from hilc.lowering.cost_tables import (
     BASE_CORE,
     FOLDER,
+    TableRow,
     read_costs,
     shipped_costs,
     write_costs,
@@ -75,11 +79,11 @@ COST = Cost(
         ("rv32imac", 7),
     ],
 )
-def test_a_core_takes_the_figures_of_its_architecture_or_the_first(cpu: str, expected: float):
+def test_a_core_has_its_architectures_figures(cpu: str, expected: float):
     assert COST.instructions(FIELDS, get_cpu(cpu)) == CALL_INSTRUCTIONS + expected
 
 
-def test_counts_are_made_of_parameters_and_of_the_counts_above():
+def test_counts_from_parameters_and_earlier_counts():
     assert COST.counted(FIELDS) == {"call": 1, "row": 5, "mac": 60}
 
 
@@ -120,6 +124,57 @@ def test_a_kernel_without_a_cost_is_refused(tmp_path: Path, stated: str, table: 
         list(described_kernels({"k.h": header}, read_costs(tmp_path)))
 
 
+@pytest.fixture
+def forgetting() -> Iterator[None]:
+    """Kernels are described again afterwards."""
+    yield
+    described._forget()
+
+
+def shipped_without(monkeypatch: pytest.MonkeyPatch, costs: described.Costs) -> None:
+    monkeypatch.setattr(described, "shipped_costs", lambda: costs)
+    described._forget()
+
+
+@pytest.mark.usefixtures("forgetting")
+def test_a_shipped_kernel_without_a_cost_is_named_with_the_remedy(monkeypatch: pytest.MonkeyPatch):
+    costs = {name: rows for name, rows in shipped_costs().items() if name != "hil_generic_lut_s8"}
+    shipped_without(monkeypatch, costs)
+    with pytest.raises(
+        InputError, match=r"hil_generic_lut_s8 of hil/.*/unary\.h .* no table"
+    ) as refusal:
+        kernels()
+    hint = refusal.value.hint
+    assert "`hil_generic_lut_s8 = {call = 1, element = 1}`" in hint
+    assert "measure.py costs fit hil_generic_lut_s8" in hint
+    assert "hilc/target/costs/CORE.toml" in refusal.value.fact
+
+
+@pytest.mark.usefixtures("forgetting")
+def test_a_wrong_table_of_shipped_kernels_is_refused(monkeypatch: pytest.MonkeyPatch):
+    wrong = {BASE_CORE: TableRow({"no_such_term": 1.0})}
+    shipped_without(monkeypatch, {**shipped_costs(), "hil_generic_lut_s8": wrong})
+    with pytest.raises(InputError, match=r"kernel hil_generic_lut_s8: .*no_such_term") as refusal:
+        kernels()
+    assert "hilc/target/costs/CORE.toml" in refusal.value.hint
+
+
+def test_a_formula_that_names_no_field_is_refused():
+    kernel = Kernel(
+        "k",
+        "k.h",
+        frozenset(),
+        (),
+        (),
+        "rows * widht",
+        Cost({BASE_CORE: {"row": 1}}, {"row": "rws"}),
+    )
+    with pytest.raises(InputError, match=r"kernel k \(k\.h\): 'rows \* widht' names 'widht'"):
+        kernel.scratch_bytes(FIELDS)
+    with pytest.raises(InputError, match=r"\[cost\] of kernel k \(k\.h\): .* rws"):
+        kernel.instructions(FIELDS, get_cpu("cortex-m3"))
+
+
 @pytest.mark.parametrize(
     ("core", "text", "message"),
     [
@@ -152,7 +207,7 @@ def test_tables_have_the_kernels_that_headers_describe():
         assert not factors or next(iter(rows)) == BASE_CORE, kernel
 
 
-def test_every_kernel_says_on_which_core_its_figures_were_counted():
+def test_every_kernel_names_the_core_of_its_figures():
     """Those that need a feature on a core that has it, the others on Armv7-M first."""
     for kernel in kernels().values():
         cores = [get_cpu(core) for core in kernel.cost.on]
@@ -162,7 +217,7 @@ def test_every_kernel_says_on_which_core_its_figures_were_counted():
 
 
 @cases("cpu", ["cortex-m0", "cortex-m3", "cortex-m4", "cortex-m55", "rv32imac"], first=1)
-def test_every_formula_can_be_evaluated_for_every_layer(cpu: str):
+def test_every_formula_evaluates_for_every_layer(cpu: str):
     rng = np.random.default_rng(3)
     core = get_cpu(cpu)
     for op in ("CONV_2D", "DEPTHWISE_CONV_2D", "FULLY_CONNECTED"):

@@ -21,7 +21,7 @@ from hilc.lowering import candidates, channels, linear, registry
 from hilc.lowering.channels import sum_ends
 from hilc.lowering.kernels import KernelCall, kernels
 from hilc.lowering.linear import LINEAR
-from hilc.lowering.parameters import HilGenericLutS8
+from hilc.lowering.parameters import HilGenericLutS8, HilGenericMatmulS8
 from hilc.lowering.registry import Layer, LoweredLayer
 from hilc.lowering.v7m import conv2d as v7m_conv2d
 from hilc.lowering.v7m import packed as v7m_packed
@@ -58,7 +58,7 @@ def test_each_kernel_has_a_name_of_its_own() -> None:
     )
 
 
-def test_folders_of_families_have_one_name_in_python_and_c() -> None:
+def test_folders_of_families_match_in_python_and_c() -> None:
     families = {kernel.header.split("/")[2] for kernel in kernels().values()}
     assert families == {"generic", "compact", "v6m", "v7m", "dsp", "fpu", "mve"}
     packages = {module.name for module in iter_modules(lowering.__path__) if module.ispkg}
@@ -185,7 +185,7 @@ def test_sums_of_a_layer_are_bounded_once(
     assert len(bounded) == again <= 2 * once
 
 
-def test_a_variant_is_no_kernel_for_bands_that_differ_in_large_arrays() -> None:
+def test_a_variant_for_bands_has_no_other_large_arrays() -> None:
     small, large = (np.arange(size, dtype=np.int8) for size in (TABLE_BYTES, TABLE_BYTES + 1))
     assert StageCalls.of({(0,): lut(small), (1,): lut(small + 1)}, {}) is not None
     assert StageCalls.of({(0,): lut(large), (1,): lut(large.copy())}, {}) is not None
@@ -215,3 +215,27 @@ def test_no_layer_of_any_operator_has_a_name_twice(core: str) -> None:
     for single in singles:
         several += len(candidates(single.node, single.ins, single.outs, cpu)) > 1
     assert several > len(LINEAR)
+
+
+# What forms state -------------------------------------------------------------------------------
+
+
+def test_a_form_states_fields_of_a_struct_by_their_names() -> None:
+    lowered, _ = lowered_layer("CONV_2D", "int8", (1, 3, 1, 40), (12, 1, 1, 40), "host")
+    form = linear.linear_form(lowered.layer)
+    weights = form.weights.reshape(-1)
+    made = form.parameters(HilGenericMatmulS8, weights=weights)
+    assert (made.rows, made.depth, made.columns) == (3, 40, 12)
+    assert made.weights is weights
+    assert made.requantization is form.requantization
+    # A value that is given is not that of the form.
+    assert form.parameters(HilGenericMatmulS8, weights=weights, rows=1).rows == 1
+
+
+def test_a_form_does_not_make_up_what_it_does_not_state() -> None:
+    lowered, _ = lowered_layer("CONV_2D", "int8", (1, 3, 1, 40), (12, 1, 1, 40), "host")
+    form = linear.linear_form(lowered.layer)
+    with pytest.raises(TypeError, match="HilGenericMatmulS8 lacks weights"):
+        form.parameters(HilGenericMatmulS8)
+    with pytest.raises(TypeError, match="HilGenericMatmulS8 has no stream"):
+        form.parameters(HilGenericMatmulS8, weights=form.weights, stream=form.weights)

@@ -12,6 +12,7 @@ from hilc.errors import InputError
 EXTRAS = {
     "PIL": "images",
     "ai_edge_litert": "litert",
+    "esptool": "esp",
     "jinja2": "report",
     "joulescope": "joulescope",
     "labgrid": "lab",

@@ -42,18 +42,6 @@ bool hil_external_handler(uint32_t number) {
     return true;
 }
 
-/* These cores know only a table, with an entry for each interrupt behind that for exceptions. */
-__attribute__((naked, aligned(256))) static void trap_table(void) {
-    __asm volatile(".option push\n\t"
-                   ".option norvc\n\t"
-                   ".rept 32\n\t"
-                   "j hil_trap\n\t"
-                   ".endr\n\t"
-                   ".option pop");
-}
-
-void hil_trap_init(void) { HIL_CSR_WRITE(mtvec, (uint32_t)(uintptr_t)trap_table | 1UL); }
-
 _Noreturn void hil_soc_reset(void) {
     RESET_CONTROL |= RESET_SYSTEM;
     for (;;) {

@@ -30,12 +30,6 @@ static uint64_t ticks;
 static uint64_t time_then;
 static uint32_t cycles_then;
 
-static uint32_t cycles(void) {
-    uint32_t value;
-    __asm volatile(HIL_CSR("csrr %0, 0x7E2") : "=r"(value)::"memory");
-    return value;
-}
-
 static uint64_t time(void) {
     UNIT0_OP = OP_TAKE;
     (void)hil_wait(&UNIT0_OP, OP_TAKEN, OP_TAKEN);
@@ -50,7 +44,7 @@ void hil_timer_init(void) {
     hil_irq_enable(HIL_TIMER_IRQ);
     HIL_CSR_WRITE(0x7E0, 1); /* counts cycles */
     HIL_CSR_WRITE(0x7E1, 1); /* and goes on from its end */
-    cycles_then = cycles();
+    cycles_then = HIL_CSR_READ(0x7E2);
     time_then = time();
 }
 
@@ -69,7 +63,7 @@ void hil_timer_quiet(void) {
 
 uint64_t hil_ticks(void) {
     const uint32_t lock = hil_irq_lock();
-    const uint32_t cycles_now = cycles();
+    const uint32_t cycles_now = HIL_CSR_READ(0x7E2);
     const uint64_t time_now = time();
     const uint32_t counted = cycles_now - cycles_then;
     const uint64_t passed = (time_now - time_then) * CLOCK_MHZ / SYSTIMER_MHZ;

@@ -29,9 +29,7 @@ void hil_uart_init(uint32_t clock_hz) {
     hil_irq_enable(HIL_UART_IRQ);
 }
 
-static bool has_room(void) {
-    return hil_wait_looks(&STATUS, STATUS_ROOM, STATUS_ROOM, HOST_LOOKS);
-}
+static bool has_room(void) { return hil_wait_looks(&STATUS, STATUS_ROOM, STATUS_ROOM, HOST_LOOKS); }
 
 /* A full packet leaves by itself, a part of one when that is said. */
 void hil_uart_write(const uint8_t *data, size_t size) {

@@ -1,13 +1,11 @@
-/* Interrupts and reset of the Bumblebee core, a Nuclei N200 (its ISA specification, chapters ECLIC
- * and CSR). Peripherals interrupt it only in the ECLIC's mode, where all come to mtvec as traps
- * do, with their numbers in mcause. */
+/* Interrupts and reset of the Bumblebee core, a Nuclei N200. Registers: its ISA specification,
+ * chapter ECLIC, and GD32VF103 user manual, chapter FWDGT. */
 #include "hil_core.h"
 
 #define ECLIC_ENABLE(irq) HIL_REG8(0xD2001001 + 4 * (irq))
 #define ECLIC_ATTRIBUTES(irq) HIL_REG8(0xD2001002 + 4 * (irq))
 #define ECLIC_LEVEL(irq) HIL_REG8(0xD2001003 + 4 * (irq))
 #define HIGHEST 0xFFU
-#define MTVEC_ECLIC 3UL
 #define FWDGT_CTL HIL_REG(0x40003000)
 #define FWDGT_START 0xCCCCUL
 
@@ -27,11 +25,6 @@ bool hil_external_handler(uint32_t number) {
     (void)number;
     return false;
 }
-
-/* The lowest six bits of mtvec say the mode. */
-__attribute__((naked, aligned(64))) static void trap_entry(void) { __asm volatile("j hil_trap"); }
-
-void hil_trap_init(void) { HIL_CSR_WRITE(mtvec, (uint32_t)(uintptr_t)trap_entry | MTVEC_ECLIC); }
 
 /* The watchdog ends some 400 ms later. */
 _Noreturn void hil_soc_reset(void) {

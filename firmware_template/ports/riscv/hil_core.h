@@ -22,6 +22,12 @@ void hil_timer_quiet(void);
 /* Control and status registers are an extension that the libraries' -march does not name. */
 #define HIL_CSR(text) ".option push\n\t.option arch, +zicsr\n\t" text "\n\t.option pop"
 
+#define HIL_CSR_READ(csr)                                                                          \
+    ({                                                                                             \
+        uint32_t value_;                                                                           \
+        __asm volatile(HIL_CSR("csrr %0, " #csr) : "=r"(value_)::"memory");                        \
+        value_;                                                                                    \
+    })
 #define HIL_CSR_WRITE(csr, value)                                                                  \
     __asm volatile(HIL_CSR("csrw " #csr ", %0")::"r"(value) : "memory")
 #define HIL_CSR_SET(csr, bits) __asm volatile(HIL_CSR("csrs " #csr ", %0")::"r"(bits) : "memory")

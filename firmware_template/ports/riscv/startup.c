@@ -81,7 +81,7 @@ __attribute__((used)) void hil_start(void) {
 #endif
 
 #if HIL_CORE_TRAPS
-#define NO_INTERRUPTS HIL_CSR(DISABLE_ALL "csrci mstatus, 8") "\n\t"
+#define NO_INTERRUPTS HIL_CSR("csrci mstatus, 8\n\t" DISABLE_ALL) "\n\t"
 #define FIRST_CORE HIL_CSR("csrr t0, mhartid\n1:\n\tbnez t0, 1b") "\n\t"
 #define HANDLER_STACK HIL_CSR("csrw mscratch, t0") "\n\t"
 #else

@@ -20,8 +20,7 @@ void hil_irq_enable(uint32_t irq) {
 }
 
 bool hil_external_handler(uint32_t number) {
-    uint32_t next;
-    __asm volatile(HIL_CSR("csrr %0, 0xBE4") : "=r"(next)::"memory");
+    const uint32_t next = HIL_CSR_READ(0xBE4);
     if (number != HIL_IRQ_EXTERNAL) {
         return false;
     }

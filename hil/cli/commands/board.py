@@ -6,7 +6,8 @@ import argparse
 from typing import TYPE_CHECKING
 
 from hil.cli.command import Command, CommandGroup
-from hil.cli.options import add_cpu
+from hil.cli.completing import boards, completed_by
+from hil.cli.options import BOARD, add_cpu, add_device_options, add_force
 from hil.cli.parser import Parser, explain_flags_of
 
 if TYPE_CHECKING:
@@ -66,7 +67,42 @@ def new(args: argparse.Namespace, console: Console) -> int:
     return new_command(args, console)
 
 
+def add_prove_options(parser: Parser) -> None:
+    """Add the options of ``hil board prove``."""
+    completed_by(parser.add_argument("name", nargs="?", metavar="B", help=BOARD), boards)
+    parser.add_argument(
+        "--model",
+        action="append",
+        default=[],
+        dest="models",
+        metavar="MODEL",
+        help="a further model that is compared, as for build; may be repeated",
+    )
+    parser.add_argument(
+        "-o", "--output", metavar="FILE.json", help="the file of the result (default: B.json)"
+    )
+    add_force(parser)
+    parser.add_argument(
+        "--energy",
+        metavar="METER",
+        help="record the energy of an inference, as for hil bench",
+    )
+    add_device_options(parser, required=False)
+
+
+def prove(args: argparse.Namespace, console: Console) -> int:
+    """Check a board; return the exit code."""
+    from hil.cli.actions.board_prove import prove_command
+
+    return prove_command(args, console)
+
+
 COMMAND = CommandGroup(
-    "Descriptions of boards.",
-    {"new": Command("Write a board description from options or answers.", add_new_options, new)},
+    "Descriptions of boards, and what is proven of them.",
+    {
+        "new": Command("Write a board description from options or answers.", add_new_options, new),
+        "prove": Command(
+            "Check a board: identity, link, exact results, timer, faults.", add_prove_options, prove
+        ),
+    },
 )

@@ -21,7 +21,7 @@
  *            one
  *
  * Order: as pairs_s8.h: three rows are read whole, outputs are written pair by pair, the last row's
- * first. A row too many goes where the one before it goes.
+ * first. An extra row is written over the previous one.
  *
  * Bounds: smlad adds modulo 2^32. 256 * w1 + w0 is a half-word (`paired_weights()` refuses others);
  * sums are below 2^23 in magnitude, bias included, for all inputs (`rounds_twice`), so the
