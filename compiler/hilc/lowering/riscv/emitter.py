@@ -283,6 +283,24 @@ class Function:
         self._static += 1
         self._emit(f"add {to.machine}, {to.machine}, {base.machine}", f"{to.variable} += {by};")
 
+    def mask(self, to: Register, source: Register, bits: int) -> None:
+        """Keep the bits of a constant."""
+        self._emit(
+            f"andi {to.machine}, {source.machine}, {bits}",
+            f"{to.variable} = {source.variable} & (uint32_t){bits};",
+        )
+
+    @contextmanager
+    def skip_if_equal(self, a: Register, b: Register) -> Iterator[None]:
+        """Leave out the instructions inside if two registers are equal."""
+        label = self._label()
+        self._emit(
+            f"beq {a.machine}, {b.machine}, {label}",
+            f"if ({a.variable} == {b.variable}) {{ goto {label}; }}",
+        )
+        yield
+        self._lines.append((f"{label}:", f"{label}:;"))
+
     @contextmanager
     def loop(self, times: int, at: Register, end: Register, always: bool = False) -> Iterator[None]:
         """Repeat the instructions inside until ``at`` equals ``end``, which is after ``times``.

@@ -46,10 +46,10 @@ _MOST_BITS = 13
 #: The first registers of widened weights, and of weights before that: the upper half of these.
 _WEIGHTS, _NARROW = 24, 26
 _INCLUDE = "hil/kernels/rvv/rows_s8.h"
-#: Instructions of the glue, which gcc compiles: of a call, of a tile; of the filter's rows under a
-#: window, and of each word that is gathered.
+#: Instructions of the glue, which gcc compiles: of a call, of a tile; of a row of the
+#: filter under a window.
 _GLUE = {"call": 40.0, "tile": 30.0}
-_WINDOW_GLUE = {"window_row": 22.0, "word": 3.2}
+_WINDOW_GLUE = {"window_row": 34.0}
 
 
 @record(frozen=True, eq=False, kw_only=True)
@@ -271,18 +271,18 @@ def _conv_class(layer: LinearWeights) -> type[ConvParameters]:
         "    int32_t in_zero_point; /* the input that stands for 0.0 */\n" + _ARRAYS
     )
     begin = (
-        "    const struct hil_patch patch = HIL_PATCH_OF(p, 1, p->in_zero_point);\n"
         "    struct hil_rvv_windows windows = HIL_RVV_WINDOWS_OF(p);\n"
         "    int32_t left = p->out_h * p->out_w;\n"
     )
     gather = (
-        f"        hil_rvv_gather(&patch, &windows, in, count, {tile.depth}, (int8_t *)scratch);\n"
+        f"        hil_rvv_gather(&windows, in, count, {tile.depth}, {NAME}_copy,\n"
+        "                       (int8_t *)scratch);\n"
     )
-    code = _code(tile, emit_tile(tile).text(), begin, gather, images=True)
+    functions = f"{emit_copy().text()}\n{emit_tile(tile).text()}"
+    code = _code(tile, functions, begin, gather, images=True)
     counts = {
         "tile": f"batch * ((out_h * out_w + {tile.rows - 1}) // {tile.rows})",
         "window_row": "batch * out_h * out_w * filter_h",
-        "word": f"batch * out_h * out_w * {tile.depth} / 4",
     }
     figures = _GLUE | _WINDOW_GLUE
     return _emitted(ConvParameters, "conv2d_s8", tile, struct, code, counts, figures, "window")
