@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-from kernel_checks import Check, checks_of
+from kernel_checks import Check, Operator, checks_of
 from kernel_layers import (
     CASES,
     conv,
@@ -18,6 +18,7 @@ from kernel_layers import (
     usual_layer,
 )
 from linear_layers import Layer, make_layer, random_layer
+from single_op import SingleOp, random_op
 
 from hilc.target import Cpu
 
@@ -58,7 +59,12 @@ def riscv_layers(rng: np.random.Generator, copies: int) -> list[Layer]:
     return layers + [random_layer(rng, op, "int8", True) for op in LINEAR for _ in range(copies)]
 
 
-def emitted_checks(layers: Sequence[Layer], cpu: Cpu, seed: int) -> list[tuple[Layer, Check]]:
+def sums(rng: np.random.Generator, count: int) -> list[SingleOp]:
+    """Return sums and differences of int8."""
+    return [random_op(rng, op, "int8") for op in ("ADD", "SUB") for _ in range(count)]
+
+
+def emitted_checks(layers: Sequence[Operator], cpu: Cpu, seed: int) -> list[tuple[Operator, Check]]:
     """Return a check for each emitted kernel of the layers."""
     return [
         (layer, one)

@@ -53,11 +53,11 @@ class Description:
     family: str
     #: Operator and element types: ``conv2d_s8``.
     operator: str
-    #: Distinguishes variants: ``6_rows``.
+    #: Distinguishes variants: ``6_rows``; empty if there is one.
     form: str
     requires: frozenset[str]
     scratch: str
-    order: tuple[tuple[str, str], ...]
+    order: str | tuple[tuple[str, str], ...]
     reads: str
     code: int
     #: Instructions of each term, counted by the emitter, and the terms' formulas.
@@ -66,6 +66,8 @@ class Description:
     window: Mapping[str, str]
     #: Texts of the head, one a part.
     head: Mapping[str, str]
+    #: Tensors that it reads.
+    inputs: int = 1
 
 
 _P = TypeVar("_P", bound=EmittedParameters)
@@ -85,7 +87,8 @@ def emitted(
     """
     body = f"struct {NAME} {{\n{struct}}};\n\n{code}"
     digest = hashlib.sha256("\n".join([*includes, body]).encode()).hexdigest()[:8]
-    name = f"hil_{description.family}_{description.operator}_{description.form}_{digest}"
+    words = [description.family, description.operator, description.form, digest]
+    name = "_".join(["hil", *filter(None, words)])
     key = parameters, name
     if key not in _CLASSES:
         header = f"{_FOLDER}/{description.family}/{name}.h"
@@ -100,7 +103,7 @@ def emitted(
             name=name,
             header=header,
             requires=description.requires,
-            inputs=("int8_t",),
+            inputs=("int8_t",) * description.inputs,
             outputs=("int8_t",),
             scratch=description.scratch,
             cost=Cost({_CORE: _positive(description.figures)}, description.counts),
@@ -123,7 +126,7 @@ def _positive(figures: Mapping[str, float]) -> dict[str, float]:
 
 def _identity(description: Description) -> str:
     operator, _, dtype = description.operator.rpartition("_")
-    return f"{description.family}.{operator}.{dtype}.{description.form}"
+    return ".".join(filter(None, [description.family, operator, dtype, description.form]))
 
 
 def _head(parts: Mapping[str, str]) -> str:

@@ -71,6 +71,20 @@ class VectorFunction(Function):
         """Extend int8 to int16."""
         self.instruction(f"vsext.vf2 v{to}, v{source}", f"hil_rvv_vsext_vf2(&v, {to}, {source});")
 
+    def widen_to_words(self, to: int, source: int) -> None:
+        """Extend int8 to int32."""
+        self.instruction(f"vsext.vf4 v{to}, v{source}", f"hil_rvv_vsext_vf4(&v, {to}, {source});")
+
+    def multiply_words(self, to: int, vector: int, scalar: Register, begin: bool) -> None:
+        """Add words times a scalar to words, or begin them with it."""
+        if begin:
+            self.with_scalar("vmul", to, vector, scalar)
+            return
+        self.instruction(
+            f"vmacc.vx v{to}, {scalar.machine}, v{vector}",
+            f"hil_rvv_vmacc_vx(&v, {to}, {scalar.variable}, {vector});",
+        )
+
     def multiply(self, to: int, vector: int, scalar: Register, begin: bool) -> None:
         """Add int16 times a scalar to int32, or begin them with it."""
         if begin:
@@ -101,7 +115,7 @@ class VectorFunction(Function):
         )
 
     def with_scalar(self, name: str, to: int, source: int, scalar: Register) -> None:
-        """Compute with a scalar: ``vadd`` of words, ``vmax`` and ``vmin`` of int8."""
+        """Compute with a scalar: ``vadd``, ``vmul`` of words, ``vmax``, ``vmin`` of int8."""
         self.instruction(
             f"{name}.vx v{to}, v{source}, {scalar.machine}",
             f"hil_rvv_{name}_vx(&v, {to}, {source}, {scalar.variable});",

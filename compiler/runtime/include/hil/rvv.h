@@ -50,6 +50,27 @@ HIL_INLINE void hil_rvv_vsext_vf2(struct hil_rvv *v, uint32_t to, uint32_t from)
     }
 }
 
+/* int8 to int32, in another group of registers. */
+HIL_INLINE void hil_rvv_vsext_vf4(struct hil_rvv *v, uint32_t to, uint32_t from) {
+    for (uint32_t i = 0; i < v->length; i++) {
+        hil_rvv_set(v, to, 4, i, hil_rvv_get(v, from, 1, i));
+    }
+}
+
+/* Words times a word: alone, and added. */
+HIL_INLINE void hil_rvv_vmul_vx(struct hil_rvv *v, uint32_t to, uint32_t from, uint32_t x) {
+    for (uint32_t i = 0; i < v->length; i++) {
+        hil_rvv_set(v, to, 4, i, (int32_t)((uint32_t)hil_rvv_get(v, from, 4, i) * x));
+    }
+}
+
+HIL_INLINE void hil_rvv_vmacc_vx(struct hil_rvv *v, uint32_t to, uint32_t x, uint32_t from) {
+    for (uint32_t i = 0; i < v->length; i++) {
+        const uint32_t product = (uint32_t)hil_rvv_get(v, from, 4, i) * x;
+        hil_rvv_set(v, to, 4, i, (int32_t)((uint32_t)hil_rvv_get(v, to, 4, i) + product));
+    }
+}
+
 /* Products of int16, which are int32: alone, and added. */
 HIL_INLINE void hil_rvv_vwmul_vx(struct hil_rvv *v, uint32_t to, uint32_t from, uint32_t x) {
     for (uint32_t i = 0; i < v->length; i++) {
