@@ -168,7 +168,7 @@ def test_every_kernel_for_thousands_of_layers(name: str, every: int) -> None:
     for i, operator in enumerate(operators):
         if i % every:
             continue
-        # Emitted ones, each of which is a kernel of its own, have tests/board/test_riscv_kernels.py.
+        # tests/board/test_riscv_kernels.py has the emitted ones, each a kernel of its own.
         found = [
             one
             for one in checks_of(operator, board.cpu, f"(operator {i} of seed {SEED})")

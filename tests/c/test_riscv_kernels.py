@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from campaigns import cases
-from kernel_checks import check
+from kernel_checks import Operator, check
 from riscv_layers import emitted_checks, riscv_layers, sums
 
 from hilc.target import get_cpu
@@ -14,7 +14,7 @@ from hilc.target import get_cpu
 def forms(core: str, seed: int, copies: int, every: int) -> dict[str, int]:
     """Compare emitted kernels with the reference; how many calls each operator has."""
     rng = np.random.default_rng(seed)
-    layers = [*riscv_layers(rng, copies), *sums(rng, 12)]
+    layers: list[Operator] = [*riscv_layers(rng, copies), *sums(rng, 12)]
     found = emitted_checks(layers, get_cpu(core), seed)
     taken = [one for _, one in found[::every]]
     check(taken)
