@@ -96,6 +96,8 @@ class Qemu:
     #: The core and the size of the memory, where the machine has a choice; "" and 0: its own.
     cpu: str = ""
     memory_bytes: int = 0
+    #: Bits of a vector register of a RISC-V core; 0 for one without vectors.
+    vector_bits: int = 0
     #: File or pipe for a trace of the executed instructions; "" for none. No key sets it.
     trace: str = ""
 
@@ -134,6 +136,7 @@ QEMU_SETTINGS: Mapping[str, Setting] = {
     "serial": Setting("integer", "index of the machine's serial line that is the UART", 0, 0, 7),
     "cpu": Setting("name", "the core, where the machine has a choice", ""),
     "memory": Setting("size", "bytes of RAM, where the machine has a choice", 0),
+    "vector_bits": Setting("integer", "bits of a vector register (RISC-V); 0: none", 0, 0, 65536),
 }
 RENODE_SETTINGS: Mapping[str, Setting] = {
     "platform": Setting("text", "Renode's platform file of the chip", ""),
@@ -594,6 +597,7 @@ def _qemu(values: Mapping[str, Any], table: Table, clock_hz: int) -> Qemu:
         values["serial"],
         values["cpu"],
         values["memory"],
+        values["vector_bits"],
     )
     instruction_ns, tick_ns = 1 << qemu.icount_shift, 10**9 / clock_hz
     # A measurement is up to a tick short; half an instruction is rounded away. If an instruction
