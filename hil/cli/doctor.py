@@ -14,6 +14,7 @@ import numpy as np
 
 import hilc
 from hil.access import Need, flashers, need_of, runner_named
+from hil.access.verilator import VERILATOR
 from hil.board import Board
 from hil.errors import HilError
 from hil.firmware.toolchain import (
@@ -283,6 +284,13 @@ TOOLS = (
         "unpack one of https://github.com/renode/renode/releases (1.15 or later), on PATH",
         False,
         _program("renode"),
+    ),
+    Tool(
+        VERILATOR,
+        "simulates the boards rtl-*",
+        "apt install verilator g++ make, and pip install 'hil-harness[rtl]'",
+        False,
+        _program(VERILATOR),
     ),
     Tool(
         "cmake",

@@ -210,7 +210,7 @@ def test_no_layer_of_any_operator_has_a_name_twice(core: str) -> None:
 # What forms state -------------------------------------------------------------------------------
 
 
-def test_a_form_states_fields_of_a_struct_by_their_names() -> None:
+def test_a_form_states_fields_by_name() -> None:
     lowered, _ = lowered_layer("CONV_2D", "int8", (1, 3, 1, 40), (12, 1, 1, 40), "host")
     form = linear.linear_form(lowered.layer)
     weights = form.weights.reshape(-1)
@@ -222,7 +222,7 @@ def test_a_form_states_fields_of_a_struct_by_their_names() -> None:
     assert form.parameters(HilGenericMatmulS8, weights=weights, rows=1).rows == 1
 
 
-def test_a_form_does_not_make_up_what_it_does_not_state() -> None:
+def test_a_form_states_no_other_fields() -> None:
     lowered, _ = lowered_layer("CONV_2D", "int8", (1, 3, 1, 40), (12, 1, 1, 40), "host")
     form = linear.linear_form(lowered.layer)
     with pytest.raises(TypeError, match="HilGenericMatmulS8 lacks weights"):

@@ -35,10 +35,11 @@ DIGITS = ROOT / "examples" / "digits" / "digits.tflite"
 EXECUTES = {
     ("compiler/hilc/lowering/cost.py", "exec"): "cost formulas of kernels' headers",
     ("compiler/hilc/support/arguments.py", "eval"): "annotations of our own functions",
-    ("hil/cli/matrix.py", "pickle.dumps"): "to a process of this program",
-    ("hil/cli/matrix.py", "pickle.loads"): "from a process of this program",
-    ("hil/cli/worker.py", "pickle.load"): "from the process that started it",
-    ("hil/cli/worker.py", "pickle.dumps"): "to the process that started it",
+    ("hil/jobs/matrix.py", "pickle.dumps"): "to a process of this program",
+    ("hil/jobs/matrix.py", "pickle.loads"): "from a process of this program",
+    ("hil/jobs/worker.py", "pickle.load"): "from the process that started it",
+    ("hil/jobs/worker.py", "pickle.loads"): "the job in what that process sent",
+    ("hil/jobs/worker.py", "pickle.dumps"): "to the process that started it",
 }
 _EXECUTE = {
     *("eval", "exec", "os.system", "os.popen", "subprocess.getoutput", "tempfile.mktemp"),
