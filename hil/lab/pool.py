@@ -32,7 +32,7 @@ from hil.access import (
     runner_name,
     runner_named,
 )
-from hil.access.board_lock import lock_path, try_board_lock, try_lock
+from hil.access.board_lock import open_lock, try_board_lock, try_lock, wish_path
 from hil.access.hardware import Hardware
 from hil.access.probes import choose_probe, connected_probes, known_probes, lock_names
 from hil.board import Board, load_board
@@ -338,8 +338,7 @@ class LocalPool:
         self._board = board
         self._boards = tuple(boards)
         self._aside = aside
-        self._folder = writable_folder("boards")
-        self._wishes = sorted({self._wish(local.name) for local in boards})
+        self._wishes = sorted({wish_path(local.name, _WISHES) for local in boards})
         #: Boards that this pool has assigned itself: nobody needs to look whether they are free.
         self._held: WeakValueDictionary[_Local, LocalUnit] = WeakValueDictionary()
 
@@ -401,7 +400,7 @@ class LocalPool:
         with contextlib.ExitStack() as stack:
             others = self.is_wanted()
             for wish in self._wishes:
-                file = stack.enter_context(wish.open("a"))
+                file = stack.enter_context(open_lock(wish))
                 fcntl.flock(file, fcntl.LOCK_SH)
             yield others
 
@@ -413,9 +412,6 @@ class LocalPool:
                 return True
             lock.close()
         return False
-
-    def _wish(self, name: str) -> Path:
-        return self._folder / f"{int(lock_path(name).stem, 16) % _WISHES}.wanted"
 
 
 class LocalUnit:
