@@ -44,7 +44,7 @@ from hil.board.config import remember
 from hil.errors import DeviceError, InputError, ProbeError, Remedy
 from hil.firmware.formats import image_in
 from hil.firmware.image import symbol_address
-from hil.link.line import check_port
+from hil.link.line import await_port, check_port
 from hil.link.ports import is_lasting, lasting_name, resolve
 from hil.support.scope import decided
 from hilc.support.temporary import TemporaryFolder
@@ -58,7 +58,6 @@ if TYPE_CHECKING:
 
 
 _LOG = logging.getLogger("hil.access")
-_BAUDRATE = 115200
 #: Pause between two looks for a probe that is awaited.
 _APPEAR_LOOK_S = 0.1
 
@@ -161,7 +160,8 @@ def reached(flasher: Flasher, board: Board, connection: Connection) -> Iterator[
         return
     if not flasher.uses_probe:
         port = _port_of(flasher, board, connection)
-        with board_lock(f"the board at {port}", *lock_names(None, port)):
+        names = lock_names(None, port)
+        with board_lock(f"the board at {port}", *names, wait_s=connection.appear_s):
             yield Reached(port, None, None, lambda: None)
         return
     probe = _appearing(flasher, board, pinned_to_probe(flasher, board, connection))
@@ -171,7 +171,8 @@ def reached(flasher: Flasher, board: Board, connection: Connection) -> Iterator[
             f"the probe {probe.uid} is on the board {running.board}, not {board.name}",
             f"use --board {running.board}, or another probe",
         )
-    with board_lock(f"the board behind the probe {probe.uid}", probe.uid):
+    what = f"the board behind the probe {probe.uid}"
+    with board_lock(what, probe.uid, wait_s=connection.appear_s):
         yield Reached(probe.uid, probe, running, _aliveness(running))
 
 
@@ -183,6 +184,7 @@ def _port_of(flasher: Flasher, board: Board, connection: Connection) -> str:
             f"the flasher {flasher.name!r} reaches {board.name} at a port, and none is given",
             "give it: --port usb:SERIAL[:INTERFACE] or another port",
         )
+    await_port(connection.port, connection.appear_s)
     return resolve(connection.port)
 
 
@@ -348,19 +350,20 @@ class _Start:
         """Start the firmware, and prove which line is its own; others may use the probe then."""
         search = _Line(self._board, self._elf, self._image, self._chosen, self._connection)
 
-        def lock(line: Proven) -> None:
+        def hold(line: Proven) -> None:
             names = lock_names(None, line.url)
-            self._stack.enter_context(board_lock(f"the port {line.url}", *names))
+            lock = board_lock(f"the port {line.url}", *names, wait_s=self._connection.appear_s)
+            self._stack.enter_context(lock)
 
         line = search.run(session)
         session.close()
         self._stack.callback(search.close)
-        lock(line)
+        hold(line)
 
         def reset() -> Proven:
             with self._reopened() as session:
                 again = search.run(session)
-            lock(again)  # it may have returned under another name
+            hold(again)  # it may have returned under another name
             return again
 
         return ProbedBoard(line.url, line.line, reset, port=line.name, probe=self._chosen.uid)
@@ -375,7 +378,8 @@ class _Start:
             port = only_line(self._board, chosen.probe)
         url = resolve(port)
         names = lock_names(None, url)
-        self._stack.enter_context(board_lock(f"the port {url}", *names))
+        lock = board_lock(f"the port {url}", *names, wait_s=self._connection.appear_s)
+        self._stack.enter_context(lock)
 
         def reset() -> None:
             with self._reopened() as session:
@@ -465,14 +469,12 @@ class _Line:
     def run(self, session: FlasherSession) -> Proven:
         """Start the firmware; return its line, and remember which it is."""
         session.start(self._image)
-        baudrate = self._board.macros.get("HIL_UART_BAUD", _BAUDRATE)
         proven = proof.prove(
             session.core,
             self._board,
             self._probe.uid,
             self._handler,
             self._candidates,
-            baudrate,
             self._connection.appear_s,
         )
         if self._proven is None:

@@ -18,6 +18,7 @@ from typing import Any, Literal
 
 from hil.board.config import boards_folder
 from hil.board.description import read_description, shipped_file
+from hil.board.line import DEFAULT_BAUD, DEFAULT_LINE, LineSettings, read_line
 from hil.board.ports import ROLES, Port, make_port, port_description, port_names
 from hil.board.settings import (
     Kind,
@@ -186,6 +187,8 @@ class Board:
     chip_files: tuple[Path, ...] = ()
     #: The pin that a meter of current watches; None for none.
     trigger: Trigger | None = None
+    #: How the serial line is opened, at the baud rate of the firmware's UART.
+    line: LineSettings = DEFAULT_LINE
     #: The settings of each runner and flasher, by its name.
     settings: Mapping[str, Mapping[str, Value]] = field(default_factory=dict, hash=False)
 
@@ -246,6 +249,16 @@ class Board:
     def macros(self) -> dict[str, int]:
         """Settings of all ports, by macro name."""
         return {name: value for port in self.ports for name, value in port.macros.items()}
+
+    def with_baud(self, baud: int) -> Board:
+        """Return the board with the baud rate of its UART; RTT and the host have none."""
+        has_baud = {p.name for p in self.ports if "uart" in p.roles and "baud" in p.settings}
+        ports = tuple(
+            make_port(p.name, {**p.settings, "baud": baud}) if p.name in has_baud else p
+            for p in self.ports
+        )
+        line = replace(self.line, baud=baud) if has_baud else self.line
+        return replace(self, ports=ports, line=line)
 
     def over_rtt(self) -> Board:
         """Return the board with its serial line through the debug probe instead of a UART."""
@@ -373,6 +386,7 @@ def _read_board(path: Path) -> Board:
         silicon=top.boolean("silicon", False),
         chip_files=description.chip_files,
         trigger=None if host else _trigger(top),
+        line=_line(top, ports),
     )
     top.finish()
     for kind in ("runner", "flasher"):
@@ -607,6 +621,14 @@ def _trigger(top: Table) -> Trigger | None:
     setup = _register_words(table, "setup", 3)
     table.finish()
     return Trigger(high[0], low[0], setup)
+
+
+def _line(top: Table, ports: Sequence[Port]) -> LineSettings:
+    """Return the settings of the serial line."""
+    baud = {k: v for port in ports for k, v in port.macros.items()}.get("HIL_UART_BAUD")
+    top.known("line")
+    table = top.table("line") if "line" in top else Table(str, "line", {}, BoardError)
+    return read_line(table, baud or DEFAULT_BAUD)
 
 
 def _register_words(table: Table, key: str, each: int) -> tuple[Any, ...]:

@@ -42,9 +42,10 @@ def board_of_lab(args: argparse.Namespace, console: Console) -> Iterator[None]:
     given = [f"--{word}" for word in ("runner", "port", "probe", "transport") if vars(args)[word]]
     if given:
         raise InputError(f"{given[0]} does not apply to a board of a lab", f"drop {given[0]}")
-    from hil.lab import leased
+    from hil.lab.place import ACQUIRE_LIMIT_S, leased
 
-    with leased(wanted, avoid=getattr(args, "failed_places", ())) as lab:
+    limit_s = ACQUIRE_LIMIT_S if args.wait is None else args.wait
+    with leased(wanted, limit_s, avoid=getattr(args, "failed_places", ())) as lab:
         console.log(f"using {lab.place}, a {lab.board.name} of the lab")
         args.lab, args.board = lab, str(lab.board.path)
         yield

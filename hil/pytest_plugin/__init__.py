@@ -115,6 +115,13 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         metavar="S",
         help="a run without a sign of life for S seconds counts as hanging (default: 60)",
     )
+    group.addoption(
+        "--hil-wait",
+        type=_seconds,
+        metavar="S",
+        help="wait up to S seconds for a board that another process uses, and for a probe or port "
+        "that is not connected (default: 0; for a place of a lab: 600)",
+    )
 
     group.addoption(
         "--hil-allow-fallback",
@@ -159,6 +166,7 @@ def pytest_configure(config: pytest.Config) -> None:
     options = {
         "runner": config.getoption("--hil-runner"),
         "run_timeout_s": config.getoption("--hil-timeout"),
+        "wait_s": config.getoption("--hil-wait"),
     }
     # xdist's workers of one run share which boards were set aside.
     run = getattr(config, "workerinput", {}).get("testrunuid")

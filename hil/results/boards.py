@@ -263,7 +263,7 @@ class ResetEntry:
     """A board after a reset."""
 
     board: str
-    #: Unique id of the probe.
+    #: Unique id of the probe, or the port.
     probe: str
     #: State of the core after the reset.
     state: str

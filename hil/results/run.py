@@ -37,6 +37,8 @@ class HeardLine:
     #: Kind of the line, such as ``log`` or ``fault``.
     kind: str
     text: str
+    #: Date and time of the host, with ``--timestamps``.
+    time: str | None = omitted()
 
 
 @entry_of("monitor")

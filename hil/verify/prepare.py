@@ -182,6 +182,7 @@ def _compiled(
         board.is_over_rtt,
         lab=way.get("lab"),
         bulk=way.get("bulk"),
+        appear_s=way.get("wait_s") or 0.0,
     )
     check_connection(board, way.get("runner"), connection)
     given = {key: value for key, value in options.items() if key in _COMPILE and value is not None}

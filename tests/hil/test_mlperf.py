@@ -106,7 +106,7 @@ def test_what_cannot_be_said() -> None:
 
 @pytest.mark.parametrize(
     ("changes", "baud"),
-    [({}, 115200), ({"energy": True}, 9600), ({"energy": True, "baud": 19200}, 19200)],
+    [({}), ({"energy": True}, 9600), ({"energy": True, "baud": 19200}, 19200)],
 )
 def test_baud_rates(changes: dict[str, Any], baud: int) -> None:
     board = load_board("mps2-an386")
@@ -156,7 +156,7 @@ def native() -> Iterator[Dut]:
     mlperf = Mlperf(KWS, name="this machine")
     firmware = build([library], board, mlperf=mlperf, warnings_as_errors=True)
     with start(firmware.board, firmware) as running:
-        line = running.line or open_line(running.url, 115200)
+        line = running.line or open_line(running.url)
         yield Dut(line, running.url, alive=running.alive)
         line.close()
 
