@@ -106,7 +106,7 @@ def test_what_cannot_be_said() -> None:
 
 @pytest.mark.parametrize(
     ("changes", "baud"),
-    [({}), ({"energy": True}, 9600), ({"energy": True, "baud": 19200}, 19200)],
+    [({}, 115200), ({"energy": True}, 9600), ({"energy": True, "baud": 19200}, 19200)],
 )
 def test_baud_rates(changes: dict[str, Any], baud: int) -> None:
     board = load_board("mps2-an386")
