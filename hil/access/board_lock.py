@@ -149,6 +149,11 @@ def _user() -> str:
         return f"user {os.getuid()}"
 
 
+def is_own(name: str) -> bool:
+    """Return whether this process holds the lock of a probe or a port."""
+    return _is_held(lock_path(name))
+
+
 def _is_held(path: Path) -> bool:
     """Return whether this process holds a lock."""
     file = _HELD.get(path)

@@ -9,6 +9,8 @@ from pathlib import Path
 
 #: Linux's descriptions of USB devices, and their device files.
 DEVICES, NODES = Path("/sys/bus/usb/devices"), Path("/dev/bus/usb")
+_TEXTS = ("serial", "product")
+_UNNAMED = "debug probe"
 
 
 @dataclass(frozen=True)
@@ -49,27 +51,51 @@ def forbidden_devices(
     return found
 
 
-def usb_paths(serial: str) -> list[tuple[str, str]]:
-    """Return path (bus and sockets: ``1-2.4``) and name of each USB device with that serial number;
-    none where Linux's descriptions are missing.
-    """
+@dataclass(frozen=True)
+class UsbDevice:
+    """A connected USB device."""
+
+    #: Bus and sockets: ``1-2.4``.
+    path: str
+    #: ``vendor:product``, each of four hexadecimal digits.
+    id: str
+    #: Serial number and product; empty where the device reports none.
+    serial: str
+    product: str
+
+
+def usb_devices(devices: Path | None = None) -> list[UsbDevice]:
+    """Return the connected USB devices; none where Linux's descriptions are missing."""
     found = []
-    for folder in sorted(DEVICES.glob("*")):
+    for folder in sorted((devices or DEVICES).glob("*")):
         try:
-            own = (folder / "serial").read_text(encoding="utf-8", errors="replace").strip()
             vendor, product = (
                 int((folder / key).read_text(), 16) for key in ("idVendor", "idProduct")
             )
         except (OSError, ValueError):
-            continue
-        if own.lower() == serial.lower():
-            found.append((folder.name, _name(folder, vendor, product)))
+            continue  # an interface instead of a device, or a device that was just unplugged
+        usb_id = f"{vendor:04x}:{product:04x}"
+        found.append(UsbDevice(folder.name, usb_id, *(_text(folder, k) for k in _TEXTS)))
     return found
 
 
-def _name(folder: Path, vendor: int, product: int) -> str:
+def usb_paths(serial: str) -> list[tuple[str, str]]:
+    """Return path (bus and sockets: ``1-2.4``) and name of each USB device with that serial number;
+    none where Linux's descriptions are missing.
+    """
+    return [
+        (each.path, f"{each.product or _UNNAMED} ({each.id})")
+        for each in usb_devices()
+        if each.serial.lower() == serial.lower()
+    ]
+
+
+def _text(folder: Path, key: str) -> str:
     try:
-        text = (folder / "product").read_text(encoding="utf-8", errors="replace").strip()
+        return (folder / key).read_text(encoding="utf-8", errors="replace").strip()
     except OSError:
-        text = "debug probe"
-    return f"{text} ({vendor:04x}:{product:04x})"
+        return ""
+
+
+def _name(folder: Path, vendor: int, product: int) -> str:
+    return f"{_text(folder, 'product') or _UNNAMED} ({vendor:04x}:{product:04x})"

@@ -45,7 +45,7 @@ _FOLDERS: Mapping[Kind, str] = {"board": "", "chip": "chips", "family": "familie
 _SIZES = ("stack_bytes", "handler_stack_bytes")
 _RPC_SIZES = ("frame_max", "rx_max")
 _BOARD_KEYS = (
-    *("chip", "description", "default", "silicon", "boot_loader_bytes"),
+    *("chip", "description", "default", "silicon", "boot_loader_bytes", "usb", "usb_boot"),
     *("memory", *_SIZES, "rpc", *ROLES, "line", "trigger", "runner", "flasher"),
 )
 _CHIP_KEYS = (
@@ -285,7 +285,7 @@ class _Joined:
             file.check_forms()
             own = _CHIP_KEYS if file.kind == "chip" else _CHIP_KEYS[1:]
             file.check("", file.values, own, set(_BOARD_KEYS) - set(own))
-        plain = ("description", "default", "silicon", "boot_loader_bytes")
+        plain = ("description", "default", "silicon", "boot_loader_bytes", "usb", "usb_boot")
         for key in (*plain, "line", "trigger"):
             if key in board.values:
                 self._put(key, board.values[key], board, key)

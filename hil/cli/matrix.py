@@ -23,6 +23,8 @@ from pathlib import Path
 from typing import Any
 
 from hil.board import board_names, load_board
+from hil.board.bench import is_of_bench
+from hil.board.bench_selector import selected_boards
 from hil.cli.reports import Outcome
 from hil.errors import Attempt, DeviceError, HilError, InputError, NotRunError
 from hil.lab.selector import parse_selector
@@ -158,6 +160,8 @@ def _boards(words: Sequence[str]) -> Iterator[str]:
 
 def _name(board: str) -> str:
     """Return the name of the board description, or the text of the lab selector."""
+    if is_of_bench(board):
+        return board
     return str(wanted) if (wanted := parse_selector(board)) else load_board(board).name
 
 
@@ -378,6 +382,8 @@ def _at_once(board: str, args: argparse.Namespace) -> int | None:
     """Return how many combinations a board can run at the same time; None for any number."""
     from hil.access import Connection, is_machine, runner_name, runner_named
 
+    if is_of_bench(board):
+        return len(selected_boards(board))
     wanted = parse_selector(board)
     if wanted is not None:
         from hil.lab.pool import LabPool

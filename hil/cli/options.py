@@ -22,7 +22,7 @@ from hil.cli.parser import (
 if TYPE_CHECKING:
     from hilc.support.option import Option
 
-BOARD = "a board of `hil boards`, or a description file"
+BOARD = "a board of `hil boards`, a description file, or NAME@bench of the bench file"
 #: Models among what ``--source`` names.
 LIBRARY_MODEL = "or the source model, if the archive lacks it"
 #: How many samples ``verify`` takes without ``--samples``.
@@ -239,19 +239,30 @@ def add_code_options(parser: argparse.ArgumentParser, source: str = "") -> None:
 
 
 def add_probe(parser: argparse._ActionsContainer) -> None:
-    """Add ``--probe``, and ``--wait``, which every command on a board has."""
+    """Add ``--probe``, and ``--bench`` and ``--wait``, which every command on a board has."""
     parser.add_argument(
         "--probe",
         metavar="UID",
         help="program through this debug probe (a unique part of its id); `virtual` starts the "
         "board's QEMU machine with a virtual probe",
     )
+    add_bench_file(parser)
     parser.add_argument(
         "--wait",
         type=positive_float,
         metavar="S",
         help="wait up to S seconds for a board that is in use, and for a probe or port that is not "
         "connected (default: 0; for a place of a lab: 600)",
+    )
+
+
+def add_bench_file(parser: argparse._ActionsContainer) -> None:
+    """Add ``--bench``."""
+    parser.add_argument(
+        "--bench",
+        dest="bench_file",
+        metavar="FILE",
+        help="the bench file (default: HIL_BENCH, or hil-bench.toml here or in a folder above)",
     )
 
 

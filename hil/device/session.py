@@ -23,11 +23,13 @@ from hil.access import (
     runner_named,
     start,
 )
+from hil.access.bench_boards import held_board, reach_of, refuse_options
 from hil.access.board_lock import board_lock
 from hil.access.probes import lock_names
 from hil.board import Board, load_board
+from hil.board.bench import is_of_bench
 from hil.device.device import Device
-from hil.device.power import Power, power_of
+from hil.device.power import Power, power_of_board
 from hil.device.recovery import Recovery, Step
 from hil.errors import DeviceError, HangError, InputError, LinkError, Remedy
 from hil.firmware.build import Firmware, build
@@ -106,9 +108,10 @@ def open(
     :class:`~hil.errors.LinkError`. ``workspace`` is ``own`` or ``shared``:
     whether models use the same memory one after the other. ``board`` may select a board of a lab
     (``lab:PLACE``, ``cpu=cortex-m4``: :mod:`hil.lab`), which is acquired for the time of the
-    context; ``lab`` is one that was acquired before. Leaving the context, also by an exception,
-    closes the link and ends everything that was started. Without one, the board is asked first how
-    deep its stack was: beyond the bound of the build it is a :class:`~hil.errors.StackError`.
+    context, or of the bench (``NAME@bench``, ``arch=armv7e-m@bench``: :mod:`hil.board.bench`);
+    ``lab`` is one that was acquired before. Leaving the context, also by an exception, closes the
+    link and ends everything that was started. Without one, the board is asked first how deep its
+    stack was: beyond the bound of the build it is a :class:`~hil.errors.StackError`.
 
     A run without a sign of life for ``run_timeout_s`` counts as hanging. With ``recover`` a board
     that does not answer is reset, programmed again and switched off and on, as far as possible
@@ -131,6 +134,26 @@ def open(
                 lab=leased_board,
                 run_timeout_s=run_timeout_s,
                 recover=recover,
+            ) as device,
+        ):
+            yield device
+        return
+    if isinstance(board, str) and is_of_bench(board):
+        refuse_options(board, probe=probe, port=port, runner=runner)
+        with (
+            held_board(board, wait_s or 0.0) as found,
+            open(
+                found,
+                *models,
+                **reach_of(found),
+                transport=transport,
+                bulk=bulk,
+                progress=progress,
+                flashed=flashed,
+                workspace=workspace,
+                run_timeout_s=run_timeout_s,
+                recover=recover,
+                wait_s=wait_s,
             ) as device,
         ):
             yield device
@@ -212,7 +235,7 @@ def check_connection(board: Board, runner: str | None, connection: Connection) -
     check_line(connection)
     if connection.bulk:
         _check_bulk(board, runner, connection)
-    power_of(board.name)  # report an error in it now, not when recovery needs it
+    power_of_board(board)  # report an error in it now, not when recovery needs it
     if _attaches(runner, connection):
         assert connection.port is not None
         await_port(connection.port, connection.appear_s)
@@ -356,7 +379,7 @@ class _Way:
         is_started_here = is_machine(self._board, self._runner, self._connection)
         if self._connection.lab is not None or (not self._attaches and not is_started_here):
             steps.append(Step(Remedy.FLASH, "programming it again", self._restart))
-        power = power_of(self._board.name) if self._connection.lab is None else None
+        power = power_of_board(self._board) if self._connection.lab is None else None
         if power is not None:
             steps.append(Step(Remedy.POWER, "a power cycle", lambda: self._power_cycle(power)))
         elif self._connection.lab is None and not self._attaches and is_started_here:

@@ -17,7 +17,7 @@ import serial
 from hil.board.line import DEFAULT_LINE, LineSettings, steps
 from hil.errors import HilError, InputError, LinkError, Remedy
 from hil.link.codec import BadFrame, Decoder, Frame, encode
-from hil.link.ports import USB, resolve
+from hil.link.ports import USB, USB_PATH, is_by_usb, resolve
 from hil.support.poll import is_readable, is_writable
 
 #: Interval at which a wait checks the board's process. QEMU needs the check as well: after its
@@ -363,7 +363,7 @@ def open_error(url: str, error: Exception) -> HilError:
 
 def check_port(url: str) -> None:
     """Raise if the device is missing or the URL has no valid form."""
-    if url.startswith(USB):
+    if is_by_usb(url):
         resolve(url)
         return
     scheme, separator, _ = url.lower().partition("://")
@@ -413,6 +413,7 @@ def _has_handler(scheme: str) -> Iterator[bool]:
 def _no_url(url: str, why: str) -> InputError:
     return InputError(
         f"{url} is not a serial port: {why}; the forms are /dev/NAME, {USB}SERIAL[:INTERFACE], "
+        f"{USB_PATH}PATH[:INTERFACE], "
         "socket://HOST:PORT, unix://PATH, board://HOST:PORT (of a lab), rfc2217://HOST:PORT and "
         "pyserial's others",
         "`hil doctor` lists the ports",

@@ -16,7 +16,9 @@ from pathlib import Path
 from typing import Any
 
 from hil.access import Connection
+from hil.access.bench_boards import held_board, reach_of, refuse_options
 from hil.board import Board, load_board
+from hil.board.bench import is_of_bench
 from hil.device import Device, Model
 from hil.device.session import DeviceKeywords, check_connection, runner_label
 from hil.device.session import open as open_device
@@ -100,6 +102,10 @@ def prepared(
 
             leased_board = stack.enter_context(leased(wanted))
             chosen["lab"], described = leased_board, leased_board.board
+        elif isinstance(board, str) and is_of_bench(board):
+            refuse_options(board, **{key: chosen.get(key) for key in ("probe", "port", "runner")})
+            described = stack.enter_context(held_board(board, chosen.get("wait_s") or 0.0))
+            chosen.update(reach_of(described))
         else:
             described = board if isinstance(board, Board) else load_board(board)
         if chosen.get("transport") == "rtt":

@@ -18,7 +18,7 @@ from typing import Any
 import pytest
 import serial
 import serial.rfc2217
-from waiting import until
+from waiting import PATIENCE_S, until
 
 from hil.board import load_board
 from hil.board.line import BOOTS, RESETS, LineSettings, steps
@@ -87,7 +87,7 @@ def port() -> Iterator[tuple[str, Uart]]:
         listener.shutdown(socket.SHUT_RDWR)
     for client in served:
         client.close()
-    thread.join(10)
+    thread.join(PATIENCE_S)
 
 
 class Connection:

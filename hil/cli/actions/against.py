@@ -18,7 +18,7 @@ from hil.cli.reports import Outcome
 from hil.errors import BoardError, InputError
 from hil.lab.selector import parse_selector
 from hil.link.line import Link, await_port
-from hil.link.ports import USB
+from hil.link.ports import is_by_usb
 from hil.verify.against import verify_tapped
 from hil.verify.oracle import reference_of
 from hilc.options import CompileOptions
@@ -89,7 +89,7 @@ def _check(args: argparse.Namespace) -> None:
 def _line_of(word: str, wait_s: float) -> tuple[str, str]:
     """Return the port or URL that ``word`` is or whose board it names, and what reports call it."""
     is_description = word.endswith(".toml")
-    if not is_description and ("/" in word or word.startswith(USB) or Path(word).exists()):
+    if not is_description and ("/" in word or is_by_usb(word) or Path(word).exists()):
         await_port(word, wait_s)
         return word, word
     remedy = "give the serial port or pyserial URL where your firmware's bytes arrive"

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from hil.access import start
 from hil.board import load_board
+from hil.board.bench import is_of_bench
 from hil.board.line import DEFAULT_LINE
 from hil.cli.arguments import checked_board, compiled_for, connection_of
 from hil.cli.console import Console
@@ -30,7 +31,9 @@ def _line(
     Also yield a function that raises when the firmware has ended, and the firmware's ELF file if
     known.
     """
-    if args.port is not None and args.probe is None and args.runner is None:
+    # The file of a bench has the port of a board that runs already, beside what programs it.
+    of_bench = args.board is not None and is_of_bench(args.board) and not args.models
+    if args.port is not None and (of_bench or (args.probe is None and args.runner is None)):
         if args.models:
             raise InputError(
                 "--port listens to a firmware that runs already, so it takes no MODEL",

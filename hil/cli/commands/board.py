@@ -6,7 +6,8 @@ import argparse
 from typing import TYPE_CHECKING
 
 from hil.cli.command import Command, CommandGroup
-from hil.cli.options import add_cpu
+from hil.cli.completing import boards, completed_by
+from hil.cli.options import BOARD, add_bench_file, add_cpu, add_port
 from hil.cli.parser import Parser, explain_flags_of
 
 if TYPE_CHECKING:
@@ -66,7 +67,33 @@ def new(args: argparse.Namespace, console: Console) -> int:
     return new_command(args, console)
 
 
+def add_identify_options(parser: Parser) -> None:
+    """Add the options of ``hil board identify``."""
+    parser.add_argument(
+        "name",
+        nargs="?",
+        metavar="NAME",
+        help="the name of one board on the bench (default: add all that are recognized)",
+    )
+    completed_by(parser.add_argument("--board", metavar="B", help=BOARD), boards)
+    parser.add_argument("--probe", metavar="UID", help="the unique id of its probe")
+    add_port(parser, "its serial port")
+    add_bench_file(parser)
+
+
+def identify(args: argparse.Namespace, console: Console) -> int:
+    """Add connected boards to the bench file; return the exit code."""
+    from hil.cli.actions.connected import identify_command
+
+    return identify_command(args, console)
+
+
 COMMAND = CommandGroup(
-    "Descriptions of boards.",
-    {"new": Command("Write a board description from options or answers.", add_new_options, new)},
+    "Descriptions of boards, and the boards of a bench.",
+    {
+        "new": Command("Write a board description from options or answers.", add_new_options, new),
+        "identify": Command(
+            "Add connected boards to the bench file.", add_identify_options, identify
+        ),
+    },
 )
