@@ -89,6 +89,7 @@ find_missing() {
     has riscv64-unknown-elf-gcc || optional+=(gcc-riscv64-unknown-elf)
     has_picolibc || optional+=(picolibc-riscv64-unknown-elf)
     has qemu-system-riscv32 || optional+=(qemu-system-misc)
+    has verilator || optional+=(verilator)
     has ccache || optional+=(ccache)
     # clang's version is part of the name: where clang is missing, the name is known once it is there.
     ! has clang || has_libfuzzer || optional+=("$(libfuzzer_package)")

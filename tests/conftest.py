@@ -80,20 +80,24 @@ def pytest_configure(config: pytest.Config) -> None:
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
-#: What tests of RISC-V boards need, which a system may lack; and by which they are known.
-RISCV_PROGRAMS = ("riscv64-unknown-elf-gcc", "qemu-system-riscv32")
-RISCV = ("riscv", "rv32")
+#: What tests of RISC-V boards and simulated cores need, which a system may lack; and words of their
+#: names.
+PROGRAMS = {
+    ("riscv", "rv32"): ("riscv64-unknown-elf-gcc", "qemu-system-riscv32"),
+    ("test_rtl", "rtl-"): ("riscv64-unknown-elf-gcc", "qemu-system-riscv32", "verilator"),
+}
 
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    missing = [name for name in RISCV_PROGRAMS if shutil.which(name) is None]
-    if not missing:
-        return
-    skip = pytest.mark.skip(reason=f"{' and '.join(missing)} are missing")
-    for item in items:
-        if any(word in f"{item.path.name}::{item.name}" for word in RISCV):
-            item.add_marker(skip)
+    for words, programs in PROGRAMS.items():
+        missing = [name for name in programs if shutil.which(name) is None]
+        if not missing:
+            continue
+        skip = pytest.mark.skip(reason=f"{' and '.join(missing)} are missing")
+        for item in items:
+            if any(word in f"{item.path.name}::{item.name}" for word in words):
+                item.add_marker(skip)
 
 
 #: Signals whose handlers commands and campaigns set.

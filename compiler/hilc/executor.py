@@ -16,7 +16,7 @@ import operator
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import TracebackType
-from typing import Any, Protocol, TypeVar, runtime_checkable
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
@@ -27,6 +27,7 @@ from hilc.ir import Array
 from hilc.plugins import Slot
 from hilc.support.counters import Counter
 from hilc.support.numbers import numbers
+from hilc.support.old_names import refusing
 
 Which = str | int
 
@@ -359,14 +360,10 @@ def executor_class() -> type[Executor]:
     return _SLOT.found() or Executor
 
 
-def __getattr__(name: str) -> Any:
-    if name == "AotModule":
-        # An AttributeError would lose its text in `from hilc.executor import AotModule`.
-        raise ImportError(
-            "hilc.executor has no AotModule since version 0.2; it is "
-            "hilc.compat.tvm.executor.AotModule, and without TVM's methods hilc.executor.Executor"
-        )
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+#: Where the class of release 0.1 is.
+AOT_MODULE = "hilc.compat.tvm.executor.AotModule, and without TVM's methods hilc.executor.Executor"
+if not TYPE_CHECKING:
+    __getattr__ = refusing(__name__, {"AotModule": AOT_MODULE})
 
 
 class Bindings:

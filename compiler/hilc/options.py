@@ -27,8 +27,27 @@ Model = Any
 
 _Keywords = ParamSpec("_Keywords")
 _Result = TypeVar("_Result", covariant=True)
+_Class = TypeVar("_Class", bound=type)
+
+#: Keywords of release 0.1, with their names now.
+RENAMED = {"external": "externals"}
 
 
+def _checks_keywords(kind: _Class) -> _Class:
+    """Let a dataclass refuse an unknown keyword with the nearest one, or the new name."""
+    make = kind.__init__  # type: ignore[misc]
+    names = list(inspect.signature(make).parameters)[1:]
+
+    @functools.wraps(make)
+    def checked(self: Any, **keywords: Any) -> None:
+        check_keywords(kind.__name__, keywords, names, RENAMED)
+        make(self, **keywords)
+
+    kind.__init__ = checked  # type: ignore[misc]
+    return kind
+
+
+@_checks_keywords
 @dataclass(frozen=True, kw_only=True)
 class CompileOptions(Options):
     """Options of a compilation: everything except the model that decides the result.
@@ -100,8 +119,8 @@ class CompileOptions(Options):
         False,
         form="switch",
         of_model=True,
-        help="compute layers of a quantized model in floats where they have no form on integers; "
-        "each is listed; without it such a model is refused",
+        help="compute layers of a quantized model that lack an integer implementation in float32, "
+        "and list them; without this option such a model is refused",
     )
     memory: Sequence[PoolSpec] = option(
         (),
@@ -263,7 +282,7 @@ def takes_options(
             model: Model, *, options: CompileOptions | None = None, **keywords: Any
         ) -> _Result:
             if options is None:
-                check_keywords(function.__name__, keywords, names)
+                check_keywords(function.__name__, keywords, names, RENAMED)
                 return function(model, CompileOptions(**keywords))
             if keywords:
                 raise TypeError(

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from hil.access.board_lock import board_lock
 from hil.access.connection import VIRTUAL, Connection, Flashed, Image
+from hil.access.flashers import FLASHERS
 from hil.access.hardware import Hardware, pinned_to_probe, register_flasher
 from hil.access.native import NativeRunner
 from hil.access.probes import lock_names
@@ -24,10 +25,12 @@ from hil.access.protocols import (
     DebugServer,
     Flasher,
     FlasherSession,
+    Measurement,
     Need,
     Resettable,
     Runner,
     Running,
+    Simulated,
     Wired,
     require,
 )
@@ -43,7 +46,8 @@ from hil.access.registry import (
     runners_for,
 )
 from hil.access.renode import RenodeRunner
-from hil.board.settings import Setting, parse_named
+from hil.access.verilator import VerilatorRunner
+from hil.board.settings import Kind, Setting, is_known, parse_named
 from hil.errors import DeviceError, InputError
 from hil.link.ports import resolve
 from hil.plugins import attributed_to, is_own
@@ -64,11 +68,13 @@ __all__ = [
     "Flasher",
     "FlasherSession",
     "Image",
+    "Measurement",
     "Need",
     "Resettable",
     "Runner",
     "Running",
     "Setting",
+    "Simulated",
     "Wired",
     "check_installed",
     "check_line",
@@ -91,9 +97,10 @@ __all__ = [
     "start",
 ]
 
-for _runner in (NativeRunner(), QemuRunner(), RenodeRunner()):
+for _runner in (NativeRunner(), QemuRunner(), RenodeRunner(), VerilatorRunner()):
     register_runner(_runner)
-register_flasher(PyOcd())
+for _flasher in (PyOcd(), *FLASHERS):
+    register_flasher(_flasher)
 
 
 def runner_name(board: Board, runner: str | None, connection: Connection) -> str:
@@ -278,8 +285,12 @@ def _without_flasher(board: Board) -> str:
     return f"{starts} it with {board.default_runner}; to program a real one, {other}"
 
 
-def _not_offered(kind: str, name: str, board: Board, offered: Sequence[str]) -> InputError:
+def _not_offered(kind: Kind, name: str, board: Board, offered: Sequence[str]) -> InputError:
+    # A flasher is also the runner of the boards that it programs.
+    is_installed = is_known("flasher", name) or (kind == "runner" and is_known("runner", name))
     return InputError(
-        f"board {board.name!r} has no {kind} {name!r}{nearest(name, offered)}",
+        f"board {board.name!r} has no {kind} {name!r}"
+        if is_installed
+        else f"unknown {kind} {name!r}{nearest(name, offered)}",
         f"choose one of {', '.join(offered)}" if offered else _without_flasher(board),
     )

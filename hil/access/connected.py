@@ -24,7 +24,7 @@ from hil.link.ports import Port, lasting_name, serial_ports
 class Connected:
     """A connected USB device that may be a board, or a probe without USB."""
 
-    #: Product, and ``vendor:product``; empty where they are unknown.
+    #: Name of the probe or the product, and ``vendor:product``; empty where they are unknown.
     name: str
     usb_id: str
     #: Bus and sockets: ``1-2.4``; empty where they are unknown.
@@ -86,7 +86,9 @@ def _devices(probes: Sequence[ProbeInfo], ports: Sequence[Port]) -> list[_Device
             continue
         device = by_path.get(port.path)
         if device is None:  # Linux's descriptions are missing
-            usb = UsbDevice(port.path, port.usb_id, port.serial, port.description)
+            vendor, product = (int(part, 16) for part in port.usb_id.split(":"))
+            name = f"{port.description} ({port.usb_id})"
+            usb = UsbDevice(port.path, vendor, product, port.serial, name, (), 0, 0)
             device = by_path.setdefault(port.path or port.device, _Device(usb))
             devices.append(device)
         device.ports.append(port)
@@ -110,7 +112,7 @@ def _described(
     names = tuple(lasting_name(port.device, ports) for port in device.ports)
     found, known_by, is_boot_loader = _candidates(device, boards)
     return Connected(
-        name=probe.description if probe is not None else usb.product if usb is not None else "",
+        name=probe.description if probe is not None else usb.name if usb is not None else "",
         usb_id=usb.id if usb is not None else "",
         usb_path=usb.path if usb is not None else "",
         probe=probe,

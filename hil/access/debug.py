@@ -13,18 +13,15 @@ import socket
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from hil.access import chosen_runner, runner_named
 from hil.access.connection import Connection
 from hil.access.gdb_filter import GdbFilter
 from hil.access.protocols import Debuggable
+from hil.board import Board, board_names, load_board
 from hil.errors import DeviceError, InputError
 from hil.firmware.image import check_image
 from hil.support import unix_socket
-
-if TYPE_CHECKING:
-    from hil.board import Board
 
 _LAST_PORT = 65535
 #: The debugger for every core, used if the toolchain has none.
@@ -48,10 +45,18 @@ class GdbServer:
     is_proven: bool = True
 
     @property
+    def _debugger(self) -> str:
+        return self.gdb if shutil.which(self.gdb) else _ANY_DEBUGGER
+
+    @property
+    def missing_debugger(self) -> str:
+        """The debugger of the command if it is not installed, otherwise empty."""
+        return "" if shutil.which(self._debugger) else self._debugger
+
+    @property
     def command(self) -> str:
         """The shell command that connects gdb."""
-        debugger = self.gdb if shutil.which(self.gdb) else _ANY_DEBUGGER
-        words = [debugger, str(self.elf)]
+        words = [self._debugger, str(self.elf)]
         # Source paths in the ELF file are relative to the firmware's project.
         project = self.elf.resolve().parent.parent
         if (project / "CMakeLists.txt").is_file():
@@ -78,11 +83,18 @@ def debugger_of(
         able = [name for name in board.runners if isinstance(runner_named(name), Debuggable)]
         raise InputError(
             f"the runner {chosen.name!r} has no gdb server",
-            f"choose --runner {' or '.join(able)}"
-            if able
-            else "start gdb directly: gdb firmware.elf",
+            f"choose --runner {' or '.join(able)}" if able else _without_server(board),
         )
     return board, chosen
+
+
+def _without_server(board: Board) -> str:
+    """Return the hint for a board none of whose runners has a gdb server."""
+    if board.is_host:
+        return f"`hil build MODEL --board {board.name}` names the ELF file: start gdb FILE"
+    boards = map(load_board, board_names())
+    similar = [b.name for b in boards if b.qemu and b.cpu.isa == board.cpu.isa]
+    return f"debug the model on a board that QEMU emulates: {', '.join(similar)}"
 
 
 @contextlib.contextmanager

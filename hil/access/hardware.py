@@ -114,12 +114,11 @@ class UnprovenBoard:
     line: Final = None
     memory: Final = None
 
-    def __init__(self, url: str, reset: Callable[[], None]) -> None:
+    def __init__(self, url: str, reset: Callable[[], None], *, can_reset: bool = True) -> None:
         """Create it with the URL of its line; ``reset`` starts the firmware again."""
         self.url = url
         self.reset = reset
-
-    can_reset: Final = True
+        self.can_reset = can_reset
 
     def alive(self) -> None:
         """Do nothing: only silence reveals that a real board has stopped."""
@@ -160,7 +159,7 @@ def reached(flasher: Flasher, board: Board, connection: Connection) -> Iterator[
         return
     if not flasher.uses_probe:
         port = _port_of(flasher, board, connection)
-        names = lock_names(None, port)
+        names = lock_names(connection.probe, port)
         with board_lock(f"the board at {port}", *names, wait_s=connection.appear_s):
             yield Reached(port, None, None, lambda: None)
         return
@@ -177,7 +176,7 @@ def reached(flasher: Flasher, board: Board, connection: Connection) -> Iterator[
 
 
 def _port_of(flasher: Flasher, board: Board, connection: Connection) -> str:
-    if connection.probe is not None:
+    if connection.probe is not None and not flasher.passes_probe:
         raise InputError(f"the flasher {flasher.name!r} uses no probe", "choose the port: --port")
     if connection.port is None:
         raise InputError(
@@ -201,15 +200,20 @@ def pinned_to_probe(flasher: Flasher, board: Board, connection: Connection) -> C
 
 
 def _appearing(flasher: Flasher, board: Board, connection: Connection) -> ProbeInfo:
-    deadline = time.monotonic() + connection.appear_s
+    deadline, is_asked = time.monotonic() + connection.appear_s, False
     while True:
         try:
-            probes = flasher.probes()
+            probes = flasher.candidates(board)
             if connection.uid:
                 return same_probe(connection.uid, probes)
             return choose_probe(board, connection.probe, probes)
-        except ProbeError:
+        except ProbeError as error:
+            if error.is_lost and not is_asked:
+                is_asked = True
+                deadline = max(deadline, time.monotonic() + flasher.summon(board, connection))
             if time.monotonic() >= deadline:
+                if error.is_lost and flasher.connect:
+                    error.hint = flasher.connect
                 raise
         time.sleep(_APPEAR_LOOK_S)
 
@@ -385,7 +389,7 @@ class _Start:
             with self._reopened() as session:
                 session.start(self._image)
 
-        return UnprovenBoard(url, reset)
+        return UnprovenBoard(url, reset, can_reset=self._flasher.can_reset(self._board))
 
     def over_rtt(self, session: FlasherSession) -> ProbedBoard:
         """Start the firmware; the line uses the probe, so there is no reset."""

@@ -57,7 +57,7 @@ def choose_probe(board: Board, asked: str | None, probes: Sequence[ProbeInfo]) -
         fits = [probe for probe in probes if wanted.lower() in probe.uid.lower()]
         exact = [probe for probe in fits if probe.uid.lower() == wanted.lower()]
         return _only(exact or fits, f"the probe {wanted!r}", probes, "connect it")
-    remedy = "connect it"
+    remedy = f"connect it; `hil doctor --board {board.name}` shows whether it is found"
     if board.default_runner not in board.flashers:
         remedy = (
             f"connect it; without one, `hil run MODEL --board {board.name}` starts the board in "

@@ -104,6 +104,31 @@ class Resettable(Protocol):
         """Restart the firmware; the serial line must be closed before and reopened after."""
 
 
+@dataclass(frozen=True)
+class Measurement:
+    """What a run of a model or of a layer took on a simulated core."""
+
+    cycles: int
+    #: Retired instructions.
+    instructions: int
+
+
+@runtime_checkable
+class Simulated(Protocol):
+    """A running firmware on a simulated core, which is far slower than a real one."""
+
+    @property
+    def slowness(self) -> float:
+        """How many times longer than on a board a run may take before it counts as hanging."""
+
+    @property
+    def memory_model(self) -> str:
+        """The wait states of the simulated memory, in words."""
+
+    def measurements(self) -> list[Measurement]:
+        """Return the measurements that ended since the call before, the oldest first."""
+
+
 @runtime_checkable
 class Wired(Protocol):
     """A running firmware whose serial line is proven to be that of its board."""
@@ -309,6 +334,10 @@ class Flasher(Protocol):
     capabilities: frozenset[Capability] = frozenset()
     #: Whether a board is chosen by the probe it is connected to (:meth:`probes`), not by a port.
     uses_probe: bool = True
+    #: Whether a flasher that uses a port takes ``--probe`` as well, and passes it on unchecked.
+    passes_probe: bool = False
+    #: What the user does so that a board is found by it; empty: connect it.
+    connect: str = ""
     #: Commands of its gdb server's monitor that gdb may give.
     monitor_commands: tuple[str, ...] = ()
 
@@ -328,6 +357,16 @@ class Flasher(Protocol):
         """
         return []
 
+    def candidates(self, board: Board) -> list[ProbeInfo]:
+        """Return those of :meth:`probes` that may be on ``board``, as its settings say."""
+        return self.probes()
+
+    def summon(self, board: Board, connection: Connection) -> float:
+        """Ask a board that is not among :meth:`candidates` to appear there, such as by a restart
+        into its bootloader; return the seconds for which it is then awaited, 0 if none can.
+        """
+        return 0.0
+
     def forbidden(self) -> list[ForbiddenProbe]:
         """Return the connected probes that this user may not open, each with a remedy."""
         return []
@@ -335,6 +374,10 @@ class Flasher(Protocol):
     def target(self, board: Board) -> str:
         """Return the name under which a probe may report the board's chip; "" if unknown."""
         return ""
+
+    def can_reset(self, board: Board) -> bool:
+        """Return whether it can reset a board that runs its firmware."""
+        return True
 
     def uf2_family(self, board: Board) -> int | None:
         """Return the number of the chip's family for an image in UF2; None for none."""

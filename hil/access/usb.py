@@ -9,8 +9,6 @@ from pathlib import Path
 
 #: Linux's descriptions of USB devices, and their device files.
 DEVICES, NODES = Path("/sys/bus/usb/devices"), Path("/dev/bus/usb")
-_TEXTS = ("serial", "product")
-_UNNAMED = "debug probe"
 
 
 @dataclass(frozen=True)
@@ -51,51 +49,90 @@ def forbidden_devices(
     return found
 
 
+def usb_paths(serial: str) -> list[tuple[str, str]]:
+    """Return path (bus and sockets: ``1-2.4``) and name of each USB device with that serial number;
+    none where Linux's descriptions are missing.
+    """
+    found = []
+    for folder in sorted(DEVICES.glob("*")):
+        try:
+            own = (folder / "serial").read_text(encoding="utf-8", errors="replace").strip()
+            vendor, product = (
+                int((folder / key).read_text(), 16) for key in ("idVendor", "idProduct")
+            )
+        except (OSError, ValueError):
+            continue
+        if own.lower() == serial.lower():
+            found.append((folder.name, _name(folder, vendor, product)))
+    return found
+
+
 @dataclass(frozen=True)
 class UsbDevice:
-    """A connected USB device."""
+    """A device on USB, as Linux describes it."""
 
-    #: Bus and sockets: ``1-2.4``.
+    #: Bus and sockets: ``1-2.4``. It stays when the device returns with other ids.
     path: str
-    #: ``vendor:product``, each of four hexadecimal digits.
-    id: str
-    #: Serial number and product; empty where the device reports none.
+    vendor: int
+    product: int
+    #: Its serial number; empty where it has none.
     serial: str
-    product: str
+    name: str
+    #: Class, subclass and protocol of each interface.
+    interfaces: tuple[tuple[int, int, int], ...]
+    #: Where it is now: its bus, and its number there.
+    bus: int
+    address: int
+
+    @property
+    def id(self) -> str:
+        """``vendor:product``, each of four hexadecimal digits."""
+        return f"{self.vendor:04x}:{self.product:04x}"
 
 
-def usb_devices(devices: Path | None = None) -> list[UsbDevice]:
-    """Return the connected USB devices; none where Linux's descriptions are missing."""
+def usb_devices() -> list[UsbDevice]:
+    """Return the devices on USB, without opening one: another process may use it. None where
+    Linux's descriptions are missing.
+    """
     found = []
-    for folder in sorted((devices or DEVICES).glob("*")):
+    for folder in sorted(DEVICES.glob("*")):
         try:
             vendor, product = (
                 int((folder / key).read_text(), 16) for key in ("idVendor", "idProduct")
             )
         except (OSError, ValueError):
-            continue  # an interface instead of a device, or a device that was just unplugged
-        usb_id = f"{vendor:04x}:{product:04x}"
-        found.append(UsbDevice(folder.name, usb_id, *(_text(folder, k) for k in _TEXTS)))
+            continue
+        found.append(
+            UsbDevice(
+                path=folder.name,
+                vendor=vendor,
+                product=product,
+                serial=_text(folder / "serial"),
+                name=_name(folder, vendor, product),
+                interfaces=tuple(map(_interface, sorted(DEVICES.glob(f"{folder.name}:*")))),
+                bus=int(_text(folder / "busnum") or 0),
+                address=int(_text(folder / "devnum") or 0),
+            )
+        )
     return found
 
 
-def usb_paths(serial: str) -> list[tuple[str, str]]:
-    """Return path (bus and sockets: ``1-2.4``) and name of each USB device with that serial number;
-    none where Linux's descriptions are missing.
-    """
-    return [
-        (each.path, f"{each.product or _UNNAMED} ({each.id})")
-        for each in usb_devices()
-        if each.serial.lower() == serial.lower()
-    ]
+def _interface(folder: Path) -> tuple[int, int, int]:
+    keys = ("bInterfaceClass", "bInterfaceSubClass", "bInterfaceProtocol")
+    kind, subclass, protocol = (int(_text(folder / key) or "0", 16) for key in keys)
+    return kind, subclass, protocol
 
 
-def _text(folder: Path, key: str) -> str:
+def _text(file: Path) -> str:
     try:
-        return (folder / key).read_text(encoding="utf-8", errors="replace").strip()
+        return file.read_text(encoding="utf-8", errors="replace").strip()
     except OSError:
         return ""
 
 
 def _name(folder: Path, vendor: int, product: int) -> str:
-    return f"{_text(folder, 'product') or _UNNAMED} ({vendor:04x}:{product:04x})"
+    try:
+        text = (folder / "product").read_text(encoding="utf-8", errors="replace").strip()
+    except OSError:
+        text = "debug probe"
+    return f"{text} ({vendor:04x}:{product:04x})"

@@ -21,10 +21,12 @@ from hil.board.config import boards_folder
 from hil.board.description import read_description, shipped_file
 from hil.board.line import DEFAULT_BAUD, DEFAULT_LINE, LineSettings, read_line
 from hil.board.ports import ROLES, Port, make_port, port_description, port_names
+from hil.board.proven import proof_of
 from hil.board.settings import (
     Kind,
     Setting,
     Value,
+    WordTable,
     is_known,
     known_names,
     read_settings,
@@ -73,6 +75,11 @@ class MemoryRegion:
     kind: Literal["flash", "ram"]
     #: Cycles of the core per word, wait states included; 0 if unknown.
     read_cycles: int = 0
+    #: Address at which the core fetches instructions from this memory, if it differs from the one
+    #: at which it reads data.
+    fetch_origin: int | None = None
+    #: Whether it is RAM that a boot loader fills with the image: initialized data stay there.
+    writable: bool = False
 
     @property
     def end(self) -> int:
@@ -183,8 +190,8 @@ class Board:
     renode: Renode | None
     #: Whether it is the default board; one of the shipped boards is.
     is_default: bool
-    #: Whether a firmware of this project has run on the real board.
-    silicon: bool
+    #: Date on which `hil board prove` passed on the real board; "" if never.
+    proven: str
     #: Files beside ``path`` that describe its chip.
     chip_files: tuple[Path, ...] = ()
     #: The pin that a meter of current watches; None for none.
@@ -221,7 +228,7 @@ class Board:
         known = settings_of(name)
         stated = {k: v for k, v in self.settings.get(name, {}).items() if v != known[k].default}
         values = {**stated, **{key: known[key].parsed(word) for key, word in words.items()}}
-        table = Table(lambda key: f"{option} {name}:{key}", "", values, BoardError)
+        table = WordTable(lambda key: f"{option} {name}:{key}", "", values, BoardError)
         return _with_access(self, name, table)
 
     @property
@@ -344,6 +351,8 @@ def load_named_board(text: str) -> Board:
     """Return the board called ``text``, which may come from elsewhere and is never a path."""
     found = board_file(text) if text and os.sep not in text else None
     if found is None:
+        if elsewhere := _elsewhere(text):
+            raise elsewhere
         here = [path.stem for path in Path().glob("*.toml")]
         raise BoardError(
             f"unknown board {text!r}{nearest(text, (*board_names(), *own_board_names(), *here))}",
@@ -351,6 +360,17 @@ def load_named_board(text: str) -> Board:
             f"{boards_folder()}, or the path of a .toml file",
         )
     return _read_board(found)
+
+
+def _elsewhere(name: str) -> BoardError | None:
+    """Return the error for a board that another tool builds for; None for any other name."""
+    for path in sorted((data_dir("targets") / "elsewhere").glob("*.toml")):
+        about = tomllib.loads(path.read_text(encoding="utf-8"))
+        if re.search(about["names"], name, re.IGNORECASE):
+            return BoardError(
+                f"no firmware for the board {name!r}: {about['reason']}", about["remedy"]
+            )
+    return None
 
 
 def default_board() -> Board:
@@ -406,7 +426,7 @@ def _read_board(path: Path) -> Board:
         qemu=None,
         renode=None,
         is_default=top.boolean("default", False),
-        silicon=top.boolean("silicon", False),
+        proven=proof.date[:10] if (proof := proof_of(description.path)) is not None else "",
         chip_files=description.chip_files,
         trigger=None if host else _trigger(top),
         line=_line(top, ports),
@@ -492,6 +512,7 @@ def _memory(top: Table) -> tuple[MemoryRegion, ...]:
             kind="flash" if table.choice("kind", ("flash", "ram")) == "flash" else "ram",
             read_cycles=table.integer("read_cycles", 0, _READ_CYCLES_MAX, default=0),
         )
+        region = _for_image(table, region)
         table.finish()
         if region.end > _ADDRESS_SPACE:
             raise table.error("size", f"the region ends at {region.end:#x}, beyond 32 bits")
@@ -513,20 +534,51 @@ def _memory(top: Table) -> tuple[MemoryRegion, ...]:
     return _without_boot_loader(top, regions)
 
 
+def _for_image(table: Table, region: MemoryRegion) -> MemoryRegion:
+    """Return ``region`` with what only memory for the image may state."""
+    stated = [key for key in ("fetch_origin", "writable") if key in table]
+    if region.kind != "flash" and stated:
+        raise table.error(
+            stated[0],
+            f"only memory for the image has it, and {region.name!r} is {region.kind}",
+            'remove it, or write kind = "flash"',
+        )
+    fetch_origin = None
+    table.known("fetch_origin")
+    if "fetch_origin" in table:
+        fetch_origin = table.integer("fetch_origin", 0, _ADDRESS_SPACE - region.size)
+        if fetch_origin % 8:
+            raise table.error("fetch_origin", f"{fetch_origin:#x} is not a multiple of 8")
+    return replace(region, fetch_origin=fetch_origin, writable=table.boolean("writable", False))
+
+
 def _without_boot_loader(top: Table, regions: Sequence[MemoryRegion]) -> tuple[MemoryRegion, ...]:
-    """Return the regions without the bytes of the board's boot loader."""
+    """Return the regions without the bytes of the first flash that are a boot loader's: those at
+    its start, and those at its end.
+    """
     first = next(region for region in regions if region.kind == "flash")
-    if "boot_loader_bytes" not in top:
-        top.known("boot_loader_bytes")
-        return tuple(regions)
-    held = top.size("boot_loader_bytes")
+    start, end = (_held(top, key, first) for key in ("boot_loader_bytes", "reserved_end_bytes"))
+    if start + end >= first.size:
+        raise top.error(
+            "reserved_end_bytes", f"with boot_loader_bytes it leaves nothing of {first.name!r}"
+        )
+    fetched = None if first.fetch_origin is None else first.fetch_origin + start
+    rest = replace(
+        first, origin=first.origin + start, size=first.size - start - end, fetch_origin=fetched
+    )
+    return tuple(rest if region is first else region for region in regions)
+
+
+def _held(top: Table, key: str, first: MemoryRegion) -> int:
+    if key not in top:
+        top.known(key)
+        return 0
+    held = top.size(key)
     if held % 8 or held >= first.size:
         raise top.error(
-            "boot_loader_bytes",
-            f"{held} is not a multiple of 8 below {first.size}, the size of {first.name!r}",
+            key, f"{held} is not a multiple of 8 below {first.size}, the size of {first.name!r}"
         )
-    rest = replace(first, origin=first.origin + held, size=first.size - held)
-    return tuple(rest if region is first else region for region in regions)
+    return held
 
 
 def _stack(top: Table, key: str) -> int:

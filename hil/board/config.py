@@ -16,6 +16,11 @@
     timeout_s = 30.0                          # for each command
     return_s = 30.0                           # longest time until probe and port are back
 
+    [boards.nucleo-f446re.command]            # the flasher `command`: lists of words, no shell
+    program = ["acmeflash", "--port", "{port}", "{hex}"]
+    reset = ["acmeflash", "--port", "{port}", "--reset"]
+    erase = ["acmeflash", "--port", "{port}", "--erase"]
+
     [probes.0240000034544E45]                 # written by hil, when it has been proven
     board = "nrf52840dk"                      # the type of the board that it was last used on
     port = "usb:0240000034544E45:2"           # the serial line of that board
@@ -41,10 +46,10 @@ from hilc.support.outputs import OutputError, cannot_write, write_file
 from hilc.support.suggest import listed, nearest
 from hilc.support.toml import parse_toml
 
-#: Keys of the file, of a board's table, of its table ``power``, and of a probe's table, with their
-#: types.
+#: Keys of the file, of a board's table, of its tables ``power`` and ``command``, and of a probe's
+#: table, with their types.
 _KEYS: Mapping[str, type] = {"history": str, "boards": dict, "probes": dict}
-_BOARD_KEYS: Mapping[str, type] = {"probe": str, "port": str, "power": dict}
+_BOARD_KEYS: Mapping[str, type] = {"probe": str, "port": str, "power": dict, "command": dict}
 _POWER_KEYS: Mapping[str, type] = {
     "cycle": str,
     "off": str,
@@ -53,8 +58,9 @@ _POWER_KEYS: Mapping[str, type] = {
     "timeout_s": float,
     "return_s": float,
 }
+_COMMAND_KEYS: Mapping[str, type] = {"program": list, "reset": list, "erase": list}
 _PROBE_KEYS: Mapping[str, type] = {"board": str, "port": str}
-_TYPE_NAMES = {str: "a text", dict: "a table", float: "a number"}
+_TYPE_NAMES = {str: "a text", dict: "a table", float: "a number", list: "a list of texts"}
 
 
 def config_path() -> Path:
@@ -85,6 +91,11 @@ def power_table(board: str) -> dict[str, Any] | None:
     """Return the configured table ``power`` of ``board``; None for none."""
     table = read_config().get(board, {}).get("power")
     return dict(table) if table is not None else None
+
+
+def command_table(board: str) -> dict[str, list[str]]:
+    """Return the configured table ``command`` of ``board``; empty for none."""
+    return dict(read_config().get(board, {}).get("command", {}))
 
 
 def configured_history() -> str | None:
@@ -153,10 +164,12 @@ def _lines(values: Mapping[str, Any]) -> list[str]:
     return [f"{key} = {toml_text(value)}\n" for key, value in sorted(values.items())]
 
 
-def toml_text(value: str | float) -> str:
-    """Return a text or number as TOML has it, which is not JSON's form for all of them: TOML knows
-    ``inf`` and ``nan``, no halves of characters beyond 16 bits, and no DEL in a text.
+def toml_text(value: str | float | list[str]) -> str:
+    """Return a text, a number or a list of texts as TOML has it, which is not always JSON's form:
+    TOML knows ``inf`` and ``nan``, no halves of characters beyond 16 bits, and no DEL in a text.
     """
+    if isinstance(value, list):
+        return f"[{', '.join(map(toml_text, value))}]"
     if isinstance(value, str):
         return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
     return repr(value)
@@ -186,6 +199,7 @@ def _read() -> dict[str, Any]:
         _check(path, "boards", {name: board}, {name: dict})
         _check(path, label, board, _BOARD_KEYS)
         _check(path, f"{label}.power", board.get("power", {}), _POWER_KEYS)
+        _check(path, f"{label}.command", board.get("command", {}), _COMMAND_KEYS)
     for name, probe in values.get("probes", {}).items():
         _check(path, "probes", {name: probe}, {name: dict})
         _check(path, f"probes.{name}", probe, _PROBE_KEYS)
@@ -210,7 +224,8 @@ def _check(path: Path, label: str, values: Mapping[str, Any], keys: Mapping[str,
             )
         # bool is an int in Python, but not in TOML.
         kinds = (int, float) if keys[key] is float else (keys[key],)
-        if not isinstance(value, kinds) or isinstance(value, bool):
+        is_other = isinstance(value, list) and not all(isinstance(word, str) for word in value)
+        if not isinstance(value, kinds) or isinstance(value, bool) or is_other:
             raise InputError(
                 f"{path}: {prefix}{key}: {value!r} is not {_TYPE_NAMES[keys[key]]}",
                 "correct it, or leave it out",

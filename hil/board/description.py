@@ -45,8 +45,8 @@ _FOLDERS: Mapping[Kind, str] = {"board": "", "chip": "chips", "family": "familie
 _SIZES = ("stack_bytes", "handler_stack_bytes")
 _RPC_SIZES = ("frame_max", "rx_max")
 _BOARD_KEYS = (
-    *("chip", "description", "default", "silicon", "boot_loader_bytes", "usb", "usb_boot"),
-    *("memory", *_SIZES, "rpc", *ROLES, "line", "trigger", "runner", "flasher"),
+    *("chip", "description", "default", "boot_loader_bytes", "reserved_end_bytes", "usb"),
+    *("usb_boot", "memory", *_SIZES, "rpc", *ROLES, "line", "trigger", "runner", "flasher"),
 )
 _CHIP_KEYS = (
     *("family", "cpu", "clock_hz", "memory", *_SIZES, "rpc", "core", "soc", "timer", "uarts"),
@@ -63,7 +63,7 @@ _FIRST = ("description", "cpu", "clock_hz", "stack_bytes", "handler_stack_bytes"
 _TABLES = (*ROLES, "line", "rpc", "trigger")
 #: The ways to a board: a list of tables in its file, a table for each name in its chip's.
 _ACCESS: tuple[Access, ...] = ("runner", "flasher")
-_ADDRESSES = ("origin", "base", "gpio_base")
+_ADDRESSES = ("origin", "fetch_origin", "base", "gpio_base")
 
 
 @dataclass(frozen=True)
@@ -285,8 +285,8 @@ class _Joined:
             file.check_forms()
             own = _CHIP_KEYS if file.kind == "chip" else _CHIP_KEYS[1:]
             file.check("", file.values, own, set(_BOARD_KEYS) - set(own))
-        plain = ("description", "default", "silicon", "boot_loader_bytes", "usb", "usb_boot")
-        for key in (*plain, "line", "trigger"):
+        plain = ("description", "default", "boot_loader_bytes", "reserved_end_bytes")
+        for key in (*plain, "usb", "usb_boot", "line", "trigger"):
             if key in board.values:
                 self._put(key, board.values[key], board, key)
         for key in ("cpu", "clock_hz", *_SIZES):
@@ -294,10 +294,11 @@ class _Joined:
         self._add_sizes()
         self._add_memory()
         ports = {role: self._add_port(role) for role in ROLES if role != "uart"}
-        if "uart" not in (port_description(ports["core"])["provides"] if ports["core"] else ()):
+        provider = self._provider("uart")
+        if not provider:
             self._add_uart(ports["soc"])
         elif "uart" in board.values:
-            raise board.error("uart", f"port {ports['core']!r} provides the uart already")
+            raise board.error("uart", f"port {provider!r} provides the uart already")
         if ports["soc"]:
             self._add_pll(ports["soc"])
         self._add_access()
@@ -363,8 +364,7 @@ class _Joined:
 
     def _add_port(self, role: str) -> str:
         """Add the port of ``role`` with its settings; return its name, "" for none."""
-        provider = self._values.get("core", {}).get("port", "")
-        if role != "core" and role in (port_description(provider)["provides"] if provider else ()):
+        if provider := self._provider(role):
             for file in (*self._files, self._board):
                 if role in file.values:
                     raise file.error(role, f"port {provider!r} provides the {role} already")
@@ -393,6 +393,12 @@ class _Joined:
         for key, value in self._board.table(role).items():
             self._put(f"{role}.{key}", value, self._board, f"{role}.{key}")
         return name
+
+    def _provider(self, role: str) -> str:
+        """Return the port of an earlier role that also provides ``role``; "" for none."""
+        ports = [self._values.get(earlier, {}).get("port", "") for earlier in ROLES]
+        earlier = ports[: ROLES.index(role)]
+        return next((p for p in earlier if p and role in port_description(p)["provides"]), "")
 
     def _expect_of_board(self, role: str, port: str) -> None:
         for key in board_settings(port):
@@ -625,6 +631,7 @@ class _Joined:
                     if name not in own and not (kind == "flasher" and own):
                         continue
                     self._expected[f"{kind}.{name}"] = file.path, label
+                    self._values[kind].setdefault(name, {})
                     for key, value in table.items():
                         self._put(f"{kind}.{name}.{key}", value, file, f"{label}.{key}")
             if self._renode_uart is not None and "renode" in self._values["runner"]:

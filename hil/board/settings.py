@@ -81,6 +81,22 @@ class Setting:
         return text
 
 
+#: Values on a command line, by the kind of value that an error names.
+_EXAMPLES = {
+    "a string": "TEXT",
+    "an integer": "NUMBER",
+    "true or false": "true or false",
+    "a number of bytes": "65536, 64K or 4M",
+}
+
+
+class WordTable(Table):
+    """Settings from a command line, with hints in its form instead of that of TOML."""
+
+    def _example(self, key: str, kind_name: str) -> str:
+        return f"write {self._place(key)}={_EXAMPLES[kind_name]}"
+
+
 #: The settings of something without any.
 NO_SETTINGS: Final[Mapping[str, Setting]] = MappingProxyType({})
 
@@ -125,7 +141,7 @@ def parse_named(option: str, text: str) -> tuple[str, dict[str, str]]:
     """Return name and settings of ``NAME[:KEY=VALUE[,KEY=VALUE...]]``, the value of ``option``.
 
     Raise :class:`~hil.errors.InputError` for text of another form, and for a setting that the
-    runner or flasher of that name does not have.
+    runner or flasher of that name does not have. The caller refuses an unknown name.
     """
     name, colon, rest = text.partition(":")
     values: dict[str, str] = {}
@@ -139,8 +155,7 @@ def parse_named(option: str, text: str) -> tuple[str, dict[str, str]]:
         if key in values:
             raise InputError(f"{option} {text!r} sets {key} twice", "set it once")
         values[key] = value
-    if values:
-        load_plugins()
+    if values and any(is_known(kind, name) for kind in _KNOWN):
         known = settings_of(name)
         wrong = next((key for key in values if key not in known), None)
         if wrong is not None:

@@ -153,7 +153,6 @@ def _base_values(base: str | None) -> dict[str, Any]:
         raise InputError(f"{base} is this machine, not a board", "name a board with a core")
     values = copy.deepcopy(dict(read_description(board.path).values))
     values.pop("default", None)
-    values.pop("silicon", None)
     return values
 
 

@@ -53,6 +53,7 @@ def compile_options(
         _tell_counter(args.tuning, board)
     return ModelOptions(
         cpu=load_cpu(args.cpu).name if args.cpu else board.cpu.name if board else "host",
+        is_cpu_chosen=bool(args.cpu),
         given=_given(args, board),
         compared_with=compared_with,
         for_firmware=for_firmware,

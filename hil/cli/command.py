@@ -46,12 +46,15 @@ class Command:
     run: Run
     #: Whether plug-ins are loaded before it runs.
     uses_plugins: bool = True
+    #: Whether it answers on stdout, as text or JSON.
+    answers: bool = True
 
     def add(self, commands: Any, name: str) -> None:
         """Add the command ``name`` to ``commands``."""
         parser: Parser = commands.add_parser(name, help=self.summary, description=self.summary)
         self.add_options(parser)
-        parser.add_output_options()
+        if self.answers:
+            parser.add_output_options()
         handler = (self.run.__module__, self.run.__name__)
         parser.set_defaults(handler=handler, parser=parser, uses_plugins=self.uses_plugins)
 

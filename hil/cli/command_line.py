@@ -27,7 +27,7 @@ SECTIONS = {
     ),
     "results": ("report", "history", "compare", "gate"),
     "boards": ("boards", "board", "erase", "reset", "lab"),
-    "this program": ("doctor", "help", "completion", "tvmc"),
+    "this program": ("doctor", "help", "completion", "mcp", "tvmc"),
 }
 
 
@@ -40,7 +40,7 @@ def build_parser(words: Sequence[str] | None = None) -> Parser:
     """
     parser = Parser(
         prog="hil",
-        description="Compile trained models for microcontrollers and prove the result on a board.",
+        description="Compile trained models for microcontrollers and check the results on a board.",
         epilog="`hil COMMAND --help` describes a command. Exit: 0 good, 1 outputs differ, "
         "2 bad input or usage, 3 build failed, 4 board or link failed, 130 interrupted.",
     )

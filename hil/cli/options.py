@@ -96,7 +96,7 @@ def add_check(parser: argparse._ActionsContainer) -> None:
     parser.add_argument(
         "--no-check",
         action="store_true",
-        help="do not compare the outputs of one inference with the reference",
+        help="do not compare outputs with the reference",
     )
     add_allow_fallback(parser)
 
@@ -121,6 +121,13 @@ def add_measuring_options(
         action="store_true",
         help="count executed instructions by kind, and estimate the cycles of the core by Arm's "
         "table (Cortex-M0, M0+, M3, M4)",
+    )
+    group.add_argument(
+        "--memory-models",
+        type=positive_int,
+        metavar="N",
+        help="on a simulated core, count also with flash of no wait states, of N, and of N with "
+        "prefetch",
     )
     group.add_argument(
         "--energy",

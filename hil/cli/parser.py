@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NoReturn
@@ -31,6 +32,8 @@ class Parser(argparse.ArgumentParser):
 
     def __init__(self, *args: Any, **settings: Any) -> None:
         super().__init__(*args, **{"allow_abbrev": False, **settings})
+        # "-2%" is a wrong value of an option; argparse takes it for an option, unlike "-2".
+        self._negative_number_matcher = re.compile(r"-\.?[0-9]")
         self.register("action", None, _StoreOnce)
         self.register("action", "store", _StoreOnce)
         self.register("action", "yes_no", _YesOrNoOnce)
@@ -321,10 +324,9 @@ def positive_int(text: str) -> int:
 
     Raise :class:`argparse.ArgumentTypeError` for any other text.
     """
-    value = natural_int(text)
-    if value == 0:
+    if not (text.isascii() and text.isdecimal()) or not text.strip("0"):
         raise argparse.ArgumentTypeError(f"{text!r} is not a whole number above 0")
-    return value
+    return natural_int(text)
 
 
 def positive_float(text: str) -> float:
@@ -378,5 +380,7 @@ def limit(text: str) -> Any:
 
     parsed = parse_limit(text)
     if parsed is None:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a limit such as 2%, 0, 512 or 4K")
+        raise argparse.ArgumentTypeError(
+            f"{text!r} is not a limit of at least 0, such as 2%, 0, 512 or 4K"
+        )
     return parsed

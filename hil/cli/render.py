@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from hil.energy import Energy
     from hil.errors import Attempt
     from hil.firmware.build import Firmware, Sizes
+    from hil.results.bench import SimulatedCount
     from hil.verify import Difference, LayerReport, Report, TensorReport
     from hil.verify.bench import BenchReport
 
@@ -162,6 +163,7 @@ def bench_text(report: BenchReport, per_layer: bool, limit: bool = False) -> str
     ]
     about = [_runs_line(report), _latency_line(report), f"outputs: {report.checked_text}"]
     about += [_energy_line(report.energy)] if report.energy is not None else []
+    about += [_simulated_line(count) for count in report.simulated[:1]]
     lines.append("\n".join(about))
     lines += folded_lines(report.folded, report.macs)
     where = "in the workspace" if report.io_in_workspace else "beside the workspace"
@@ -191,6 +193,8 @@ def bench_text(report: BenchReport, per_layer: bool, limit: bool = False) -> str
                 ["flash by owner", "bytes", "share"],
             )
         )
+    if len(report.simulated) > 1:
+        lines.append(_memory_models(report.simulated))
     if report.estimate is not None:
         mix, (least, most) = report.estimate.mix, report.estimate.cycles
         lines.append(
@@ -215,6 +219,7 @@ def bench_text(report: BenchReport, per_layer: bool, limit: bool = False) -> str
                         layer.macs,
                         layer.count,
                         layer.per_mac,
+                        *([layer.instructions, layer.cpi] if report.simulated else []),
                         *([layer.limit, layer.ratio] if limit else []),
                         shown_name(layer.name),
                     ]
@@ -222,6 +227,7 @@ def bench_text(report: BenchReport, per_layer: bool, limit: bool = False) -> str
                 ],
                 [
                     *("layer", "operator", "MACs", report.counter, "per MAC"),
+                    *(["instructions", "CPI"] if report.simulated else []),
                     *(["limit", "ratio"] if limit else []),
                     "name",
                 ],
@@ -266,6 +272,22 @@ def _latency_line(report: BenchReport) -> str:
     if report.latency_us is None:
         return f"latency not available: {report.counter} were counted, not time (clock {clock})"
     return f"latency {report.latency_us / 1000:,.3f} ms at {clock}"
+
+
+def _simulated_line(count: SimulatedCount) -> str:
+    """Return the memory that the cycles hold for, and how many an instruction took."""
+    cpi = f"; {count.instructions:,} instructions, CPI {count.cpi:.2f}" if count.cpi else ""
+    return f"memory model: {count.memory_model}{cpi}"
+
+
+def _memory_models(counts: Sequence[SimulatedCount]) -> str:
+    """Return the counts with each memory model, and how much longer than the first they take."""
+    first = counts[0].cycles or 1
+    rows = [
+        [count.memory_model, count.cycles, f"{count.cycles / first:.2f}", count.cpi]
+        for count in counts
+    ]
+    return table(rows, ["memory model", "cycles", "ratio", "CPI"])
 
 
 def _energy_line(energy: Energy) -> str:
@@ -325,9 +347,9 @@ def quantized_lines(
     if rounded_biases:
         most = max(rounded_biases, key=lambda bias: bias.largest_effect)
         lines.append(
-            f"biases of {len(rounded_biases)} layers are integers of the sums' scale; by that an "
-            f"output changes by at most {most.largest_effect:.2g} of a step, in "
-            f"{shown_name(most.layer)}"
+            f"biases of {len(rounded_biases)} layers were rounded to the accumulator scale "
+            f"(effect: at most {most.largest_effect:.2g} of an output step, in "
+            f"{shown_name(most.layer)})"
         )
     return lines
 
@@ -410,7 +432,8 @@ def ran_on(board: Board) -> str:
     """Return where firmware of this project has run on the board."""
     places = ["this machine"] if board.is_host else []
     places += ["QEMU"] if board.qemu else []
-    places += ["silicon"] if board.silicon else []
+    places += ["RTL"] if "verilator" in board.runners else []
+    places += [f"silicon ({board.proven})"] if board.proven else []
     return ", ".join(places) or "never"
 
 
@@ -449,7 +472,8 @@ def board_entry(board: Board) -> BoardEntry:
         renode=asdict(board.renode) if board.renode else None,
         flashers={name: dict(board.settings.get(name, {})) for name in board.flashers},
         default=board.is_default,
-        silicon=board.silicon,
+        silicon=bool(board.proven),
+        proven=board.proven,
         ran_on=ran_on(board),
     )
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from hil.access import Counter, Running, Wired
+from hil.access import Counter, Running, Simulated, Wired
 from hil.device.recovery import Recovery
 from hil.device.tensor_validity import TensorValidity
 from hil.errors import DeviceError, InputError, LinkError, Remedy, StackError
@@ -516,6 +516,11 @@ class Device:
         return self._running.counter if self._running else self._ticks_are
 
     @property
+    def simulated(self) -> Simulated | None:
+        """The simulated core that runs the firmware; None for another board."""
+        return self._running if isinstance(self._running, Simulated) else None
+
+    @property
     def repeated_requests(self) -> int:
         """Number of requests that were sent again because no answer came.
 
@@ -539,7 +544,7 @@ class Device:
         """How tensors come to the board and back, and what checks it."""
         bulk = self._client.bulk
         if bulk is not None and bulk.is_used:
-            return "the board's memory, which the firmware has proven to be the same"
+            return "direct memory access, checked by the firmware"
         return "the serial line, in frames with CRC-32"
 
     def functions(self) -> tuple[str, ...]:

@@ -15,6 +15,7 @@ from hil.access import (
     Counter,
     Resettable,
     Running,
+    Simulated,
     check_line,
     check_ready,
     is_machine,
@@ -441,12 +442,13 @@ class _Way:
                 self.client.renew(link)
                 self.client.bulk = self._bulk()
                 return
-            firmware = self._firmware
+            firmware, running = self._firmware, self.running
             self.client = Client(
                 link,
                 build_id=firmware.build_id if firmware else None,
                 elf=firmware.elf if firmware else None,
                 run_timeout_s=self._run_timeout_s,
+                slowness=running.slowness if isinstance(running, Simulated) else 1.0,
             )
             self.client.bulk = self._bulk()
         except BaseException:

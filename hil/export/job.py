@@ -15,7 +15,7 @@ from hil.export.registry import ExportFormat, export_named
 from hil.export.samples import sample_of
 from hil.firmware.project import check_suits
 from hilc.artifact.library import ModelLibrary, Module, merge
-from hilc.options import CompileKeywords
+from hilc.options import RENAMED, CompileKeywords
 from hilc.support.arguments import typed
 from hilc.support.option import check_keywords
 from hilc.support.outputs import check_folder, looks_like_a_file, update_folder
@@ -67,7 +67,7 @@ def export(
     does, and for what the format cannot have.
     """
     own = ("board", "about", "force")
-    check_keywords("hil.export", options, [*own, *CompileKeywords.__annotations__])
+    check_keywords("hil.export", options, [*own, *CompileKeywords.__annotations__], RENAMED)
     cpu = options.pop("cpu", None)
     if board is not None and cpu is not None:
         raise InputError(f"both a board and the core {cpu!r} were given", "give one of them")

@@ -27,7 +27,7 @@ class ExportFormat:
     have; it is called before anything is compiled.
     """
 
-    #: The value of ``--format``.
+    #: The value of ``--build-system``.
     name: str
     write: Callable[[Package], Mapping[str, bytes]]
     check: Callable[[Cpu, About], None] = field(default_factory=lambda: _takes_all)
@@ -88,4 +88,4 @@ def export_formats() -> tuple[str, ...]:
 def export_named(name: str) -> ExportFormat:
     """Return the format; raise :class:`~hilc.errors.InputError` if there is none of this name."""
     load_built_in()
-    return registered("export format", name, _FORMATS)
+    return registered("build system", name, _FORMATS)

@@ -9,7 +9,7 @@ import hilc
 from hil.board import Board, load_board
 from hilc.artifact.library import ModelLibrary
 from hilc.errors import InputError
-from hilc.options import CompileKeywords
+from hilc.options import RENAMED, CompileKeywords
 from hilc.support.arguments import typed
 from hilc.support.option import check_keywords
 
@@ -33,7 +33,8 @@ def compile(
     those of :class:`hilc.CompileOptions`. Raise :class:`~hilc.errors.HilError` as
     :func:`hilc.compile` does.
     """
-    check_keywords("hil.compile", options, ["samples", "board", *CompileKeywords.__annotations__])
+    known = ["samples", "board", *CompileKeywords.__annotations__]
+    check_keywords("hil.compile", options, known, RENAMED)
     if board is not None:
         if "cpu" in options:
             raise InputError(

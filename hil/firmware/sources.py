@@ -45,6 +45,8 @@ class ModelOptions:
     """The user's options for the models of a command."""
 
     cpu: str
+    #: Whether the user chose the core; it is the board's otherwise.
+    is_cpu_chosen: bool = field(default=False, kw_only=True)
     #: Options of :class:`hilc.CompileOptions` that the user chose, by name; the purpose decides the
     #: others.
     given: Mapping[str, Any] = field(default_factory=dict)
@@ -313,6 +315,12 @@ def _load(source: ModelSource | ModelObject, options: ModelOptions) -> ModelLibr
             "give the model file that it was compiled from",
         )
     library = ModelLibrary.load(source.path)
+    others = [m.cpu for m in library.modules if m.cpu != options.cpu]
+    if options.is_cpu_chosen and others:
+        raise InputError(
+            f"{source.path} was compiled for {others[0]}, so --cpu {options.cpu} cannot change it",
+            "give the model file that it was compiled from, or drop --cpu",
+        )
     if source.name is not None and (source.name,) != tuple(m.name for m in library.modules):
         raise InputError(
             f"{source.path} holds {', '.join(m.name for m in library.modules)}; "

@@ -114,14 +114,17 @@ class Client:
         run_timeout_s: float = RUN_TIMEOUT_S,
         run_retry_s: float = _RUN_RETRY_S,
         busy_retry_s: float = _BUSY_RETRY_S,
+        slowness: float = 1.0,
         on_log: Callable[[str], None] = lambda text: None,
     ) -> None:
         self.link = link
         self.timeout_s = timeout_s
         #: Longest silence during a run. A single inference has to fit; repetitions report progress.
-        self.run_timeout_s = run_timeout_s
-        self.run_retry_s = run_retry_s
-        self.busy_retry_s = busy_retry_s
+        self.run_timeout_s = run_timeout_s * slowness
+        #: Factor of all waits for a run. A simulated core is slow, and its line loses nothing.
+        self.slowness = slowness
+        self.run_retry_s = run_retry_s * slowness
+        self.busy_retry_s = busy_retry_s * slowness
         self.on_log = on_log
         #: Alternative access to tensors, tried before the line.
         self.bulk: Bulk | None = None
@@ -796,7 +799,8 @@ class _Waits:
         if self._known_s is None:
             return unknown_s
         least_s = min(self._least_s, unknown_s)
-        return max(least_s, _RUN_RETRY_FACTOR * self._known_s * (self.steps - done))
+        factor = _RUN_RETRY_FACTOR * self._client.slowness
+        return max(least_s, factor * self._known_s * (self.steps - done))
 
     @property
     def step_s(self) -> float:

@@ -32,7 +32,7 @@ def report(
 ) -> Page:
     """Return one page of results, those of one model on one board together.
 
-    A result is what :func:`hil.verify.verify`, :func:`hil.bench.bench`, :func:`hil.build.build` or
+    A result is what :func:`hil.verify`, :func:`hil.bench`, :func:`hil.build` or
     :func:`hilc.explain` returned, a JSON object of a command, or the path of a file with one.
     ``output`` is the HTML file to write, ``command`` the command that reproduces the page, which it
     then shows. Raise :class:`~hilc.errors.InputError` without any result, for what is none, and

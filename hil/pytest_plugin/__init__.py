@@ -905,7 +905,7 @@ class _Session:
         if key not in self._libraries:
             given = dict(options)
             name, cpu = given.pop("name", None), given.pop("cpu", board.cpu.name)
-            chosen = ModelOptions(cpu, given, board=board)
+            chosen = ModelOptions(cpu, given, is_cpu_chosen="cpu" in options, board=board)
             self._libraries[key] = load_library(ModelSource(path, name), chosen)
         return self._libraries[key]
 

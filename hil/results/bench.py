@@ -25,6 +25,8 @@ class MeasuredLayer:
     count: int
     #: Operators of a fused group; absent for a single layer.
     ops: tuple[str, ...] = omitted(())
+    #: Retired instructions; absent unless a core was simulated.
+    instructions: int | None = omitted()
 
     @property
     def shown_op(self) -> str:
@@ -63,6 +65,22 @@ class CycleEstimate:
     #: Where the core's timing is published, and what that leaves open.
     source: str = ""
     assumes: str = ""
+
+
+@dataclass(frozen=True)
+class SimulatedCount:
+    """Cycles of an inference on a simulated core, and the memory that they hold for."""
+
+    #: Wait states of flash and RAM, and what hides them, in words.
+    memory_model: str
+    cycles: int
+    #: Retired instructions; None where the simulator did not count all of them.
+    instructions: int | None
+
+    @property
+    def cpi(self) -> float | None:
+        """Cycles per instruction."""
+        return self.cycles / self.instructions if self.instructions else None
 
 
 @dataclass(frozen=True)
@@ -183,6 +201,8 @@ class BenchEntry:
     limit: InstructionLimit | None = omitted()
     #: With ``--cycles``.
     estimate: CycleEstimate | None = omitted()
+    #: Where a core was simulated: the measured memory model, then those of ``--memory-models``.
+    simulated: tuple[SimulatedCount, ...] = omitted(())
     #: With ``--energy``.
     energy: EnergyPerInference | None = omitted()
     provenance: Provenance | None = omitted()

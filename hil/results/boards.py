@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from hil.errors import Attempt
@@ -23,6 +23,10 @@ class BoardRegion:
     kind: str
     #: Cycles of the core per word, wait states included; absent if unknown.
     read_cycles: int = omitted(0)
+    #: Address at which the core fetches instructions from it; absent if that is ``origin``.
+    fetch_origin: int | None = omitted(None)
+    #: Whether it is RAM that a boot loader fills with the image; absent if not.
+    writable: bool = omitted(False)
 
 
 @entry_of("boards --connected")
@@ -99,8 +103,9 @@ class BoardEntry:
     flashers: Mapping[str, Mapping[str, Any]]
     #: Whether the pytest plugin uses the board where none is selected.
     default: bool
-    #: Whether the description ran on hardware.
+    #: Whether the description ran on hardware, and the date of the proof (`hil board prove`).
     silicon: bool
+    proven: str
     #: Evidence of the description: ``silicon``, an emulator, or none yet.
     ran_on: str
 
@@ -322,3 +327,38 @@ class CompletionEntry:
 
     shell: str
     script: str
+
+
+@dataclass(frozen=True)
+class ProofCheck:
+    """A check of ``hil board prove``."""
+
+    name: str
+    #: ``passed``, ``failed``, or ``not run``.
+    status: str
+    #: What was found, or why it was not run.
+    text: str
+    #: The figures by name, with their unit in it.
+    figures: Mapping[str, float | int | str] = field(default_factory=dict)
+
+
+@entry_of("board prove")
+@dataclass(frozen=True)
+class ProofEntry:
+    """What was proven of a board: the files of ``targets/proven`` have one each."""
+
+    board: str
+    description: str
+    cpu: str
+    clock_hz: int
+    #: The runner that started the board, with the probe and port of a real one.
+    source: str
+    #: Whether an emulator took the place of the board.
+    emulated: bool
+    #: Whether all checks that were run have passed.
+    proven: bool
+    #: Local time with its zone.
+    date: str
+    #: Versions of this program and of the C compiler.
+    versions: Mapping[str, str]
+    checks: tuple[ProofCheck, ...]

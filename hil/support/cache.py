@@ -33,7 +33,10 @@ _LOCK_LOOK_S = 0.05
 
 
 #: The kinds of entries, each in a folder of its own.
-_KINDS = ("answers", "boards", "builds", "evaluations", "libraries", "locks", "probes")
+_KINDS = (
+    *("answers", "boards", "builds", "evaluations", "libraries", "locks", "probes"),
+    "simulators",
+)
 #: Where the umask lets them: the group may write, others may not even enter.
 _CACHE_MODE, _KIND_MODE = 0o770, 0o775
 
@@ -170,7 +173,7 @@ def touch(path: Path) -> None:
 def evict_unused() -> None:
     """Remove entries not used for a month, so that nightly runs do not fill the disk."""
     oldest_s = time.time() - _KEPT_DAYS * 24 * 3600
-    for kind in ("builds", "libraries", "answers"):
+    for kind in ("builds", "libraries", "answers", "simulators"):
         # Another process may evict at the same time: skip entries that are gone or in use.
         with suppress(OSError):
             for entry in (cache_folder() / kind).iterdir():

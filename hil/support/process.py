@@ -11,6 +11,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Sequence
+from pathlib import Path
 
 from hil.errors import DeviceError, Remedy
 from hilc.support.limits import limit_in
@@ -36,7 +37,9 @@ def python_module(name: str, *words: str) -> list[str]:
 
 
 class ChildProcess:
-    """``command`` in a process group of its own, its stderr kept for messages."""
+    """``command`` in a process group of its own, its stderr kept for messages; ``folder`` is its
+    working folder.
+    """
 
     def __init__(
         self,
@@ -47,6 +50,7 @@ class ChildProcess:
         pass_fds: Sequence[int] = (),
         stdin: int | None = subprocess.DEVNULL,
         stdout: int | None = subprocess.DEVNULL,
+        folder: Path | None = None,
     ) -> None:
         if any(fd <= _STDERR for fd in pass_fds):
             raise DeviceError(
@@ -64,6 +68,7 @@ class ChildProcess:
                 stderr=self._stderr,
                 bufsize=0,
                 pass_fds=pass_fds,
+                cwd=folder,
             )
         except FileNotFoundError:
             self._stderr.close()

@@ -8,17 +8,25 @@ Instructions are not time: only a board that counts cycles has a latency.
 from __future__ import annotations
 
 import html
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
+from hil.access import Measurement
 from hil.board import Board
 from hil.device import Device, Model
 from hil.energy import Energy, Recorder, energy_of
 from hil.errors import Attempt, LinkError
 from hil.firmware.build import Sizes
 from hil.firmware.owners import OWNERS
-from hil.results.bench import BenchEntry, InstructionLimit, LayerLimit, MeasuredLayer, Spread
+from hil.results.bench import (
+    BenchEntry,
+    InstructionLimit,
+    LayerLimit,
+    MeasuredLayer,
+    SimulatedCount,
+    Spread,
+)
 from hil.results.codec import encode
 from hil.results.parts import Provenance
 from hil.support.fused import group_text
@@ -51,6 +59,13 @@ class LayerCount:
     #: Operators of a fused group, in their order, of which ``op`` is the last; empty for a single
     #: layer.
     ops: tuple[str, ...] = ()
+    #: Retired instructions, where a core was simulated.
+    instructions: int | None = None
+
+    @property
+    def cpi(self) -> float | None:
+        """Cycles per retired instruction."""
+        return self.count / self.instructions if self.instructions else None
 
     @property
     def ratio(self) -> float | None:
@@ -110,6 +125,8 @@ class BenchReport:
     checked: Report | None = None
     #: Goal of the compiler; None where the library does not record it.
     goal: str | None = None
+    #: Where a core was simulated: the measured memory model, then the further ones.
+    simulated: tuple[SimulatedCount, ...] = ()
 
     @property
     def is_correct(self) -> bool:
@@ -228,7 +245,9 @@ class BenchReport:
             ram_bytes=self.ram_bytes,
             stack_peak_bytes=self.stack_peak_bytes,
             layers=tuple(
-                MeasuredLayer(layer.name, layer.op, layer.macs, layer.count, layer.ops)
+                MeasuredLayer(
+                    layer.name, layer.op, layer.macs, layer.count, layer.ops, layer.instructions
+                )
                 for layer in self.layers
             ),
             goal=self.goal,
@@ -250,6 +269,7 @@ class BenchReport:
             folded_macs=self.folded.macs,
             limit=self._limit_entry() if has_limit else None,
             estimate=None if self.estimate is None else self.estimate.entry(),
+            simulated=self.simulated,
             energy=None if self.energy is None else self.energy.entry(),
             provenance=self.provenance,
         )
@@ -299,8 +319,11 @@ def bench(
 
     for _ in range(warmup):
         measured(inference)
-    counts = [device.count(measured(inference)) for _ in range(runs)]
-    profile = [device.count(ticks) for ticks in measured(model.profile)]
+    found = [measured(lambda: _with_instructions(device, inference)) for _ in range(runs)]
+    counts = [device.count(ticks) for ticks, _ in found]
+    layer_ticks, parts = measured(lambda: _with_instructions(device, model.profile))
+    profile = [device.count(ticks) for ticks in layer_ticks]
+    retired = _instructions(parts, profile)
     energy = None
     if recorder is not None:
         recorder.start()
@@ -331,11 +354,66 @@ def bench(
         energy=energy,
         layers=tuple(
             LayerCount(
-                layer.name, layer.op, layer.macs, count, _limit(layer, board), layer.group_ops
+                *(layer.name, layer.op, layer.macs, count, _limit(layer, board), layer.group_ops),
+                instructions,
             )
-            for layer, count in zip(module.layers, profile, strict=True)
+            for layer, count, instructions in zip(module.layers, profile, retired, strict=True)
         ),
+        simulated=_simulated(device, counts, [parts for _, parts in found]),
     )
+
+
+def simulated_count(
+    device: Device, module: Module, sample: Sample | None = None, *, seed: int = 0
+) -> SimulatedCount:
+    """Return what an inference takes on the simulated core of ``device``, after another one."""
+    model = device[module.name]
+    given = random_sample(module.inputs, seed, 0) if sample is None else sample
+
+    def inference() -> int:
+        return model.run().ticks
+
+    _undisturbed(device, model, given, inference)
+    ticks, parts = _undisturbed(device, model, given, lambda: _with_instructions(device, inference))
+    (count,) = _simulated(device, [device.count(ticks)], [parts])
+    return count
+
+
+def _with_instructions(device: Device, run: Callable[[], T]) -> tuple[T, list[Measurement]]:
+    """Return the result of a run, and what the simulator of its core measured meanwhile."""
+    simulated = device.simulated
+    if simulated is None:
+        return run(), []
+    simulated.measurements()  # those of runs before
+    result = run()
+    return result, simulated.measurements()
+
+
+def _instructions(parts: Sequence[Measurement], counts: Sequence[int]) -> list[int | None]:
+    """Return the retired instructions of each of the consecutive counts of cycles.
+
+    Rows that a model was fed before are parts of the first count. None for all where the simulator
+    measured something else.
+    """
+    rows = len(parts) - len(counts) + 1
+    if rows < 1:
+        return [None] * len(counts)
+    grouped = [parts[:rows], *([part] for part in parts[rows:])]
+    if [sum(part.cycles for part in group) for group in grouped] != list(counts):
+        return [None] * len(counts)
+    return [sum(part.instructions for part in group) for group in grouped]
+
+
+def _simulated(
+    device: Device, counts: Sequence[int], parts: Sequence[Sequence[Measurement]]
+) -> tuple[SimulatedCount, ...]:
+    """Return the median of the counts of cycles with its instructions; empty for another board."""
+    simulated = device.simulated
+    if simulated is None:
+        return ()
+    cycles = Spread.of(counts).median
+    (instructions,) = _instructions(parts[list(counts).index(cycles)], [cycles])
+    return (SimulatedCount(simulated.memory_model, cycles, instructions),)
 
 
 def _limit(layer: Layer, board: Board) -> int | None:

@@ -34,15 +34,14 @@ from hil.firmware.sources import (
 from hil.lab.selector import parse_selector
 from hil.verify.comparison import RunnableModel
 from hilc.artifact.library import ModelLibrary, Module, TensorInfo
-from hilc.options import CodeKeywords
+from hilc.options import RENAMED, CodeKeywords
 from hilc.support.option import check_keywords
 from hilc.support.suggest import listed
+from hilc.target import load_cpu
 
 #: Options of :func:`hil.open`, of the compiler, and of the models' firmware.
 _OPEN = tuple(DeviceKeywords.__annotations__.keys() - FirmwareKeywords.__annotations__.keys())
 _COMPILE = tuple(CodeKeywords.__annotations__)
-#: Keywords of release 0.1, with their names now.
-RENAMED = {"external": "externals"}
 
 
 @dataclass(frozen=True)
@@ -192,11 +191,12 @@ def _compiled(
     )
     check_connection(board, way.get("runner"), connection)
     given = {key: value for key, value in options.items() if key in _COMPILE and value is not None}
-    cpu = given.pop("cpu", board.cpu.name)
+    chosen_cpu = given.pop("cpu", None)
     firmware = {key: options[key] for key in ("include_dirs", "sources") if key in options}
     model_options = ModelOptions(
-        cpu,
+        load_cpu(chosen_cpu).name if chosen_cpu else board.cpu.name,
         given,
+        is_cpu_chosen=chosen_cpu is not None,
         compared_with=compared_with,
         board=None if board.is_host else board,
         workspace=options.get("workspace", "own"),

@@ -25,6 +25,7 @@ from uuid import uuid4
 import numpy as np
 
 import hilc
+from hil.access.verilator import VERILATOR
 from hil.board import Board
 from hil.device import Device
 from hil.errors import HilError, InputError
@@ -205,6 +206,9 @@ def _versions(board: Board, runner: str) -> dict[str, str]:
     if runner == "qemu":
         with suppress(HilError):
             versions["qemu"] = _program_version(program(board.cpu))
+    if runner == "verilator":
+        with suppress(HilError):
+            versions["verilator"] = _program_version(VERILATOR)
     return versions
 
 

@@ -426,8 +426,11 @@ def load_array(path: Path) -> Array:
     """
     loaded = _load(path, "an NPY file (numpy.save)")
     if not isinstance(loaded, np.ndarray):
-        loaded.close()
-        raise InputError(f"{path} is an NPZ file with several arrays", "numpy.save writes an NPY")
+        with loaded:
+            names = ", ".join(map(repr, loaded.files)) or "none"
+        raise InputError(
+            f"{path} is an NPZ file (arrays: {names}), not an NPY file", "numpy.save writes an NPY"
+        )
     return loaded
 
 

@@ -107,7 +107,8 @@ def _program(
 ) -> TunedProgram:
     """Return what a program costs as a whole, and what its fused groups cost in it."""
     (module,) = library.modules
-    runs = 1 if device.counter == "instructions" else _RUNS
+    is_exact = device.counter == "instructions" or device.simulated is not None
+    runs = 1 if is_exact else _RUNS
     count, layers = whole_counts(device, module, runs=runs, seed=seed)
     # A group of one layer is described as that layer.
     by_group = {

@@ -131,7 +131,7 @@ def test_several_models_in_one_image(board: str, models: str) -> None:
     assert [(report.model, report.match) for report in reports] == [(n, True) for n in names]
 
 
-def test_riscv_computes_kws_in_nine_million_instructions() -> None:
+def test_riscv_computes_kws_in_9_million_instructions() -> None:
     """In portable C, with the default goal: fused, in half the workspace of the fastest program."""
     library = compiled("kws", "rv32imac")
     with hil.open("riscv-virt", library) as device:

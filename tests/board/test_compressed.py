@@ -17,7 +17,7 @@ BOARDS = ["mps2-an386", "riscv-virt", "mps3-an547", "mps2-an385"]
 
 
 @pytest.mark.parametrize("name", sampled(BOARDS, keep=["mps2-an386"]))
-def test_layers_with_compressed_weights_equal_the_reference(name: str) -> None:
+def test_compressed_weights_equal_the_reference(name: str) -> None:
     board = load_board(name)
     rng = np.random.default_rng(BOARDS.index(name))
     graph, values = merged(layers(rng, 2 + BOARDS.index(name)))

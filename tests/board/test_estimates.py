@@ -53,7 +53,7 @@ def test_estimates_of_whole_programs(model: str, optimize: str, name: str) -> No
 
 
 @pytest.mark.full
-def test_estimates_where_activations_narrow_the_outputs() -> None:
+def test_estimates_with_narrowed_outputs() -> None:
     """The clamp of ReLU6 ends within int8 here, which kernels once took C code for: 2.3 times the
     instructions of their estimate.
     """
@@ -94,7 +94,7 @@ def _require_estimates(model: Path | bytes, title: str, optimize: str, name: str
         keep=[("digits", "mps2-an386")],
     ),
 )
-def test_balanced_counts_at_most_30_per_cent_more_than_speed(model: str, name: str) -> None:
+def test_balanced_counts_30_per_cent_more_at_most(model: str, name: str) -> None:
     board, counts = load_board(name), {}
     for goal in ("balanced", "speed"):
         library = hilc.compile(

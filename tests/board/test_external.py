@@ -133,7 +133,7 @@ def test_models_must_share_one_library() -> None:
         build(libraries, load_board("native"))
 
 
-def test_an_archives_object_for_another_core_is_refused_before_linking() -> None:
+def test_an_object_for_another_core_is_refused() -> None:
     """An object for a Cortex-M4 would link into firmware of a Cortex-M3, and end in a fault."""
     generator = f"{ROOT / 'examples/byoc/cmsis_nn.py'},path={STAND_IN}"
     library = compiled(DIGITS / "digits.tflite", "digits", "mps2-an386", generator, "unpacked")
@@ -145,7 +145,7 @@ def test_an_archives_object_for_another_core_is_refused_before_linking() -> None
 
 
 @pytest.mark.parametrize("board", ["mps2-an386", "native"])
-def test_a_library_with_kernels_for_helium_is_refused_where_there_is_none(board: str) -> None:
+def test_helium_kernels_are_refused_without_helium(board: str) -> None:
     library = hilc.compile(DIGITS / "digits.tflite", cpu="cortex-m55")
     with pytest.raises(InputError, match=r"digits.* (compiled|is) for cortex-m55, "):
         build([library], load_board(board))

@@ -255,7 +255,7 @@ def test_what_cannot_be_taken(
 
 
 @pytest.mark.parametrize("path", ["codegen/host/src/a) b.c", "extra/00_x/source/$ENV{HOME}.c"])
-def test_a_path_that_cmake_would_read_as_more_is_refused(path: str, tmp_path: Path) -> None:
+def test_a_path_that_cmake_would_split_is_refused(path: str, tmp_path: Path) -> None:
     files = {**tvm_files(Style()), path: b""}
     library = ModelLibrary.load(write_tar(tmp_path / "net.tar", files))
     with pytest.raises(InputError, match="whose name build tools would misread"):
@@ -285,9 +285,7 @@ def test_a_project_of_tvmc_keeps_the_code(
 
 
 @pytest.mark.full
-def test_cmsis_path_of_a_project_is_where_cmsis_nn_is_found(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_cmsis_path_of_a_project(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     files = dict(tvm_files(Style()))
     name = "codegen/host/src/default_lib1.c"
     files[name] = b'#include "arm_nnfunctions.h"\n' + files[name]

@@ -363,7 +363,7 @@ def test_what_no_flash_region_holds_is_refused() -> None:
         build([far_library("one"), far_library("two")], board_with(150_000, 150_000))
 
 
-def test_the_board_of_the_example_has_room_for_large_networks() -> None:
+def test_the_example_board_has_room() -> None:
     board = load_board(ROOT / "examples" / "networks" / "mps3-an547-ddr.toml")
     names = ("one", "two", "three")
     with hil.open(board, *map(far_library, names)) as device:

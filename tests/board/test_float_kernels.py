@@ -51,7 +51,7 @@ def test_every_way_of_a_layer_is_equal_to_the_last_bit(name: str, specialise: bo
         *(pytest.param(name, 150, marks=pytest.mark.full) for name in BOARDS),
     ],
 )
-def test_operators_without_weights_are_equal_to_the_last_bit(name: str, number: int) -> None:
+def test_operators_without_weights_are_bit_exact(name: str, number: int) -> None:
     """Half of them on numbers that are infinite, none, subnormal or nearly so."""
     board = load_board(name)
     checks = []
@@ -65,7 +65,7 @@ def test_operators_without_weights_are_equal_to_the_last_bit(name: str, number: 
 
 
 @pytest.mark.parametrize("name", BOARDS)
-def test_a_model_on_a_board_is_equal_to_the_interpreter(name: str) -> None:
+def test_a_model_on_a_board_equals_the_interpreter(name: str) -> None:
     """The reference computes sums as the core of the library does."""
     board = load_board(name)
     rng = np.random.default_rng(3)

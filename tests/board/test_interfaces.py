@@ -224,7 +224,7 @@ def test_json_of_compile_agrees_with_the_link_map(tmp_path: Path, capsys: Any) -
 # -- memory --------------------------------------------------------------------------------------
 
 
-def test_failing_allocation_is_an_error_and_leaves_nothing_behind() -> None:
+def test_failing_allocation_leaves_nothing_behind() -> None:
     """An arena that is too small for one model, and just right for the next."""
     library = hilc.compile(
         SMALL_MODELS["convolutions"](), cpu="cortex-m4", name="large", pools="calls"
@@ -251,7 +251,7 @@ def test_failing_allocation_is_an_error_and_leaves_nothing_behind() -> None:
                 )
 
 
-def test_failing_allocation_of_tvm_s_code_leaves_nothing_behind_either(tmp_path: Path) -> None:
+def test_failing_allocation_in_tvm_code(tmp_path: Path) -> None:
     """It returns without freeing what it has; the next model needs all of the arena."""
     styles = [style for style in STYLES if style.version == 7 and style.pools == "calls"]
     ours = compiled(0, {"api": "packed", "interface": "packed", "pools": "calls"}, "floats")
@@ -364,7 +364,7 @@ def small_board(path: Path, *rooms: int) -> Board:
 
 
 @pytest.mark.full  # It changes rarely, and takes long.
-def test_models_are_spread_over_regions_where_none_alone_has_room(tmp_path: Path) -> None:
+def test_models_spread_over_regions(tmp_path: Path) -> None:
     """As the board's description says, without the user's doing."""
     graph = load_model(SMALL_MODELS["convolutions"]())
     for name in ("one", "two"):

@@ -327,7 +327,7 @@ def test_what_a_kernel_must_not_do_is_noticed(deed: str, noticed: str) -> None:
     assert noticed in what_is_noticed(misbehaving(deed, 7), None)
 
 
-def test_a_wrong_result_is_told_with_its_layer_and_place() -> None:
+def test_a_wrong_result_names_layer_and_place() -> None:
     layer = usual_layer(np.random.default_rng(1))
     (first, *_) = checks_of(layer, load_board("mps2-an386").cpu, "seed 1")
     expected = first.expected[0].copy()

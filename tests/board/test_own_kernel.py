@@ -99,7 +99,7 @@ print("match")
 """
 
 
-def test_an_own_kernel_is_chosen_compiled_and_run_on_a_board(tmp_path: Path):
+def test_an_own_kernel_runs_on_a_board(tmp_path: Path):
     folder = tmp_path / "kernels" / "mine"
     folder.mkdir(parents=True)
     (folder / "dot.h").write_text(DOT)

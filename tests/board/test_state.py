@@ -83,7 +83,7 @@ def test_a_microcontroller_keeps_states() -> None:
 
 @pytest.mark.full
 @needs_tflm
-def test_a_hundred_frames_of_streams_on_a_microcontroller() -> None:
+def test_a_hundred_frames_of_streams() -> None:
     """All models in one image, frame by frame in turn: none touches the states of another."""
     board = "mps2-an386"
     cpu = load_board(board).cpu.name

@@ -80,7 +80,7 @@ def test_the_allocators_switch_by_either_name(switch, tmp_path):
     assert run_program("allocator_test.c", tmp_path, "-I.", *sources) == (0, "", "")
 
 
-def test_every_error_that_the_run_time_returns_is_tested():
+def test_every_error_of_the_run_time_is_tested():
     """Sections 1 to 9 of the error codes, as far as this code returns them."""
     pattern = re.compile(r"\bkTvmError[A-Z]\w+")
     returned = {code for path in SOURCES for code in pattern.findall(path.read_text("utf-8"))}

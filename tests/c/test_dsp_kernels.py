@@ -99,29 +99,76 @@ LINE, TWICE = "hil_dsp_matvec_s8_column_pairs", "hil_dsp_matvec_s8"
 
 
 @pytest.mark.parametrize("sign", sampled([-1, 1], keep=[-1]))
-@cases(("depth", "served"), [(516, {LINE, TWICE}), (518, {LINE}), (519, set())], first=1)
+@cases(
+    ("depth", "served"),
+    [(516, {"", "wide"}), (519, {"in_parts", "wide"}), (1100, {"in_parts", "wide"})],
+    first=1,
+)
 def test_sums_below_24_bits(depth: int, sign: int, served: set[str]):
-    """127 * 128 * 516 is the last multiple below 2**23; a line may start from half the range."""
-    rng = np.random.default_rng(19)
-    layer = make_layer(
-        rng, "FULLY_CONNECTED", "int8", (1, depth), (8, depth), {"activation": "RELU"}
+    """127 * 128 * 516 is the last multiple below 2**23."""
+    layer = heavy(
+        make_layer(
+            np.random.default_rng(19),
+            "FULLY_CONNECTED",
+            "int8",
+            (1, depth),
+            (8, depth),
+            {"activation": "RELU"},
+        ),
+        sign,
     )
+    ends = [np.full((1, depth), value, np.int8) for value in (-128, 127)]
+    calls = family_calls(layer, DSP)
+    assert {call.kernel.name for call in calls} == {LINE, TWICE}
+    forms = {call.parameters.form.replace("widened", "").strip("_") for call in calls}
+    assert served <= forms
+    check([replace(layer, x=end) for end in ends])
+
+
+DEEP: dict[str, tuple[Any, ...]] = {
+    "FULLY_CONNECTED": ((2, 700), (5, 700), {"activation": "NONE"}),
+    "1x1": ((1, 3, 2, 777), (5, 1, 1, 777), conv("VALID")),
+    "3x3": ((1, 3, 3, 100), (3, 3, 3, 100), conv("SAME")),
+    "3x3 of an odd number": ((1, 3, 3, 91), (3, 3, 3, 91), conv("SAME")),
+}
+
+
+@cases("kind", DEEP, first=2)
+@pytest.mark.parametrize("weights", sampled(["extreme", "random"], keep=["random"]))
+def test_sums_beyond_24_bits(kind: str, weights: str):
+    """Each kernel for them gives the outputs at both ends and between."""
+    rng = np.random.default_rng(21)
+    image, shape, attributes = DEEP[kind]
+    op = "FULLY_CONNECTED" if len(shape) == 2 else "CONV_2D"
+    layer = make_layer(rng, op, "int8", image, shape, attributes)
+    layer = heavy(layer, 1, rng if weights == "random" else None)
+    calls = family_calls(layer, DSP)
+    assert {call.kernel.name for call in calls} & {TWICE, "hil_dsp_matmul_s8", "hil_dsp_conv2d_s8"}
+    assert any(call.parameters.form.startswith("in_parts") for call in calls)
+    assert any("wide" in call.parameters.form for call in calls)
+    inputs = [np.full(image, value, np.int8) for value in (-128, 127)]
+    inputs += [rng.integers(-128, 128, image).astype(np.int8) for _ in range(3)]
+    check([replace(layer, x=x) for x in inputs])
+
+
+def heavy(layer: Any, sign: int, rng: np.random.Generator | None = None) -> Any:
+    """Return the layer with weights at their extremes, or random ones of which most are."""
     x, weights, bias = rectified(tamed(layer)).ins
     assert x is not None
     assert x.quant is not None
     assert weights is not None
-    assert weights.quant is not None
+    assert weights.data is not None
     assert bias is not None
+    assert bias.data is not None
+    data = np.full(weights.data.shape, 127 * sign, np.int8)
+    if rng is not None:
+        data = rng.choice([127, 126, -3, 127], data.shape).astype(np.int8)
     ins = (
         replace(x, quant=replace(x.quant, scale=(0.0001,), zero_point=(0,))),
-        replace(weights, data=np.full((8, depth), 127 * sign, np.int8)),
-        replace(bias, data=np.zeros(8, np.int32)),
+        replace(weights, data=data),
+        replace(bias, data=np.zeros_like(bias.data)),
     )
-    ends = [np.full((1, depth), value, np.int8) for value in (-128, 127)]
-    out = rectified(tamed(layer)).out
-    layers = [replace(layer, ins=ins, out=out, x=end) for end in ends]
-    assert {call.kernel.name for call in family_calls(layers[0], DSP)} == served
-    check(layers)
+    return replace(layer, ins=ins, out=rectified(tamed(layer)).out)
 
 
 def test_what_pairs_cannot_hold_takes_wide_weights():

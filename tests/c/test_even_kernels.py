@@ -50,7 +50,7 @@ def test_sums_and_products_are_exact(op):
 
 
 @pytest.mark.parametrize("op", ["ADD", "SUB", "MUL"])
-def test_sums_and_products_of_16_bits_are_those_of_the_multiplier(op):
+def test_sums_and_products_of_16_bits(op):
     """A factor has 31 bits, so that one result in thousands is the neighbour of the exact one."""
     pairs, values = pairs_of_16_bits(np.random.default_rng(73))
     differing = total = 0
@@ -64,7 +64,7 @@ def test_sums_and_products_of_16_bits_are_those_of_the_multiplier(op):
     assert differing * 10000 < total
 
 
-def test_a_line_takes_the_place_of_64_bits_where_nothing_ties():
+def test_affine_requantization_replaces_64_bits():
     kernels = count(
         one for single in ops(72, ("ADD", "int8"), 30) for one in checks_of(single, get_cpu("host"))
     )

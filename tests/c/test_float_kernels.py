@@ -25,7 +25,7 @@ def fpu_checks(layers: list[Layer]) -> list[Check]:
     return [one for one in found if "hil_fpu" in one.kernel]
 
 
-def test_the_twins_of_kernels_for_the_unit_are_equal_to_the_last_bit() -> None:
+def test_twins_for_the_unit_are_bit_exact() -> None:
     """Infinite sums and those that are no number among them."""
     rng = np.random.default_rng(11)
     layers = float_layers(rng)
@@ -36,7 +36,7 @@ def test_the_twins_of_kernels_for_the_unit_are_equal_to_the_last_bit() -> None:
 
 
 @pytest.mark.parametrize("where", ["weights", "bias"])
-def test_weights_that_are_not_finite_are_left_to_the_portable_kernel(where: str) -> None:
+def test_weights_not_finite_are_portable(where: str) -> None:
     attrs = {"activation": "NONE"}
     layer = make_layer(
         np.random.default_rng(2), "FULLY_CONNECTED", "float32", (1, 9), (4, 9), attrs

@@ -104,7 +104,7 @@ def test_corner_cases():
 
 
 @pytest.mark.parametrize("corner", ["whole image", "pixels", "one of everything"])
-def test_convolutions_that_are_matrix_products_need_no_scratch(corner):
+def test_matrix_products_need_no_scratch(corner):
     op, *rest = CORNERS[corner]
     layer = make_layer(np.random.default_rng(6), op, "int8", *rest)
     call = kernel_runner.kernel_call(layer.node, layer.ins, (layer.out,), "host")

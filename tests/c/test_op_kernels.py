@@ -77,7 +77,7 @@ def test_operators_of_onnx_alone(part):
     check_all(singles)
 
 
-def test_images_of_bytes_between_channels_first_and_last():
+def test_images_of_bytes_in_both_channel_orders():
     rng = generator("swapped axes")
     checks = [one for _ in range(60) for one in checks_of(swapped_axes(rng), HOST)]
     assert count(checks) == {"hil_generic_gather": 60}

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 from kernel_checks import Check, check, checks_of, count
-from single_op import SingleOp, batch_matmul_draft, finish, random_op
+from single_op import SingleOp, batch_matmul_draft, finish, random_op, transpose_conv_draft
 
 from hilc.ir import Quant, Tensor
 from hilc.target import get_cpu
@@ -102,7 +102,7 @@ def test_lstms_of_cores_that_multiply_words(dtype: str) -> None:
 
 
 @pytest.mark.parametrize("dtype", ["int8", "int16"])
-def test_an_lstm_whose_gates_are_shifted_beyond_what_a_product_holds_is_portable(
+def test_an_lstm_with_wide_gate_shifts_is_portable(
     dtype: str,
 ) -> None:
     fast = next(single for single in singles(LSTM, dtype, 30) if fast_checks(single))
@@ -112,6 +112,27 @@ def test_an_lstm_whose_gates_are_shifted_beyond_what_a_product_holds_is_portable
         for index, tensor in enumerate(fast.ins)
     )
     assert not fast_checks(replace(fast, ins=weights))
+
+
+def test_transposed_sums_beyond_24_bits() -> None:
+    """Phases of one, two and four taps: the sums of some are divided into parts, or of none."""
+    rng, kernel, divided = np.random.default_rng(7), "hil_dsp_transpose_conv2d_s8", set()
+    for depth in (60, 140, 300, 900):
+        draft = transpose_conv_draft(
+            rng,
+            "int8",
+            (1, 2, 3, depth),
+            (3, 3),
+            (1, 4, 6, 3),
+            {"stride_h": 2, "stride_w": 2, "padding": "SAME", "activation": "NONE"},
+        )
+        single = extreme(rng, finish(rng, "TRANSPOSE_CONV", draft))
+        found = [one for one in checks_of(single, M4) if one.kernel == kernel]
+        assert found
+        check(found)
+        fields: Any = found[0].case.call.fields
+        divided.add(fields["part"] < fields["units"])
+    assert divided == {False, True}
 
 
 def test_sums_of_matrices_beyond_29_bits_are_portable() -> None:

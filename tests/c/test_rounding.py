@@ -70,7 +70,7 @@ def test_every_family_rounds_once(cpu):
 @pytest.mark.parametrize(
     "cpu", sampled(["cortex-m0", "cortex-m3", "cortex-m4", "cortex-m55"], keep=["cortex-m4"])
 )
-def test_the_kernels_of_a_layer_are_the_same_by_both_policies(cpu):
+def test_a_layer_has_the_same_kernels_by_both_policies(cpu):
     for layer in layers(63):
         twice, once = (count(checks_of(one, get_cpu(cpu))) for one in (layer, to_even(layer)))
         assert once.keys() >= twice.keys() - ROUND_TWICE
@@ -81,7 +81,7 @@ def rounds(layer: Layer) -> Rounds:
     return Rounds(form.requantization.narrow)
 
 
-def test_only_sums_that_tie_are_rounded_to_even_by_more_instructions():
+def test_ties_to_even_cost_only_sums_that_tie():
     rng = np.random.default_rng(64)
     op, x, w, attrs = "CONV_2D", (1, 4, 4, 8), (8, 1, 1, 8), SHAPES[0][3]
     layer = tamed(make_layer(rng, op, "int8", x, w, {**attrs, "stride_h": 1, "stride_w": 1}))

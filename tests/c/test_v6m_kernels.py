@@ -94,7 +94,7 @@ def test_layers_compiled_on_their_own():
 
 
 @pytest.mark.full
-def test_channels_that_no_input_changes_and_sums_at_their_limits():
+def test_constant_channels_and_sums_at_limits():
     rng = np.random.default_rng(64)
     assert check_family(extreme_layers(rng, 20) + limit_layers(rng))
 

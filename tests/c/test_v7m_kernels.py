@@ -131,7 +131,7 @@ def test_parts_are_cut_where_sums_leave_their_bits(sign: int, part: int, value: 
 @pytest.mark.parametrize("sign", sampled([1, -1], keep=[1]))
 @cases(("op", "x"), [("CONV_2D", (1, 1, 3, 72)), ("FULLY_CONNECTED", (1, 72))], first=1)
 @cases(("rest", "part"), [(12, 72), (13, 48)], first=1)
-def test_packed_parts_are_cut_where_sums_leave_their_bits(
+def test_packed_parts_end_where_sums_overflow(
     rest: int, part: int, op: str, x: tuple[int, ...], sign: int, value: int
 ):
     """255 times weights that add up to 8224 is less than 2**21; with one more it is not."""

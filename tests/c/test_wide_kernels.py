@@ -174,7 +174,7 @@ def test_layers_that_round_once_are_exact() -> None:
     assert off * 1000 < total
 
 
-def test_sums_of_more_than_32_bits_are_not_for_dsp_cores() -> None:
+def test_sums_of_over_32_bits_are_not_for_dsp() -> None:
     layer = wide_layer(np.random.default_rng(9), SHAPES[0])
     x, weights, bias = layer.ins
     assert bias is not None
@@ -183,7 +183,7 @@ def test_sums_of_more_than_32_bits_are_not_for_dsp_cores() -> None:
     assert not dsp_checks([replace(layer, ins=(x, weights, too_large))])
 
 
-def test_shifts_that_no_multiplier_takes_are_not_for_dsp_cores() -> None:
+def test_shifts_without_a_multiplier_are_not_for_dsp() -> None:
     """Of channels that are nearly dead no output differs from 0, so that their shift is free."""
     layer = wide_layer(np.random.default_rng(10), SHAPES[0])
     x, weights, bias = layer.ins

@@ -1,4 +1,4 @@
-"""Proves the lab on this machine: two users, one coordinator, eight emulated boards, 200 jobs.
+"""Checks the lab on this machine: two users, one coordinator, eight emulated boards, 200 jobs.
 
 Each user is a ``pytest -n 8`` of its own; both want the same boards. Each job verifies random
 samples of the digits model against the reference. Printed at the end: that all are exact, that no

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Proves the MLPerf Tiny models on every emulated board, with the code that users run.
+"""Checks the MLPerf Tiny models on every emulated board, with the code that users run.
 
 The results go to ``build/prove.json`` as they come; what is there already
 for the same firmware, inputs and reference is not run again (``--fresh`` forgets it).

@@ -33,6 +33,7 @@ LINES: dict[str, tuple[str, int]] = {
     "boards --connected": ("boards --connected", 0),
     "board identify": ("board identify one --board native --port loop://", 0),
     "board new": ("board new my-board --base microbit", 0),
+    "board prove": (f"board prove {BOARD}", 0),
     "help": ("help verify", 0),
     "completion": ("completion bash", 0),
     "doctor": ("doctor --board native", 0),
@@ -77,7 +78,7 @@ def parsed_commands(parser: argparse.ArgumentParser, words: tuple[str, ...] = ()
     for group in groups:
         for name, sub in group.choices.items():
             yield from parsed_commands(sub, (*words, name))
-    if not groups:
+    if not groups and any(action.dest == "format" for action in parser._actions):
         yield " ".join(words)
 
 

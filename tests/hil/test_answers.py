@@ -57,9 +57,7 @@ def said(text: str, output: Path) -> list[str]:
 
 @pytest.mark.full
 @cases("suffix", [".tar", ""], first=1)
-def test_the_second_time_nothing_is_loaded_and_all_is_the_same(
-    suffix: str, model: Path, tmp_path: Path
-) -> None:
+def test_the_second_time_nothing_is_loaded(suffix: str, model: Path, tmp_path: Path) -> None:
     words = ["compile", model, "--board", "mps2-an386", "--ram", "64K", "-o"]
     first, second = tmp_path / f"first{suffix}", tmp_path / f"second{suffix}"
     told = run(*words, first)
@@ -186,7 +184,7 @@ def test_a_pipe_is_not_waited_for(word: str, model: Path, tmp_path: Path) -> Non
     assert "pipe.tflite is not a regular file" in done.stderr
 
 
-def test_a_cache_that_cannot_be_written_is_done_without(model: Path) -> None:
+def test_a_cache_that_cannot_be_written(model: Path) -> None:
     cache_folder().write_text("a file in place of the folder")
     keep_answer("k" * 32, Answer([], [], {}))
     assert kept_answer("k" * 32) is None

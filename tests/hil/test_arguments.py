@@ -149,7 +149,7 @@ def test_numbers_of_numpy_are_numbers() -> None:
     check("x", np.bool_(True), bool)
 
 
-def test_what_can_be_read_once_or_is_computed_is_not_read() -> None:
+def test_iterators_and_properties_are_not_read() -> None:
     @typed
     def total(numbers: list[int]) -> int:
         return sum(numbers)

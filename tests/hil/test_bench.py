@@ -286,7 +286,7 @@ def test_energy_is_that_of_as_many_inferences_more(monkeypatch: pytest.MonkeyPat
     assert measure([70, 50, 40]).energy is None
 
 
-def test_a_layer_and_a_whole_program_are_counted_for_the_tuning_log() -> None:
+def test_a_layer_and_a_program_for_the_tuning_log() -> None:
     def device(*ticks: int) -> Any:
         return GivenDevice(list(ticks))
 

@@ -9,6 +9,7 @@ import pytest
 
 from hil.board import board_names, default_board, load_board
 from hil.board.ports import port_names
+from hil.build import build
 from hil.errors import BoardError
 from hilc.support.resources import data_dir
 from hilc.support.toml import tomllib
@@ -123,7 +124,7 @@ MISTAKES = {
     "port of another machine": ('"cortex_m"', '"native"', "core.port", "is for host"),
     "setting out of range": ("irq = 0", "irq = 240", "uart.irq", "240 is not within 0 to 239"),
     "setting of another port": ("irq = 0", "irq = 0\ntx_pin = 1", "uart.tx_pin", "unknown key"),
-    "size in words": ('"256K"', '"256 kB"', "memory[0].size", 'write 65536, "64K" or "4M"'),
+    "size in words": ('"256K"', '"256 kB"', "memory[0].size", 'size = 65536, "64K" or "4M"'),
     "size zero": ("65536", "0", "memory[1].size", "not a number of bytes"),
     "size negative": ("65536", "-8", "memory[1].size", "not a number of bytes"),
     "free reads": ("65536", "65536\nread_cycles = -1", "memory[1].read_cycles", "within 0 to 1000"),
@@ -257,7 +258,8 @@ def test_every_key_is_documented() -> None:
     text = (ROOT / "docs" / "reference" / "board-files.md").read_text(encoding="utf-8")
     documented = set(re.findall(r"^\| `([\w.\[\]]+)` \|", text, re.MULTILINE))
     used: set[str] = set()
-    for path in data_dir("targets").rglob("*.toml"):
+    descriptions = [p for p in data_dir("targets").rglob("*.toml") if p.parent.name != "elsewhere"]
+    for path in descriptions:
         table = tomllib.loads(path.read_text(encoding="utf-8"))
         for key, value in table.items():
             if key == "memory":
@@ -297,3 +299,75 @@ def test_wrong_encodings_and_types_have_remedies(
     with pytest.raises(BoardError) as caught:
         load_board(path)
     assert message in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "name", ["esp32", "ESP32-S3", "esp32s2-saola", "xiao-esp32s3", "nano-esp32", "esp32_devkitc"]
+)
+def test_an_xtensa_board_has_the_export_as_its_remedy(name: str) -> None:
+    with pytest.raises(BoardError, match="no firmware for the board .* Xtensa") as caught:
+        load_board(name)
+    assert "hil export MODEL --build-system esp-idf" in str(caught.value.hint)
+
+
+@pytest.mark.parametrize("name", ["esp32-c3", "esp32c6", "esp32-h2", "esp32_p4"])
+def test_an_unknown_esp_board_with_a_riscv_core_is_unknown(name: str) -> None:
+    with pytest.raises(BoardError, match="unknown board"):
+        load_board(name)
+
+
+IMAGE_KEYS = """
+[[memory]]
+name = "image"
+kind = "{kind}"
+origin = 0x2000_0000
+size = "64K"
+{key}
+"""
+
+
+@pytest.mark.parametrize(
+    ("kind", "key", "message"),
+    [
+        ("ram", "writable = true", "writable: only memory for the image has it"),
+        ("ram", "fetch_origin = 0", "fetch_origin: only memory for the image has it"),
+        ("flash", "fetch_origin = 4", "fetch_origin: 0x4 is not a multiple of 8"),
+        ("flash", "fetch_origin = 0xFFFF_FFF8", "fetch_origin: 4294967288 is not within"),
+        ("flash", 'writable = "yes"', "writable: .*yes.* is not true or false"),
+    ],
+)
+def test_keys_of_memory_for_the_image_are_checked(
+    kind: str, key: str, message: str, tmp_path: Path
+) -> None:
+    text = (data_dir("targets") / "raspberry-pi-pico-2.toml").read_text(encoding="utf-8")
+    path = tmp_path / "board.toml"
+    path.write_text(text + IMAGE_KEYS.format(kind=kind, key=key).replace("2000_0", "6000_0"))
+    with pytest.raises(BoardError, match=message):
+        load_board(path)
+
+
+def test_a_core_that_fetches_where_it_reads_takes_no_other_address(tmp_path: Path) -> None:
+    text = (data_dir("targets") / "raspberry-pi-pico-2.toml").read_text(encoding="utf-8")
+    path = tmp_path / "board.toml"
+    path.write_text(text.replace('size = "4M"', 'size = "4M"\nwritable = true'))
+    with pytest.raises(BoardError, match="the port 'cortex_m' takes no fetch_origin and no writ"):
+        build([], load_board(path))
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ('reserved_end_bytes = "4M"', "reserved_end_bytes: 4194304 is not a multiple of 8 below"),
+        ("reserved_end_bytes = 4", "reserved_end_bytes: 4 is not a multiple of 8"),
+        (
+            'reserved_end_bytes = "2M"\nboot_loader_bytes = "2M"',
+            "reserved_end_bytes: with boot_loader_bytes it leaves nothing of 'flash'",
+        ),
+    ],
+)
+def test_what_a_boot_loader_holds_leaves_flash(line: str, message: str, tmp_path: Path) -> None:
+    text = (data_dir("targets") / "raspberry-pi-pico-2.toml").read_text(encoding="utf-8")
+    path = tmp_path / "board.toml"
+    path.write_text(text.replace("flasher =", f"{line}\nflasher ="))
+    with pytest.raises(BoardError, match=message):
+        load_board(path)

@@ -8,7 +8,9 @@ name.
 from __future__ import annotations
 
 import re
+import struct
 import subprocess
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -20,15 +22,33 @@ from campaigns import sampled
 from elftools.elf.elffile import ELFFile
 
 import hilc
+from hil.access import flashers
 from hil.board import Board, board_names, load_board
 from hil.build import Firmware, build
-from hil.firmware.image import Segment, read_image
+from hil.errors import InputError
+from hil.firmware.formats import image_in
+from hil.firmware.image import Segment, check_image, read_image
 
 #: It changes rarely, and takes long.
 pytestmark = pytest.mark.full
 
 ROOT = Path(__file__).resolve().parents[2]
+#: Boards with a RISC-V core.
+RISCV_BOARDS = (
+    "esp32-c3-devkitm-1",
+    "esp32-c6-devkitc-1",
+    "longan-nano",
+    "raspberry-pi-pico-2-riscv",
+    "xiao-esp32c3",
+    "xiao-esp32c6",
+)
 BOARDS = (
+    "nano-33-ble",
+    "nano-rp2040-connect",
+    "uno-r4-minima",
+    "uno-r4-wifi",
+    "xiao-nrf52840",
+    "xiao-rp2040",
     "ek-ra8m1",
     "frdm-k64f",
     "lpc55s69-evk",
@@ -153,6 +173,12 @@ def addresses(board: Board, port: str, expressions: Sequence[str], folder: Path)
     return [int.from_bytes(data[i : i + 4], "little") for i in range(start, start + size, 4)]
 
 
+def kws(board: Board) -> hilc.ModelLibrary:
+    return hilc.compile(
+        models.model_path("kws"), cpu=board.cpu.name, pools="external", io_in_pool=True
+    )
+
+
 def crc_32_mpeg_2(data: bytes) -> int:
     crc = 0xFFFF_FFFF
     for byte in data:
@@ -164,10 +190,11 @@ def crc_32_mpeg_2(data: bytes) -> int:
 
 def test_the_list_of_boards_is_whole() -> None:
     """Each shipped board runs here, is ST's and checked in another file, or is in this one."""
-    others = {name for name in board_names() if load_board(name).default_runner == "pyocd"}
+    others = {n for n in board_names() if (b := load_board(n)).default_runner in b.flashers}
     # ST's names; what is ST's and named otherwise uses a port of ST's chips.
-    st = {n for n in others if any(p.name.startswith("stm32") for p in load_board(n).ports)}
-    assert others - st == set(BOARDS)
+    st = {n for n in others if soc_of(load_board(n)).startswith("stm32")}
+    assert others - st == {*BOARDS, *RISCV_BOARDS}
+    assert {n for n in others if load_board(n).cpu.isa == "riscv"} == set(RISCV_BOARDS)
 
 
 def test_the_check_value_of_the_checksum() -> None:
@@ -178,7 +205,7 @@ def test_the_check_value_of_the_checksum() -> None:
 def test_image_begins_as_the_core_expects(name: str) -> None:
     board = load_board(name)
     firmware, first = image(board)
-    vectors = 0x100 if name == "raspberry-pi-pico" else 0
+    vectors = 0x100 if board.cpu.name == "cortex-m0plus" else 0
     stack, reset = word(first, vectors), word(first, vectors + 4)
     ram, flash = board.regions("ram")[0], board.regions("flash")[0]
     assert stack == ram.origin + board.stack_bytes + board.handler_stack_bytes
@@ -209,7 +236,11 @@ def test_interrupt_has_the_makers_number(name: str) -> None:
     assert load_board(name).macros["HIL_UART_IRQ"] == svd.builtin_device(file).interrupts[interrupt]
 
 
-@pytest.mark.parametrize("name", [name for name in BOARDS if name not in ("ek-ra8m1",)])
+#: A board with other flash than Raspberry Pi's own, whose size pyOCD takes for all.
+OWN_FLASH = ("nano-rp2040-connect",)
+
+
+@pytest.mark.parametrize("name", [n for n in BOARDS if n not in ("ek-ra8m1", *OWN_FLASH)])
 def test_memory_is_what_pyocd_knows(name: str) -> None:
     from pyocd.target.builtin import BUILTIN_TARGETS
 
@@ -234,7 +265,7 @@ def _kind(kind: str) -> tuple[bool, bool]:
     return (kind == "flash", kind == "ram")
 
 
-def test_kinetis_flash_configuration_leaves_the_chip_open() -> None:
+def test_kinetis_configuration_leaves_the_chip_open() -> None:
     """As pyOCD would have it: it changes what would lock the chip, and has nothing to change."""
     from pyocd.target.family.flash_kinetis import Flash_Kinetis
 
@@ -247,13 +278,13 @@ def test_kinetis_flash_configuration_leaves_the_chip_open() -> None:
     assert bytes(Flash_Kinetis.override_security_bits(None, 0, tuple(locked))) != locked
 
 
-def test_lpc55_image_stays_away_from_the_protected_flash() -> None:
+def test_lpc55_image_avoids_the_protected_flash() -> None:
     device = svd.builtin_device("LPC55S69_cm33_core0.xml")
     protected = min(p.base for n, p in device.peripherals.items() if n.startswith("FLASH_C"))
     assert load_board("lpc55s69-evk").regions("flash")[0].end <= protected
 
 
-def test_rp2040_second_stage_has_the_checksum_that_its_boot_rom_wants() -> None:
+def test_rp2040_second_stage_has_a_valid_checksum() -> None:
     _, first = image(load_board("raspberry-pi-pico"))
     expected = crc_32_mpeg_2(first.data[:252])
     assert word(first, 252) == expected, f"write {expected:#010X} into ports/rp2/boot.c"
@@ -279,12 +310,17 @@ def test_rp2350_image_says_that_it_is_one() -> None:
     assert end == 0xAB12_3579
 
 
+def soc_of(board: Board) -> str:
+    return next(port.name for port in board.ports if "soc" in port.roles)
+
+
 def one_board_a_soc() -> list[str]:
+    """The boards that a probe can give a line, which so far are Arm's."""
     boards: dict[str, str] = {}
     for name in board_names():
         board = load_board(name)
-        if board.runners == ("pyocd",):
-            boards[next(port.name for port in board.ports if "soc" in port.roles)] = name
+        if board.runners == board.flashers and "pyocd" in board.flashers:
+            boards[soc_of(board)] = name
     return sorted(boards.values())
 
 
@@ -297,10 +333,7 @@ def test_line_through_the_probe(name: str) -> None:
 @pytest.mark.parametrize("name", sampled(KWS_BOARDS, keep=["nrf52dk", "raspberry-pi-pico"]))
 def test_kws_fits(name: str) -> None:
     board = load_board(name)
-    library = hilc.compile(
-        models.model_path("kws"), cpu=board.cpu.name, pools="external", io_in_pool=True
-    )
-    sizes = build([library], board).sizes
+    sizes = build([kws(board)], board).sizes
     assert sizes.flash_bytes < board.regions("flash")[0].size
 
 
@@ -308,4 +341,184 @@ def test_documents_say_what_was_not_run() -> None:
     page = ROOT / "docs" / "reference" / "board-files.md"
     text = re.sub(r"\s+", " ", page.read_text(encoding="utf-8"))
     assert "have not run on silicon" in text
-    assert not any(load_board(name).silicon for name in BOARDS)
+    assert not any(load_board(name).proven for name in BOARDS)
+
+
+# -- images as their loaders' tools read them back ---------------------------------------------
+
+
+def uf2_blocks(data: bytes) -> list[tuple[int, bytes, int]]:
+    """Address, bytes and family of each block: Microsoft's specification of UF2."""
+    assert len(data) % 512 == 0
+    found = []
+    for at in range(0, len(data), 512):
+        block = data[at : at + 512]
+        first, second, flags, address, size, number, count, family = struct.unpack(
+            "<8I", block[:32]
+        )
+        assert (first, second, block[508:]) == (0x0A32_4655, 0x9E5D_5157, b"\x30\x6f\xb1\x0a")
+        assert flags == 0x2000, "no family is stated"
+        assert (number, count) == (at // 512, len(data) // 512)
+        found.append((address, block[32 : 32 + size], family))
+    return found
+
+
+#: The numbers of https://github.com/microsoft/uf2/blob/master/utils/uf2families.json.
+UF2_FAMILIES = {
+    "metro-m4": 0x5511_4460,
+    "nano-rp2040-connect": 0xE48B_FF56,
+    "raspberry-pi-pico": 0xE48B_FF56,
+    "raspberry-pi-pico-2": 0xE48B_FF59,
+    "raspberry-pi-pico-2-riscv": 0xE48B_FF5A,
+    "xiao-nrf52840": 0xADA5_2840,
+    "xiao-rp2040": 0xE48B_FF56,
+}
+
+
+def test_every_uf2_board_is_read_back() -> None:
+    assert {n for n in board_names() if "uf2" in load_board(n).flashers} == set(UF2_FAMILIES)
+
+
+@pytest.mark.parametrize("name", UF2_FAMILIES)
+def test_uf2_has_the_chips_family_and_stays_in_the_flash(name: str, tmp_path: Path) -> None:
+    board = load_board(name)
+    elf = build([], board).elf
+    family = flashers()["uf2"].uf2_family(board)
+    blocks = uf2_blocks(image_in(elf, "uf2", tmp_path, family).read_bytes())
+    assert {number for _, _, number in blocks} == {UF2_FAMILIES[name]}
+    flash = board.regions("flash")[0]
+    assert all(flash.origin <= at and at + len(part) <= flash.end for at, part, _ in blocks)
+    memory = b"".join(part for _, part, _ in blocks)
+    for segment in read_image(elf):
+        start = segment.address - flash.origin
+        assert memory[start : start + len(segment.data)] == segment.data
+
+
+def esptool(*words: object) -> str:
+    command = [sys.executable, "-m", "esptool", *map(str, words)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+#: Chip, and the RAM that its ROM uses itself while it loads (the linker scripts of ESP-IDF's boot
+#: loader).
+ESP_BOARDS = {
+    "esp32-c3-devkitm-1": ("esp32c3", 0x3FCC_AE00),
+    "esp32-c6-devkitc-1": ("esp32c6", 0x4086_E000),
+    "xiao-esp32c3": ("esp32c3", 0x3FCC_AE00),
+    "xiao-esp32c6": ("esp32c6", 0x4086_E000),
+}
+
+
+def test_every_esp_board_is_read_back() -> None:
+    assert {n for n in board_names() if "esptool" in load_board(n).flashers} == set(ESP_BOARDS)
+
+
+@pytest.mark.parametrize("model", ["", "kws"])
+@pytest.mark.parametrize("name", ESP_BOARDS)
+def test_esptool_reads_an_image_that_the_rom_can_load(
+    name: str, model: str, tmp_path: Path
+) -> None:
+    board = load_board(name)
+    chip, held = ESP_BOARDS[name]
+    assert board.settings["esptool"]["chip"] == chip
+    libraries = [kws(board)] if model else []
+    elf = build(libraries, board, warnings_as_errors=True).elf
+    image = tmp_path / "image.bin"
+    esptool("--chip", chip, "elf2image", "-o", image, elf)
+    text = esptool("--chip", chip, "image-info", image)
+    assert "Checksum: " in text
+    assert text.count("(valid)") == 2
+    entry = int(re.search(r"Entry point: (0x[0-9a-f]+)", text)[1], 16)  # type: ignore[index]
+    segments = [
+        (int(at, 16), int(size, 16), kinds)
+        for size, at, kinds in re.findall(
+            r"^ +\d+ +(0x[0-9a-f]+) +(0x[0-9a-f]+) +0x[0-9a-f]+ +(.*)$", text, re.MULTILINE
+        )
+    ]
+    code = board.regions("flash")[0]
+    fetched = code.origin if code.fetch_origin is None else code.fetch_origin
+    assert entry == fetched
+    loaded = 0
+    for at, size, kinds in segments:
+        assert "RAM" in kinds, "the ROM fills RAM only"
+        # At whichever address, it is the same memory.
+        start = at - fetched + code.origin if fetched <= at < fetched + code.size else at
+        assert code.origin <= start
+        assert start + size <= min(code.end, held)
+        loaded += size
+    assert loaded >= sum(len(segment.data) for segment in read_image(elf))
+
+
+def test_rp2350_image_for_risc_v_says_so_and_where_to_enter() -> None:
+    """As for Arm, with the item of the entry point: data sheet, chapter 5.9.3.5."""
+    board = load_board("raspberry-pi-pico-2-riscv")
+    firmware, first = image(board)
+    start = first.data.index((0xFFFF_DED3).to_bytes(4, "little"))
+    assert start % 4 == 0
+    assert start + 32 <= 4096
+    item, entry_item, entry, stack, last, link, end = (
+        word(first, start + 4 * n) for n in range(1, 8)
+    )
+    assert item == 0x42 | 1 << 8 | (1 | 1 << 8 | 1 << 12) << 16  # executable, RISC-V, RP2350
+    assert entry_item == 0x44 | 3 << 8
+    assert last == 0xFF | (1 + 3) << 8
+    assert (link, end) == (0, 0xAB12_3579)
+    ram = board.regions("ram")[0]
+    assert stack == ram.origin + board.stack_bytes + board.handler_stack_bytes
+    with firmware.elf.open("rb") as file:
+        elf = ELFFile(file)
+        assert elf["e_entry"] == entry == first.address
+        assert elf.get_machine_arch() == "RISC-V"
+
+
+def test_longan_image_leaves_the_alias_of_its_flash_at_once() -> None:
+    """The chip starts at address 0, where the flash is seen, too. Code that is linked for the flash
+    finds nothing from there: by its distance it is elsewhere.
+    """
+    firmware, first = image(load_board("longan-nano"))
+    assert first.address == 0x0800_0000
+    text = subprocess.run(
+        ["riscv64-unknown-elf-objdump", "-d", "--no-show-raw-insn", str(firmware.elf)],
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout
+    begin = text.partition("<hil_reset_handler>:")[2].splitlines()[1:8]
+    before = [line.split("\t", 1)[1] for line in begin if "\t" in line]
+    jump = next(n for n, line in enumerate(before) if line.startswith("jr\t"))
+    assert not any(line.startswith(("auipc", "jal", "call")) for line in before[:jump])
+    assert before[jump - 2].split()[:2] == ["lui", "t0,0x8000"]
+
+
+@pytest.mark.parametrize("name", ["longan-nano", "raspberry-pi-pico-2-riscv"])
+def test_digits_fits_a_riscv_board(name: str) -> None:
+    board = load_board(name)
+    library = hilc.compile(ROOT / "examples" / "digits" / "digits.tflite", cpu=board.cpu.name)
+    sizes = build([library], board, warnings_as_errors=True).sizes
+    for use, region in zip(sizes.regions, board.memory, strict=True):
+        assert use.used <= region.size, use
+
+
+#: A board with a boot loader, and one whose firmware would overwrite it.
+LOADERS = {
+    "giga-r1": "nucleo-h743zi",
+    "nano-33-ble": "nrf52840dk",
+    "portenta-h7": "nucleo-h743zi",
+    "xiao-nrf52840": "nano-33-ble",
+}
+
+
+@pytest.mark.parametrize("name", LOADERS)
+def test_an_image_over_a_boot_loader_is_refused(name: str) -> None:
+    board = load_board(name)
+    with pytest.raises(InputError, match=f"where {name} has no memory"):
+        check_image(board, build([], load_board(LOADERS[name])).elf)
+    check_image(board, build([], board).elf)
+
+
+def test_an_image_into_the_end_of_the_xiaos_flash_is_refused() -> None:
+    """Data and boot loader begin at 0xED000 there."""
+    flash = load_board("xiao-nrf52840").regions("flash")[0]
+    assert (flash.origin, flash.end) == (0x2_7000, 0xE_D000)

@@ -187,7 +187,7 @@ def test_second_build_compiles_nothing(cache: Path, monkeypatch: pytest.MonkeyPa
 
 
 @pytest.mark.full
-def test_builds_that_nobody_used_for_a_month_are_removed(cache: Path) -> None:
+def test_builds_unused_for_a_month_are_removed(cache: Path) -> None:
     board = load_board(BOARD)
     month_ago_s = time.time() - 31 * 24 * 3600
     libraries = [tiny_library(f"y[0] = {value};") for value in range(4)]
@@ -446,7 +446,7 @@ def no_cmake(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("no_cmake")
-def test_too_many_constants_are_refused_before_the_build() -> None:
+def test_too_many_constants_are_refused_first() -> None:
     board = load_board("lm3s6965evb")
     library = tiny_library(ADD_ONE, constants_bytes=270_000)
     with pytest.raises(FitError) as error:
@@ -460,7 +460,7 @@ def test_too_many_constants_are_refused_before_the_build() -> None:
 
 
 @pytest.mark.usefixtures("no_cmake")
-def test_too_large_workspace_is_refused_before_the_build() -> None:
+def test_too_large_a_workspace_is_refused_first() -> None:
     board = load_board("microbit")
     with pytest.raises(FitError, match="16000 for the models") as error:
         build([tiny_library(ADD_ONE, workspace_bytes=16_000)], board)
@@ -499,7 +499,7 @@ def test_models_that_are_too_large_together_can_share(cache: Path) -> None:
 
 @pytest.mark.full  # It changes rarely, and takes long.
 @pytest.mark.parametrize("name", ["native", "mps2-an386"])
-def test_every_calling_convention_builds_without_warning(name: str) -> None:
+def test_every_calling_convention_builds(name: str) -> None:
     """The glue, TVM's run time on our ports, the commands for packed functions."""
     board = load_board(name)
     ways: tuple[dict[str, Any], ...] = (
@@ -551,7 +551,7 @@ def test_pools_move_to_the_region_with_room() -> None:
 
 
 @pytest.mark.full
-def test_second_region_is_tried_when_the_first_is_too_tight(cache: Path) -> None:
+def test_second_region_where_the_first_is_too_tight(cache: Path) -> None:
     board = load_board("mps2-an386")
     link = board.base.link_ram_bytes(board.frame_max, board.rx_max)
     stacks = board.stack_bytes + board.handler_stack_bytes
@@ -669,7 +669,7 @@ def test_base_figures_exist_for_every_core(name: str) -> None:
 
 
 @pytest.mark.parametrize(("inputs", "outputs"), [(256, 1), (1, 256)])
-def test_more_tensors_than_the_protocol_numbers_are_refused(inputs: int, outputs: int) -> None:
+def test_too_many_tensors_are_refused(inputs: int, outputs: int) -> None:
     """They are counted in a byte: the firmware would describe 0 of 256."""
     b = ModelBuilder()
     for i in range(inputs):
@@ -685,7 +685,7 @@ def test_more_tensors_than_the_protocol_numbers_are_refused(inputs: int, outputs
         build([library], load_board("mps2-an386"))
 
 
-def test_more_models_than_the_protocol_numbers_are_refused() -> None:
+def test_too_many_models_are_refused() -> None:
     library = hilc.compile(convolutions(), cpu="cortex-m4", name="one")
     (module,) = library.modules
     many = [dataclasses.replace(module, name=f"m{i}", symbol=f"tvmgen_m{i}") for i in range(256)]
@@ -694,7 +694,7 @@ def test_more_models_than_the_protocol_numbers_are_refused() -> None:
     check_counts(many[:255])
 
 
-def test_code_for_another_core_is_refused_from_python_too() -> None:
+def test_code_for_another_core_from_python() -> None:
     library = hilc.compile(convolutions(), cpu="cortex-m4", name="net")
     refused = pytest.raises(InputError, match="compiled for cortex-m4, but microbit has a")
     with refused as caught, hil.open("microbit", library):

@@ -89,9 +89,7 @@ def over(device: Device, fails: str, *, is_demanded: bool = False) -> None:
 
 
 @pytest.mark.parametrize("fails", ["write", "read"])
-def test_memory_that_the_firmware_does_not_see_is_given_up(
-    fails: str, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_memory_the_firmware_does_not_see(fails: str, caplog: pytest.LogCaptureFixture) -> None:
     with opened() as device:
         model = device["tiny"]
         # What is in RAM already must not pass for what was written.
@@ -149,7 +147,7 @@ def test_a_board_that_has_restarted_has_no_results() -> None:
 
 
 @pytest.mark.full
-def test_a_board_that_stopped_at_a_fault_takes_no_tensor() -> None:
+def test_a_board_at_a_fault_takes_no_tensor() -> None:
     board = load_board(CORTEX_M)
     with hil.open(board, *spoiled_libraries(board, "fault"), recover=False) as device:
         model = device["fault"]
@@ -162,7 +160,7 @@ def test_a_board_that_stopped_at_a_fault_takes_no_tensor() -> None:
 
 
 @pytest.mark.parametrize("transfer", ["set_input", "get_output"])
-def test_an_emulator_that_was_killed_is_told_at_a_tensor(transfer: str) -> None:
+def test_a_killed_emulator_is_noticed_at_a_tensor(transfer: str) -> None:
     before = machines()
     with opened() as device:
         model = device["tiny"]

@@ -135,9 +135,7 @@ def test_a_damaged_build_is_built_again(damage: str, kept: Firmware) -> None:
     assert kept.elf.stat().st_mtime_ns == before, "now it is whole"
 
 
-def test_a_link_is_followed_to_a_whole_build_and_replaced_otherwise(
-    kept: Firmware, tmp_path: Path
-) -> None:
+def test_a_link_leads_to_a_whole_build(kept: Firmware, tmp_path: Path) -> None:
     elsewhere = tmp_path / "elsewhere"
     kept.folder.rename(elsewhere)
     kept.folder.symlink_to(elsewhere)
@@ -259,7 +257,7 @@ def test_a_cache_that_anybody_can_write_is_not_used(
 
 @pytest.mark.full
 @cases("exists", [False, True], first=1)
-def test_a_cache_is_not_of_all_accounts_whatever_the_umask(
+def test_a_cache_is_private_at_any_umask(
     exists: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     folder = tmp_path / "new" / "cache"
@@ -281,7 +279,7 @@ def test_a_cache_is_not_of_all_accounts_whatever_the_umask(
 
 
 @pytest.mark.parametrize("place", ["file", "file/below", "dangling", "/proc/none", "/dev/null"])
-def test_a_cache_that_cannot_be_made_is_one_clear_error(
+def test_a_cache_that_cannot_be_made(
     place: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "file").write_text("no folder")
@@ -339,7 +337,7 @@ def test_a_lock_is_waited_for_and_not_for_ever(
         build([LIBRARY], BOARD)
 
 
-def test_what_is_strange_in_the_cache_is_in_nobodys_way(kept: Firmware, tmp_path: Path) -> None:
+def test_strange_files_in_the_cache_do_no_harm(kept: Firmware, tmp_path: Path) -> None:
     builds = kept.folder.parent
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "x").write_text("mine")

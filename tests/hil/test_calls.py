@@ -149,7 +149,7 @@ def test_tensors_stay_on_the_board(device: Device) -> None:
     assert call(device, "tensor", model.output_ref("y")) == -36
 
 
-def test_global_functions_of_the_run_time_can_be_called(device: Device) -> None:
+def test_global_functions_can_be_called(device: Device) -> None:
     assert device.call("tvm.rpc.server.GetCRTMaxPacketSize") == 2048 - 11
     module = device.call("runtime.SystemLib")
     assert isinstance(module, Handle)

@@ -250,7 +250,7 @@ def test_rfc2217_url(board: BoardProcess) -> None:
 
 
 @pytest.mark.parametrize("name", sampled(MISHAPS, keep=["cut", "swapped", "noisy", "everything"]))
-def test_right_results_and_exact_run_counts_in_bad_weather(board: BoardProcess, name: str) -> None:
+def test_right_results_on_a_noisy_line(board: BoardProcess, name: str) -> None:
     rounds, weather = 6, MISHAPS[name]
     with (
         proxy(board.url, weather) as line,
@@ -496,7 +496,7 @@ def _run_count(raw: Raw) -> int:
     return int.from_bytes(raw.ask(Command.READ, read).payload[1:], "little")
 
 
-def test_repeated_request_gets_the_same_bytes_and_is_not_executed(raw: Raw) -> None:
+def test_repeated_request_is_not_executed_twice(raw: Raw) -> None:
     raw.hello()
     run = build(Command.RUN, model=0, repeat=1)
     first = raw.ask(Command.RUN, run)
@@ -631,7 +631,7 @@ def test_random_requests_never_break_the_server(raw: Raw, board: BoardProcess) -
 # -- sessions --------------------------------------------------------------------------------------
 
 
-def test_new_session_takes_over_in_the_middle_of_a_frame(board: BoardProcess) -> None:
+def test_new_session_in_the_middle_of_a_frame(board: BoardProcess) -> None:
     with closing(Link(board.url)) as link:
         old = Client(link)
         wire = encode(Frame(old._session, 7, Kind.REQUEST, Command.ECHO, b"x" * 300))
@@ -749,9 +749,7 @@ def test_restart_during_a_session_is_told(board: BoardProcess, client: Client) -
         client.run(0)
 
 
-def test_restart_during_a_run_is_told_and_nothing_runs_twice(
-    board: BoardProcess, client: Client
-) -> None:
+def test_restart_during_a_run_is_reported(board: BoardProcess, client: Client) -> None:
     act(client, ACT_SLEEP, 10_000)
 
     def restart() -> None:

@@ -245,7 +245,7 @@ def test_c_encode(case: Case, c_codec: CCodec) -> None:
 
 
 @pytest.mark.parametrize("frame_max", [128, 256, 257, 258, 512, 4096])
-def test_c_takes_the_payload_that_the_protocol_promises(frame_max: int, c_codec: CCodec) -> None:
+def test_c_takes_the_largest_payload(frame_max: int, c_codec: CCodec) -> None:
     """In the buffers that session.c has, whatever COBS makes of the bytes."""
     size = protocol.payload_max(frame_max)
     for payload in (b"\0" * size, b"\x7f" * size, (b"\x7f" * 253 + b"\0") * 20):

@@ -166,9 +166,7 @@ def test_no_cache_is_needed(place: str, model: Path, monkeypatch: pytest.MonkeyP
 
 
 @pytest.mark.full
-def test_a_cache_that_anybody_can_write_is_neither_read_nor_written(
-    model: Path, compiles: list[Path]
-) -> None:
+def test_a_cache_writable_by_anybody_is_unused(model: Path, compiles: list[Path]) -> None:
     first = compile_model(model, CompileOptions(cpu=CPU))
     folder = cache_folder()
     before = sorted(folder.rglob("*"))
@@ -244,7 +242,7 @@ def test_processes_that_compile_the_same_at_once_agree(model: Path, tmp_path: Pa
 
 
 @pytest.mark.full
-def test_long_compiles_show_on_a_terminal_that_they_go_on(model: Path, tmp_path: Path) -> None:
+def test_long_compiles_show_progress_on_a_terminal(model: Path, tmp_path: Path) -> None:
     command = [sys.executable, "-m", "hil", "compile", str(model), "--cpu", CPU, "--json", "-o"]
     shown = {}
     for name in ("a.tar", "b.tar"):
@@ -274,7 +272,7 @@ def read_all(terminal: int) -> bytes:
     return text.getvalue()
 
 
-def test_an_option_that_is_new_is_in_the_key_or_refused(model: Path) -> None:
+def test_a_new_option_is_in_the_key_or_refused(model: Path) -> None:
     """Options that JSON does not know are taken apart or not kept, never taken for equal."""
     specs = [dataclasses.replace(PoolSpec("ram", 60_000, "ram"), limit_bytes=n) for n in (1, 2)]
     entries = {

@@ -130,7 +130,7 @@ def test_a_full_disk_behind_stdout_is_one_error(words: tuple[str, ...]) -> None:
         )
 
 
-def test_an_error_is_one_json_object_where_stdout_works() -> None:
+def test_an_error_is_one_json_object() -> None:
     """Also the error that a file could not be written, and after a stderr that is full."""
     with open("/dev/full", "w") as full:
         done = hil("board", "new", "x", "-o", "/proc/none/x.toml", "--json", stderr=full)
@@ -223,7 +223,7 @@ def test_a_message_is_shortened_once() -> None:
         assert shortened(shortened(text)) == shortened(text)
 
 
-def test_names_neither_colour_nor_break_what_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
+def test_names_do_not_break_the_output(capsys: pytest.CaptureFixture[str]) -> None:
     console = Console(as_json=False)
     console.result({}, table([[EVIL, 1]], ["output", "x"]) + f"\nfirst {shown_name(EVIL)}")
     console.warn(f"{EVIL}: odd")

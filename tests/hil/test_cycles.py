@@ -220,7 +220,7 @@ def test_refusals(board: str, reason: str) -> None:
 @pytest.mark.parametrize(
     ("beyond", "is_believed"), [(-1, False), (0, True), (100, True), (101, False)]
 )
-def test_a_trace_has_the_instructions_that_were_counted(
+def test_a_trace_has_the_counted_instructions(
     monkeypatch: pytest.MonkeyPatch, beyond: int, is_believed: bool
 ) -> None:
     """But for those around the run, up to a hundred."""

@@ -250,8 +250,6 @@ def test_lazy_names() -> None:
         ({"run_timeout_s": float("nan")}, "run_timeout_s=nan is not a number"),
     ],
 )
-def test_arguments_of_open_are_checked_before_anything_starts(
-    given: dict[str, Any], fact: str
-) -> None:
+def test_arguments_of_open_are_checked_first(given: dict[str, Any], fact: str) -> None:
     with pytest.raises(InputError, match=fact), hil.open("native", **given):
         pass

@@ -247,7 +247,7 @@ def test_an_axis_is_confined_to_at_most_half() -> None:
         assert seen(expected, got).confined == confined
 
 
-def test_some_rows_are_less_than_one_chance_in_a_thousand() -> None:
+def test_some_rows_by_chance_below_a_thousandth() -> None:
     """Of the ways to choose these rows of all, and of each difference to lie in them."""
     for rows, used, each, is_told in (
         (4, 2, 6, False),  # 6 of 2^12
@@ -271,7 +271,7 @@ def test_a_constant_has_four_elements() -> None:
     assert diagnosis._constant(seen(range(4), [7, 7, 7, 8])) is None
 
 
-def test_what_is_displaced_has_eight_elements_to_show_it() -> None:
+def test_a_displacement_needs_eight_elements() -> None:
     for count, is_told in ((7, False), (8, True)):
         # So many changes from one row to the next.
         rows = np.arange(12) % 2
@@ -295,7 +295,7 @@ def test_what_is_displaced_has_eight_elements_to_show_it() -> None:
     assert diagnosis._displaced(seen(ramp, broken)) is None
 
 
-def test_what_is_cut_off_are_four_elements_by_more_than_a_step() -> None:
+def test_a_cutoff_needs_four_elements() -> None:
     base = np.arange(20, dtype=np.int8)
     assert diagnosis._saturated(seen(base, np.minimum(base, 15))) == (
         Kind.SATURATED,
@@ -318,7 +318,7 @@ def test_what_is_cut_off_are_four_elements_by_more_than_a_step() -> None:
     assert diagnosis._saturated(seen(base, np.full(20, 3))) is None
 
 
-def test_an_offset_is_exact_below_three_and_up_to_a_step_above() -> None:
+def test_an_offset_is_exact_below_three() -> None:
     base = np.arange(-20, 20, dtype=np.int8)
     for offset in (1, 2, 3, -1, -3, 9):
         found = diagnosis._shifted(seen(base, base + offset))
@@ -342,7 +342,7 @@ def test_an_offset_is_exact_below_three_and_up_to_a_step_above() -> None:
     assert diagnosis._shifted(seen(base, clamped)) is None
 
 
-def test_a_factor_is_told_by_eight_elements_that_moved_by_two_steps() -> None:
+def test_a_factor_needs_eight_elements() -> None:
     def scaled(values: Any, factor: float, dtype: str = "int8") -> str | None:
         expected = np.array(values, np.float64)
         got = expected * factor
@@ -470,7 +470,7 @@ def test_places_of_what_a_second_run_showed() -> None:
     assert Evidence(overwritten="x").shows_something
 
 
-def test_the_first_and_the_largest_difference_are_told_apart() -> None:
+def test_the_first_and_the_largest_difference() -> None:
     expected, got = np.zeros((2, 3), np.int8), np.zeros((2, 3), np.int8)
     got[0, 1], got[1, 2] = 2, -9
     layer = Layer("fc", "FULLY_CONNECTED", "f", (), (info((2, 3)),), macs=0, input_count=0)

@@ -535,7 +535,7 @@ def test_joulescopes_that_are_not_there(
             recorder.stop()
 
 
-def test_the_joulescopes_of_this_machine_are_looked_for() -> None:
+def test_the_joulescopes_of_this_machine() -> None:
     """The package's own driver: no device is here, and it says so."""
     pytest.importorskip("joulescope")
     with pytest.raises(DeviceError, match="no Joulescope is connected"), opened_meter("joulescope"):

@@ -161,7 +161,7 @@ def test_no_sample_is_no_evaluation() -> None:
         evaluation.evaluate_model(model, empty, EQUAL, [], board="b", key={})
 
 
-def test_a_difference_that_is_no_number_has_none_in_json() -> None:
+def test_a_difference_that_is_no_number_in_json() -> None:
     assert encode(Mismatch(3, "s", 1, None, NAN)) == {
         "sample": 3, "source": "s", "device_class": 1, "reference_class": None,
         "max_abs_diff": None,
@@ -169,7 +169,7 @@ def test_a_difference_that_is_no_number_has_none_in_json() -> None:
     assert encode(Mismatch(3, "s", 1, 2, 0.5))["max_abs_diff"] == 0.5
 
 
-def test_values_are_scaled_and_a_reconstruction_is_scored_by_its_mean_square() -> None:
+def test_a_reconstruction_is_scored_by_mean_square() -> None:
     given = [np.arange(6, dtype=np.int8).reshape(2, 3) + 7 * number for number in range(3)]
     outputs = np.array([np.flip(one, 1) for one in given])
     model: Any = SimpleNamespace(inputs=[tensor(scale=0.25, zero=2)], outputs=[tensor()])
@@ -185,7 +185,7 @@ def test_values_are_scaled_and_a_reconstruction_is_scored_by_its_mean_square() -
         np.testing.assert_array_equal(evaluation._real(outputs[0], unscaled), outputs[0])
 
 
-def test_a_reference_gives_a_tensor_of_the_models_type_and_size() -> None:
+def test_a_reference_gives_the_models_type_and_size() -> None:
     resets: list[int] = []
     values: dict[str, Any] = {}
     oracle: Any = SimpleNamespace(

@@ -423,7 +423,7 @@ def test_a_pack_for_helium_requires_it(tmp_path: Path) -> None:
 
 
 @_FULL
-def test_the_tools_of_the_ecosystems_accept_the_libraries() -> None:
+def test_the_ecosystems_tools_accept_the_libraries() -> None:
     """PlatformIO, Espressif's component manager, west, Kconfig's parser and pyOCD, which
     `measure.py exports` installs into an environment of their own.
     """
@@ -457,7 +457,7 @@ def test_the_command_reports_in_json(tmp_path: Path, capsys: pytest.CaptureFixtu
 @pytest.mark.parametrize(
     ("words", "told"),
     [
-        (["--build-system", "cmak"], "unknown export format 'cmak' (did you mean cmake?)"),
+        (["--build-system", "cmak"], "unknown build system 'cmak' (did you mean cmake?)"),
         (["--build-system", "cmake", "--library", "9x"], "'9x' cannot name a library"),
         (
             ["--build-system", "cmake", "--library", "Time"],
@@ -502,9 +502,7 @@ def test_code_for_any_core_is_called_so(tmp_path: Path, capsys: pytest.CaptureFi
     assert re.search(r"^digits  any ", capsys.readouterr().out, re.MULTILINE)
 
 
-def test_a_second_export_replaces_the_first_but_not_edits(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_second_export_keeps_edits(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     folder = tmp_path / "out"
     words = ["export", str(DIGITS), "-o", str(folder), "--build-system"]
     assert main([*words, "cmake"]) == 0
@@ -532,7 +530,7 @@ def test_models_of_different_cores_do_not_go_together(digits: ModelLibrary, tmp_
     assert not (tmp_path / "out").exists()
 
 
-def test_a_library_that_was_compiled_before_is_exported(
+def test_a_compiled_library_is_exported(
     digits: ModelLibrary, libraries: Path, tmp_path: Path
 ) -> None:
     """From an archive come the same bytes as from the model; its core is that of the library."""

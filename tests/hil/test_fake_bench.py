@@ -29,7 +29,7 @@ def test_probes_and_ports_look_real(rig: Bench) -> None:
     assert Path(b.by_id(2)).resolve() == Path(b.ports[2].path).resolve()
 
 
-def test_a_board_is_verified_here_and_in_another_process(
+def test_a_board_is_verified_in_two_processes(
     rig: Bench, capsys: pytest.CaptureFixture[str]
 ) -> None:
     a, b = rig.add(), rig.add()

@@ -35,7 +35,7 @@ def record(**values: int) -> FaultRecord:
 
 
 @pytest.mark.parametrize("code", range(24))
-def test_each_exception_of_risc_v_has_its_name_and_its_address(code: int) -> None:
+def test_each_risc_v_exception_has_name_and_address(code: int) -> None:
     found = record(kind=Fault.EXCEPTION + code, cfsr=code, bfar=0x1230)
     word, has_address = EXCEPTIONS.get(code, (f"exception {code}", False))
     assert found.exception == code
@@ -75,7 +75,7 @@ def test_a_signal_has_its_name_and_its_address() -> None:
     assert record(kind=Fault.SIGNAL + 99).kind_text == "signal 99"
 
 
-def test_the_address_of_an_access_is_told_where_it_is_valid() -> None:
+def test_the_address_of_an_access_where_valid() -> None:
     """MMARVALID is bit 7 of CFSR, BFARVALID bit 15."""
     for bit, address in ((7, 0x70), (15, 0xF0), (0, None), (8, None)):
         found = record(kind=Fault.HARD, cfsr=1 << bit, mmfar=0x70, bfar=0xF0)
@@ -131,7 +131,7 @@ class Image:
         """Nothing is open."""
 
 
-def test_a_fault_is_told_with_its_place_and_its_callers(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_fault_has_its_place_and_callers(monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[tuple[int, int, tuple[int, ...]]] = []
     monkeypatch.setattr(fault, "Addresses", lambda elf: Image(asked))
     stack = StackRecord(0x1000, 0x2000, 0, 0x1F00, (0x200, 0x200, 0x300))

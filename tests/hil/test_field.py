@@ -27,7 +27,7 @@ _OPENING = (10,)
 
 
 @pytest.mark.parametrize("at", _OPENING)
-def test_a_restart_while_a_device_is_opened_is_recovered_from(at: int) -> None:
+def test_a_restart_while_opening_is_recovered_from(at: int) -> None:
     _, expected = undisturbed()
     for to_board in (True, False):
         wrong, is_done = reset(at, 0.5, to_board, expected)
@@ -60,7 +60,7 @@ def test_a_probe_is_free_after_connecting_has_failed(
             assert session.target.read32(0) is not None
 
 
-def test_deadlines_of_pyocd_do_not_follow_the_wall_clock(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_deadlines_of_pyocd_ignore_the_wall_clock(monkeypatch: pytest.MonkeyPatch) -> None:
     from pyocd.utility import timeout
 
     board = load_board("microbit")
@@ -74,9 +74,7 @@ def test_deadlines_of_pyocd_do_not_follow_the_wall_clock(monkeypatch: pytest.Mon
         assert not late.check()
 
 
-def test_a_virtual_board_without_a_cache_tells_the_remedy(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_a_virtual_board_without_a_cache(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     (tmp_path / "probes").write_text("a file")
     monkeypatch.setenv("HIL_CACHE", str(tmp_path))
     with (

@@ -464,7 +464,7 @@ def test_what_is_not_said_is_asked(
     assert "asked.toml exists" in capsys.readouterr().err
     monkeypatch.setattr("sys.stdin", io.StringIO())
     assert main(["board", "new", "asked", "--force"]) == 2
-    assert "--cpu is not given" in capsys.readouterr().err
+    assert "--cpu is missing" in capsys.readouterr().err
     assert main(["board", "new", "Bad Name"]) == 2
     assert "is not a valid board name" in capsys.readouterr().err
 

@@ -32,7 +32,7 @@ def flash_bytes(library: hilc.ModelLibrary) -> int:
     return build([library], BOARD).sizes.models["kws"].flash_bytes
 
 
-def test_a_limit_that_only_the_estimate_keeps_is_kept_when_measured() -> None:
+def test_a_limit_of_the_estimate_is_kept_measured() -> None:
     word = [f"kws={model_path('kws')}"]
     for limit in range(36_000, 66_000, 1_500):
         (by_estimate,) = load_libraries(word, ModelOptions(BOARD.cpu.name, {"flash": limit}))
@@ -53,7 +53,7 @@ def test_each_model_of_an_image_has_the_limit() -> None:
     assert {name for name, model in sizes.items() if model.flash_bytes <= limit} == {"one", "two"}
 
 
-def test_a_limit_that_no_link_keeps_is_refused_with_what_was_measured(
+def test_a_limit_that_no_link_keeps_is_refused(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     built: list[int] = []
@@ -73,9 +73,7 @@ def test_a_limit_that_no_link_keeps_is_refused_with_what_was_measured(
     assert 1 < len(built) <= 3
 
 
-def test_compile_says_that_it_keeps_the_limit_by_estimate(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_compile_names_the_estimate(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     arguments = ["compile", str(model_path("kws")), "--board", BOARD.name, "--flash", "40K"]
     arguments += ["-o", str(tmp_path / "kws.tar")]
     assert cli.main(arguments) == 0

@@ -48,7 +48,7 @@ def test_no_other_module_names_a_flasher() -> None:
     ]
     assert found == [
         "access/__init__.py: from hil.access.pyocd import PyOcd",
-        "access/__init__.py: register_flasher(PyOcd())",
+        "access/__init__.py: for _flasher in (PyOcd(), *FLASHERS):",
     ]
 
 
@@ -57,7 +57,7 @@ def test_the_former_module_is_refused_by_name() -> None:
         importlib.import_module("hil.runners")
 
 
-def test_no_description_has_a_form_of_an_earlier_release() -> None:
+def test_no_description_has_an_earlier_form() -> None:
     """Wherever boards lie in the checkout: all that name a chip or a core of their own are read."""
     root = TESTS.parent
     listed = subprocess.run(
@@ -78,7 +78,7 @@ def test_no_description_has_a_form_of_an_earlier_release() -> None:
 # -- settings ----------------------------------------------------------------------------------
 
 
-def test_a_setting_of_the_command_line_replaces_the_files() -> None:
+def test_a_setting_replaces_the_files() -> None:
     board, runner = chosen_runner(load_board(BOARD), "qemu:icount_shift=9", Connection())
     assert runner.name == "qemu"
     assert board.qemu is not None
@@ -100,7 +100,7 @@ def test_a_setting_of_the_command_line_replaces_the_files() -> None:
         ("qemu:icount_shift=11", BoardError, "--runner qemu:icount_shift: 11 is not within"),
         ("qemu:icount_shift=2", BoardError, "icount_shift: .* counts would not be exact"),
         ("qemu:machine=-x", BoardError, "--runner qemu:machine: '-x' is not a name"),
-        ("qemuu", InputError, r"no runner 'qemuu' \(did you mean qemu"),
+        ("qemuu", InputError, r"unknown runner 'qemuu' \(did you mean qemu"),
         ("pyocd:pack=/x", BoardError, "--runner pyocd:pack: '/x' is not a name"),
     ],
 )
@@ -139,7 +139,12 @@ def test_parsed_words() -> None:
         ("run x.tflite --board native --probe A", "no flasher, so no probe", "drop --probe"),
         ("run x.tflite --board riscv-virt --probe A --runner qemu", "uses no probe", "no flasher"),
         ("erase --board microbit", "is not connected", "starts the board in qemu"),
-        ("erase --board nucleo-f446re --flasher pyocdd", "no flasher 'pyocdd'", "one of pyocd"),
+        ("erase --board nucleo-f446re --flasher pyocdd", "unknown flasher 'pyocdd' (", "of pyocd"),
+        ("flash x.tflite --board native --flasher pyocd", "'native' has no flasher 'pyocd'", ""),
+        ("run x.tflite --board native --runner rig:slot=x", "unknown runner 'rig'", "native"),
+        ("run x.tflite --board mps2-an385 --runner qemu:icount_shift=x", "an integer", "=NUMBER"),
+        ("run x.tflite --board mps2-an385 --runner qemu:memory=x", "'x' is no", "64K or 4M"),
+        ("debug x.tflite --board native", "no gdb server", "`hil build MODEL --board native`"),
     ],
 )
 def test_hints_of_boards_without_a_flasher(
@@ -161,7 +166,7 @@ def test_hints_of_boards_without_a_flasher(
     assert "is emulated" not in said
 
 
-def test_the_former_option_of_a_chip_is_refused_by_name(
+def test_the_former_option_of_a_chip(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     assert main(["board", "new", "x", "--pyocd-target", "nrf52840"]) == 2

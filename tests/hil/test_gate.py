@@ -231,8 +231,9 @@ def test_several_models_and_boards(folder: Folder) -> None:
     ("line", "message"),
     [
         ("gate now.json --baseline now.json", "no limit is given"),
-        ("gate now.json --baseline now.json --max-ram 2kg", "'2kg' is not a limit such as"),
-        ("gate now.json --baseline now.json --max-ram -1", "'-1' is not a limit such as"),
+        ("gate now.json --baseline now.json --max-ram 2kg", "'2kg' is not a limit of at"),
+        ("gate now.json --baseline now.json --max-ram -1", "'-1' is not a limit of at least 0"),
+        ("gate now.json --baseline now.json --max-slower -2%", "'-2%' is not a limit of at"),
         ("gate --baseline now.json --max-ram 0", "no history is chosen"),
         ("gate now.json --baseline none.json --max-ram 0", "the file 'none.json' does not exist"),
         (f"gate now.json --baseline {DIGITS} --max-ram 0", "is no measurement"),

@@ -110,7 +110,7 @@ def test_several_processes_write_at_once(history: History) -> None:
         assert database.execute("PRAGMA journal_mode").fetchone() == ("wal",)
 
 
-def test_a_reader_sees_one_state_of_a_file_that_is_being_created(
+def test_a_reader_of_a_file_being_created(
     history: History, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Owner and tables were read one after the other: the file looked like a foreign one."""

@@ -334,7 +334,7 @@ def test_a_session_is_what_its_number_says() -> None:
     ]
 
 
-def test_late_answers_to_what_was_asked_again_give_no_more_time() -> None:
+def test_late_answers_give_no_more_time() -> None:
     """A board that is slower than any line, and answers each repetition, is given up."""
     clock_limit_s = 70
     with hostile_sessions.arena() as arena:

@@ -99,7 +99,7 @@ def test_a_stored_port_is_the_probes_own(
     assert "ttyACM" not in (config_path().read_text() if config_path().exists() else "")
 
 
-def test_a_configured_port_of_another_board_is_passed_by(
+def test_a_port_of_another_board_is_passed_by(
     pair: tuple[FakeBoard, FakeBoard], hil_json: Hil
 ) -> None:
     a, b = pair
@@ -228,7 +228,7 @@ def test_a_request_of_another_program_proves_nothing(name: str, rig: Bench, hil_
 # -- names of ports ------------------------------------------------------------------------------
 
 
-def test_ports_are_named_by_serial_number_and_interface(rig: Bench) -> None:
+def test_ports_are_named_by_serial_and_interface(rig: Bench) -> None:
     one, kit = rig.add(serial="0240AAAA0001"), rig.add(serial="00:1A:2B", interfaces=(0, 2))
     twin = [rig.add(serial="TWIN") for _ in range(2)]
     paths = [port.path for board in (one, kit, *twin) for port in board.ports]
@@ -407,7 +407,7 @@ def renumbered(a: FakeBoard, b: FakeBoard) -> None:
 
 
 @cases("way", ["probe", "port"], first=1)
-def test_a_board_that_returns_under_another_name_is_found(
+def test_a_board_that_returns_under_another_name(
     way: str, pair: tuple[FakeBoard, FakeBoard], hil_json: Hil
 ) -> None:
     a, b = pair

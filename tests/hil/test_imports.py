@@ -15,7 +15,7 @@ def run(code: str) -> str:
 
 
 @pytest.mark.full
-def test_the_modules_of_the_guides_need_no_import_of_their_own() -> None:
+def test_modules_of_guides_need_no_own_import() -> None:
     """``import hilc`` and then ``hilc.host.load``, as the README says."""
     names = "hilc.host.load, hilc.executor.Executor, hilc.references.get_reference"
     assert run(f"import hilc; print(all([{names}]))") == "True"

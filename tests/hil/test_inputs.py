@@ -130,7 +130,7 @@ def test_an_input_is_the_callers_array_as_it_was(model: Model) -> None:
     np.testing.assert_array_equal(model.get_output(0), _answer(A, ZEROS))
 
 
-def test_inputs_are_sent_only_when_the_board_may_have_lost_them(device: Device) -> None:
+def test_inputs_are_sent_again_only_if_lost(device: Device) -> None:
     for name, again in (("inside", 2), ("outside", 0)):
         model = device[name]
         model.set_input("a", A)
@@ -229,7 +229,7 @@ def test_a_function_finds_the_inputs_that_were_set(device: Device) -> None:
         np.testing.assert_array_equal(model.get_output(0), _answer(A, B))
 
 
-def test_an_input_that_a_function_was_given_is_set_again(device: Device) -> None:
+def test_an_input_given_by_a_function_is_set_again(device: Device) -> None:
     model = device["packed"]
     model.set_input("a", A)
     _entry(device)()

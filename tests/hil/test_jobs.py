@@ -135,7 +135,7 @@ def test_every_kind_of_model() -> None:
             hil.verify(here, 2)
 
 
-def test_a_graph_has_no_reference_but_outputs_can_be_expected() -> None:
+def test_a_graph_has_expected_outputs_only() -> None:
     graph = load_model(dense(), "net")
     x = {t: np.zeros((2, *graph.tensors[t].shape), graph.tensors[t].dtype) for t in graph.inputs}
     with pytest.raises(InputError, match="does not hold the model"):
@@ -255,6 +255,6 @@ def test_the_order_of_imports_does_not_matter(code: str) -> None:
     assert done.stdout.split() == ["True", "True", "Report"]
 
 
-def test_the_modules_have_the_signatures_of_their_functions() -> None:
+def test_modules_have_their_functions_signatures() -> None:
     assert inspect.signature(hil.verify) == inspect.signature(verify_function)
     assert inspect.signature(hil.bench) == inspect.signature(bench_function)

@@ -282,7 +282,7 @@ def test_signals_reach_the_command_under_a_limit() -> None:
     assert process.returncode == 143
 
 
-def test_the_command_under_a_limit_ends_with_its_parent() -> None:
+def test_a_limited_command_ends_with_its_parent() -> None:
     process = subprocess.Popen(
         command("print('begun', flush=True); time.sleep(600)"), stdout=subprocess.PIPE, text=True
     )

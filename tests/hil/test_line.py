@@ -138,7 +138,7 @@ def test_a_device_that_is_gone_is_an_error(port: Any, monkeypatch: pytest.Monkey
     assert port.read() == b""
 
 
-def test_a_device_that_takes_nothing_is_waited_for_so_long(
+def test_a_device_that_takes_nothing(
     port: Any, clock: Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     waits: list[float] = []
@@ -169,7 +169,7 @@ def test_a_device_that_takes_nothing_is_waited_for_so_long(
 # -- a link ----------------------------------------------------------------------------------------
 
 
-def test_a_wait_ends_in_time_and_looks_after_the_boards_process(clock: Clock) -> None:
+def test_a_wait_watches_the_boards_process(clock: Clock) -> None:
     looks: list[float] = []
     link = Link(URL, line=Bytes(clock), alive=lambda: looks.append(clock.now))
     start = clock.now
@@ -200,7 +200,7 @@ def test_a_line_that_breaks_is_one_error(clock: Clock) -> None:
         assert clock.now - start == pytest.approx(1.0, abs=0.011)
 
 
-def test_the_end_of_the_boards_process_explains_more_than_its_line(clock: Clock) -> None:
+def test_the_end_of_the_boards_process(clock: Clock) -> None:
     end = clock.now + 0.5
 
     def alive() -> None:
@@ -311,7 +311,7 @@ def test_a_firmware_has_some_seconds_to_begin_rtt(block: Block, clock: Clock) ->
     assert clock.now - start == pytest.approx(5.0, abs=0.003)
 
 
-def test_what_comes_over_rtt_is_read_at_once_or_after_a_moment(block: Block, clock: Clock) -> None:
+def test_bytes_over_rtt_are_read_at_once(block: Block, clock: Clock) -> None:
     made, start = opened(), clock.now
     block.reads = iter([b"abc", b"", b"", b"de"])
     assert made.read() == b"abc"

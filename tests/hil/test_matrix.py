@@ -367,7 +367,7 @@ def test_a_board_that_fails_is_tried_again(
     assert "no answer" not in capsys.readouterr().err
 
 
-def test_the_only_combination_is_repeated_and_skipped_too(
+def test_the_only_combination_is_repeated(
     models: Path,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,

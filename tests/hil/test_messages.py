@@ -59,7 +59,7 @@ def test_fields_are_those_of_construct(name: str) -> None:
     assert read > 0
 
 
-def test_what_does_not_fit_is_refused_as_construct_does() -> None:
+def test_a_misfit_is_refused_as_construct_does() -> None:
     read = protocol.REQUESTS[protocol.Command.READ]
     good = dict(model=0, list=1, layer=2, index=3, offset=4, length=5)
     assert messages.build(read, good) == read.build(good)

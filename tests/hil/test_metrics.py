@@ -54,7 +54,7 @@ def test_auc_is_the_probability_of_the_right_order() -> None:
     assert value("auc", labels, scores[:, np.newaxis]) == pytest.approx(expected)
 
 
-def test_auc_of_two_classes_is_that_of_the_second_ones_scores() -> None:
+def test_auc_of_two_classes_is_the_second_ones() -> None:
     """The first one's say something else where both do not add up to the same."""
     labels = np.array([0, 0, 1, 1])
     outputs = np.array([[0.9, 0.1], [0.8, 0.2], [0.7, 0.3], [0.95, 0.4]])

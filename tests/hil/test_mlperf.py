@@ -445,7 +445,7 @@ def test_files_of_a_submission(tmp_path: Path) -> None:
     assert "not valid for submission: 5 windows of at least 10 seconds" in text
 
 
-def test_a_place_is_one_commands_until_its_results_are_written(tmp_path: Path) -> None:
+def test_a_place_is_one_commands_until_written(tmp_path: Path) -> None:
     """Two at once would mix their files, or the later one replace the earlier one's unasked."""
     board = load_board("nucleo-l4r5zi")
     (tmp_path / "link").symlink_to(tmp_path)

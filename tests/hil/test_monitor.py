@@ -184,14 +184,14 @@ def test_a_line_that_cannot_be_opened(url: str, message: str) -> None:
         Port(url, DEFAULT_LINE)
 
 
-def test_a_url_of_no_known_form_is_a_mistake_in_the_line() -> None:
+def test_an_unknown_url_is_a_usage_error() -> None:
     with pytest.raises(
         InputError, match="frob://x is not a serial port: .* the forms are /dev/NAME"
     ):
         Port("frob://x", DEFAULT_LINE)
 
 
-def test_the_console_takes_no_bytes_from_a_program_that_uses_the_line() -> None:
+def test_the_console_takes_no_bytes_from_the_owner() -> None:
     with running_board() as board, closing(Link(board.url)) as link:
         with pytest.raises(LinkError, match="in use by another program"):
             Port(board.url, DEFAULT_LINE)

@@ -35,7 +35,7 @@ def test_every_inference_is_right_on_a_noisy_line(
 
 
 @pytest.mark.full  # It changes rarely, and takes long.
-def test_a_line_that_damages_everything_is_a_link_error() -> None:
+def test_a_line_that_damages_everything() -> None:
     tally = digits_over_noise(Weather(per_byte=0.2, seed=12), 3)
     assert isinstance(tally.error, LinkError), tally
     assert "hang" not in str(tally.error)

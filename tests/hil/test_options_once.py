@@ -86,8 +86,18 @@ def test_each_command_has_each_option(command: str) -> None:
         lambda **words: hil.export("m.tflite", "cmake", "out", **words),
         lambda **words: hilc.compile("m.tflite", **words),
         lambda **words: hilc.explain("m.tflite", **words),
+        lambda **words: hilc.CompileOptions(**words),
     ],
-    ids=["verify", "bench", "evaluate", "compile", "export", "hilc.compile", "hilc.explain"],
+    ids=[
+        "verify",
+        "bench",
+        "evaluate",
+        "compile",
+        "export",
+        "hilc.compile",
+        "hilc.explain",
+        "CompileOptions",
+    ],
 )
 def test_a_misspelt_keyword_is_named(call: Any) -> None:
     with pytest.raises(InputError, match=r"unknown option 'optimise' \(did you mean optimize\?\)"):
@@ -104,9 +114,20 @@ def test_own_parameters_are_suggested(function: Any, given: tuple[str, ...]) -> 
         function(*given, bord="native")
 
 
-def test_the_old_name_of_a_keyword_is_refused() -> None:
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda **words: hil.verify("m.tflite", board="native", **words),
+        lambda **words: hil.compile("m.tflite", **words),
+        lambda **words: hil.export("m.tflite", "cmake", "out", **words),
+        lambda **words: hilc.compile("m.tflite", **words),
+        lambda **words: hilc.CompileOptions(**words),
+    ],
+    ids=["verify", "compile", "export", "hilc.compile", "CompileOptions"],
+)
+def test_an_old_keyword_is_refused(call: Any) -> None:
     with pytest.raises(InputError) as caught:
-        hil.verify("m.tflite", board="native", external=("unit.py",))  # type: ignore[call-arg]
+        call(external=("unit.py",))
     assert "'external'" in caught.value.fact
     assert "externals" in caught.value.hint
 

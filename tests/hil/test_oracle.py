@@ -120,7 +120,7 @@ def _tanh() -> bytes:
 @needs_tflm
 @needs_litert_ref
 @pytest.mark.parametrize(("own", "other"), [("tflm", "litert-ref"), ("litert-ref", "tflm")])
-def test_code_is_compared_with_the_reference_that_it_computes_as(own: str, other: str) -> None:
+def test_code_is_compared_with_its_own_reference(own: str, other: str) -> None:
     library = hilc.compile(_tanh(), name="tanh", reference=own)
     (module,) = library.modules
     assert module.reference == own
@@ -144,7 +144,7 @@ def test_code_is_compared_with_the_reference_that_it_computes_as(own: str, other
 @pytest.mark.parametrize(
     ("op", "dtype"), [("UNIDIRECTIONAL_SEQUENCE_LSTM", "int8"), ("SVDF", "int8"), ("SUM", "int8")]
 )
-def test_what_one_definition_alone_computes_is_compared_with_it_alone(op: str, dtype: str) -> None:
+def test_the_only_definition_is_the_reference(op: str, dtype: str) -> None:
     """litert-ref differs there by design, and no option makes the code compute as it does."""
     rng = np.random.default_rng(0)
     singles = (random_op(rng, op, dtype) for _ in range(20))
@@ -160,7 +160,7 @@ def test_what_one_definition_alone_computes_is_compared_with_it_alone(op: str, d
 
 
 @needs_tflm
-def test_tflm_is_the_reference_of_a_division_that_zeros_end() -> None:
+def test_tflm_is_the_reference_of_a_division_by_zero() -> None:
     """It is tried with a run of its own, over zeros; their quotient ends the run with an error."""
     b = ModelBuilder()
     for name in "ab":

@@ -57,7 +57,7 @@ def board(core: Path) -> Path:
     return path
 
 
-def test_a_model_runs_on_a_board_with_it_by_riscv_tools(board: Path) -> None:
+def test_a_model_runs_on_an_own_core(board: Path) -> None:
     cpu = load_board(board).cpu
     assert (cpu.name, cpu.arch, cpu.title) == ("sparrow", "sparrow-1", "Sparrow")
     library = hilc.compile(DIGITS, cpu=cpu.name, name="digits", pools="external", io_in_pool=True)
@@ -174,7 +174,7 @@ def test_every_shipped_core_is_valid(name: str) -> None:
         ("-march=rv32im", "-march=rv99", "rejects the flags -march=rv99"),
     ],
 )
-def test_features_that_contradict_the_flags_are_named_before_the_build(
+def test_contradicting_features_are_named(
     board: Path, core: Path, old: str, new: str, message: str
 ) -> None:
     core.write_text(DESCRIPTION.replace(old, new))

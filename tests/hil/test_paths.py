@@ -55,7 +55,7 @@ def test_a_firmware_is_built_anywhere(
 
 @pytest.mark.parametrize("character", [";", '"', "\\", "|", "\n", "${", "$(", "$<"])
 @pytest.mark.parametrize("place", ["output", "cache"])
-def test_a_place_that_cmake_misreads_is_refused_by_name(
+def test_a_folder_that_cmake_misreads_is_refused(
     place: str, character: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     folder = tmp_path / f"a{character}b"

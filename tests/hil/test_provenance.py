@@ -25,7 +25,7 @@ def git(folder: Path, *words: str) -> str:
     return done.stdout.strip()
 
 
-def test_the_commit_that_is_checked_out_and_whether_files_differ_from_it(tmp_path: Path) -> None:
+def test_the_commit_and_whether_files_differ(tmp_path: Path) -> None:
     assert checked_out(tmp_path) == (None, None)
     git(tmp_path, "init", "-q")
     assert checked_out(tmp_path) == (None, None)  # no commit yet
@@ -57,7 +57,7 @@ def test_a_git_that_fails_tells_nothing(monkeypatch: pytest.MonkeyPatch, tmp_pat
     assert checked_out(tmp_path) == ("abc", None)
 
 
-def test_the_flags_of_the_model_are_those_without_folders(tmp_path: Path) -> None:
+def test_the_models_flags_are_without_folders(tmp_path: Path) -> None:
     firmware: Any = SimpleNamespace(folder=tmp_path)
     module: Any = SimpleNamespace(name="net")
     assert provenance._c_flags(firmware, module) == ()
@@ -110,7 +110,7 @@ def test_options_are_told_as_json_has_them() -> None:
     assert json.loads(json.dumps(made)) == made
 
 
-def test_inputs_have_the_hash_of_their_names_types_shapes_and_values() -> None:
+def test_inputs_have_a_hash_of_all_their_parts() -> None:
     def hashed(*samples: dict[str, np.ndarray]) -> tuple[str, int]:
         return provenance._hashed(samples)
 
@@ -138,7 +138,7 @@ def test_a_program_that_is_missing_has_no_version() -> None:
         provenance._program_version("no-such-program")
 
 
-def test_versions_are_those_of_the_programs_that_took_part(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_versions_are_of_programs_that_took_part(monkeypatch: pytest.MonkeyPatch) -> None:
     board = load_board("mps2-an386")
     monkeypatch.setattr(provenance, "compiler_version", lambda board: "gcc 1")
     monkeypatch.setattr(provenance, "program", lambda cpu: f"qemu for {cpu.name}")

@@ -673,7 +673,7 @@ def test_no_step_begins_after_the_limit() -> None:
     assert "0 s are used up" in caught.value.hint
 
 
-def test_a_step_that_finds_the_way_blocked_ends_the_climb() -> None:
+def test_a_blocked_step_ends_the_recovery() -> None:
     taken = []
 
     def blocked() -> None:

@@ -217,7 +217,7 @@ def test_gate_refuses_a_fallback_everywhere(
     assert "this compiler's own interpreter (not independent)" in capsys.readouterr().out
 
 
-def test_the_first_line_says_that_it_is_not_independent(
+def test_the_first_line_names_the_dependence(
     without_tflm: None, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     leave_ci(monkeypatch)

@@ -148,7 +148,7 @@ def test_what_is_believed_is_kept() -> None:
     )
 
 
-def test_an_older_version_is_spoken_where_it_is_supported() -> None:
+def test_an_older_version_is_spoken() -> None:
     def refused(status: int, version: int) -> int | None:
         payload = protocol.ERROR.build({"status": status, "detail": version})
         return replies.older_version(payload)
@@ -248,7 +248,7 @@ def test_what_a_firmware_was_built_without_is_named(command: Command, told: str,
     assert hint in found.hint
 
 
-def test_a_command_that_a_firmware_should_answer_means_another_firmware() -> None:
+def test_a_refused_basic_command_is_other_firmware() -> None:
     found = replies.not_answered(Command.RUN, URL)
     assert not isinstance(found, NotInFirmwareError)
     assert found.remedy == Remedy.FLASH

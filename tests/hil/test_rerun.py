@@ -128,7 +128,7 @@ def test_the_layer_that_overwrites_an_input_of_another() -> None:
     assert f"its input {layers[0].outputs[0].name!r} had changed" in found.sentence
 
 
-def test_a_model_without_memory_to_paint_gives_no_evidence() -> None:
+def test_a_model_without_memory_to_paint() -> None:
     assert examine(object(), 0, 0, lambda: None) == Evidence()
 
 
@@ -209,7 +209,7 @@ def flips(byte: int) -> Callable[[np.ndarray], None]:
 
 
 @pytest.mark.parametrize("victim", range(1, 5))
-def test_an_input_is_followed_from_its_layer_to_its_reader(victim: int) -> None:
+def test_an_input_is_followed_to_its_reader(victim: int) -> None:
     """Wherever it comes from, and whichever layer changes it in between."""
     for source, culprit in itertools.product(range(victim), range(5)):
         reads = [-1, *range(4)]
@@ -231,7 +231,7 @@ def test_an_input_is_followed_from_its_layer_to_its_reader(victim: int) -> None:
         assert not evidence.varying.any()
 
 
-def test_an_input_is_that_of_the_last_layer_that_wrote_there() -> None:
+def test_an_input_is_of_the_last_writer() -> None:
     # Layer 2 writes where layer 0 did, and layer 4 reads that.
     writes = [0, 1, 0, 2, 3]
     for reads in ([-1, 0, 1, 2, 2], [-1, 0, 1, 2, 0]):
@@ -241,7 +241,7 @@ def test_an_input_is_that_of_the_last_layer_that_wrote_there() -> None:
     assert MadeModel([-1, 0, 1, 2, 2], writes, {1: flips(5)}).examine(4).overwritten is None
 
 
-def test_elements_that_depend_on_memory_are_told_from_those_that_vary() -> None:
+def test_memory_dependence_differs_from_variation() -> None:
     def computed_from_memory(memory: np.ndarray) -> None:
         memory[2 * ROOM + 3] = memory[3 * ROOM + 1] // 2
 

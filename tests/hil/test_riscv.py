@@ -84,7 +84,7 @@ def _record(**values: int) -> FaultRecord:
     return FaultRecord(**{**dict.fromkeys(FaultRecord.__annotations__, 0), **values})
 
 
-def test_an_exception_of_a_later_architecture_has_its_number() -> None:
+def test_an_exception_of_a_later_architecture() -> None:
     assert "exception 19" in str(_record(kind=Fault.EXCEPTION + 19, cfsr=19))
 
 

@@ -109,7 +109,7 @@ def test_the_process_ends_with_a_killed_parent(board: str) -> None:
     assert not child.is_running()
 
 
-def test_the_process_survives_the_thread_that_started_it() -> None:
+def test_the_process_survives_its_thread() -> None:
     """The kernel's parent-death signal goes by thread."""
     firmware = firmware_of("native")
     with ExitStack() as stack:

@@ -248,7 +248,7 @@ def test_what_is_too_large_is_not_unpacked(tmp_path: Path) -> None:
         load_input(sparse, X)
 
 
-def test_more_values_than_the_memory_holds_are_an_input_error(tmp_path: Path) -> None:
+def test_more_values_than_memory_holds(tmp_path: Path) -> None:
     """The header of a small file may say any shape."""
     path = tmp_path / "x.npz"
     header = io.BytesIO()
@@ -261,7 +261,7 @@ def test_more_values_than_the_memory_holds_are_an_input_error(tmp_path: Path) ->
         load_samples(path, [X], "input")
 
 
-def test_many_small_samples_take_no_more_than_their_array(tmp_path: Path) -> None:
+def test_many_small_samples_take_only_their_array(tmp_path: Path) -> None:
     np.savez_compressed(tmp_path / "a.npz", x=np.zeros((4 << 20, 1), np.int8))
     tracemalloc.start()
     try:
@@ -286,14 +286,14 @@ def test_load_input(tmp_path: Path) -> None:
         load_input(tmp_path / "x.npz", X)
 
 
-def test_a_float_for_a_quantized_input_says_how_to_quantize(tmp_path: Path) -> None:
+def test_a_float_for_a_quantized_input(tmp_path: Path) -> None:
     np.save(tmp_path / "x.npy", np.zeros((1, 2, 3)))
     with pytest.raises(InputError) as caught:
         load_input(tmp_path / "x.npy", X)
     assert "/ 0.5) + 3" in caught.value.hint
 
 
-def test_integers_are_to_be_converted_only_where_all_fit() -> None:
+def test_integers_are_converted_only_where_all_fit() -> None:
     fitting = np.array([[[-128, 0, 127]] * 2])
     assert conversion_hint(X, fitting) == "convert it: array.astype(numpy.int8)"
     assert conversion_hint(X, fitting.astype(np.uint8)) == (

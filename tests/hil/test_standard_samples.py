@@ -60,7 +60,7 @@ def test_extremes_come_first(dtype: str, zero_point: int | None, values: list[fl
         assert np.array_equal(given[len(values) + index]["x"], drawn["x"])
 
 
-def test_a_sample_does_not_depend_on_how_many_are_drawn() -> None:
+def test_a_sample_is_independent_of_their_number() -> None:
     tensors = [tensor("int8"), tensor("float32", "y")]
     few, many = StandardSamples(tensors, 1, 12), StandardSamples(tensors, 1)
     assert (len(few), len(many)) == (12, 100)

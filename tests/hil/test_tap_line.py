@@ -74,7 +74,7 @@ def test_layers_are_chosen_once_the_firmware_answers(clock: Clock) -> None:
     assert clock.now - link.start == pytest.approx(1.7, abs=0.06)
 
 
-def test_firmware_that_answers_nothing_does_not_let_layers_be_chosen(clock: Clock) -> None:
+def test_silent_firmware_has_no_layers_to_choose(clock: Clock) -> None:
     link: Any = Made(clock)
     assert not select_layers(link, 0, 0)
     assert len(link.sent) == pytest.approx(10, abs=1)
@@ -111,7 +111,7 @@ def test_why_nothing_was_tapped(
     assert clock.now - link.start == pytest.approx(1.0)
 
 
-def test_inferences_of_which_a_part_is_missing_are_counted() -> None:
+def test_incomplete_inferences_are_counted() -> None:
     reader = TapReader()
     begin, end = an_inference()
     assert reader.add(begin) is None

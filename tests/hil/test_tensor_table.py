@@ -25,7 +25,7 @@ def table(*segments: tuple[int, bytes]) -> TensorTable:
     return made  # type: ignore[no-any-return]
 
 
-def test_constant_data_is_found_at_every_address_of_the_image() -> None:
+def test_constant_data_is_found_at_every_address() -> None:
     data = bytes(range(1, 41))
     made = table((BASE, data[:20]), (OTHER, data[20:]))
     for start, part in ((BASE, data[:20]), (OTHER, data[20:])):
@@ -126,7 +126,7 @@ def access(board: Board, address: int = 1000, *, demanded: bool = False) -> Bulk
     return made
 
 
-def test_a_region_is_proven_once_and_the_firmware_answers_after_each_access() -> None:
+def test_a_region_is_proven_once() -> None:
     board = Board()
     made = access(board)
     assert made.write(board, X, bytes(range(40)))
@@ -137,7 +137,7 @@ def test_a_region_is_proven_once_and_the_firmware_answers_after_each_access() ->
     assert (board.by_line, board.checked) == ([40], 3)
 
 
-def test_reading_proves_a_region_unless_all_bytes_are_equal() -> None:
+def test_reading_proves_a_region_unless_all_equal() -> None:
     board = Board()
     made = access(board)
     assert made.read(board, X, 8) == bytes(8)
@@ -149,7 +149,7 @@ def test_reading_proves_a_region_unless_all_bytes_are_equal() -> None:
     assert (board.by_line, board.checked) == ([8, 8, 8], 1)
 
 
-def test_equal_bytes_of_a_part_are_no_proof_of_the_whole(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_equal_bytes_of_a_part_are_no_proof(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(bulk, "_PROOF_BYTES", 4)
     board = Board()
     made = access(board)
@@ -159,7 +159,7 @@ def test_equal_bytes_of_a_part_are_no_proof_of_the_whole(monkeypatch: pytest.Mon
 
 
 @pytest.mark.parametrize("transfer", ["read", "write"])
-def test_memory_that_the_firmware_sees_otherwise_is_not_used(transfer: str) -> None:
+def test_memory_seen_otherwise_is_not_used(transfer: str) -> None:
     def use(made: Bulk, board: Board) -> object:
         return made.read(board, X, 8) if transfer == "read" else made.write(board, X, bytes(8))
 

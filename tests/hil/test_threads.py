@@ -110,7 +110,7 @@ def test_many_threads_corrupt_nothing(device: Device) -> None:
     assert device._client.link.bad_frames == device.memory().bad_frames == 0
 
 
-def test_the_callback_of_the_log_may_not_use_the_device(device: Device) -> None:
+def test_the_logs_callback_may_not_use_the_device(device: Device) -> None:
     def callback(text: str) -> None:
         device.memory()
 
@@ -122,7 +122,7 @@ def test_the_callback_of_the_log_may_not_use_the_device(device: Device) -> None:
     assert add(device, 1) == [4] * 4
 
 
-def test_a_model_of_this_process_refuses_another_thread() -> None:
+def test_a_model_refuses_another_thread() -> None:
     body = "for (volatile int64_t i = 0; i < 600000000; ++i) { }\n    y[0] = x[0];"
     with hilc.host.load(tiny_library(body, cpu="host", io_in_pool=False)) as model:
         run = Background(model.run)
@@ -172,7 +172,7 @@ def test_closing_ends_what_another_thread_waits_for(device: Device) -> None:
     assert "is closed" in str(error)
 
 
-def test_leaving_the_context_ends_what_another_thread_waits_for() -> None:
+def test_leaving_the_context_ends_waits() -> None:
     before = psutil.Process().children(recursive=True)
     body = "for (volatile int64_t i = 0; i < 100000000000; ++i) { }\n    y[0] = x[0];"
     with hil.open("native", tiny_library(body, cpu="host")) as device:

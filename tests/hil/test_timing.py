@@ -93,7 +93,7 @@ def near(*seconds: float) -> Any:
 # -- a board that says nothing ---------------------------------------------------------------------
 
 
-def test_a_silent_board_is_greeted_again_at_growing_intervals(board: Board) -> None:
+def test_a_silent_board_is_greeted_ever_less_often(board: Board) -> None:
     board.lie = nothing
     before = board.clock.now
     with pytest.raises(LinkError, match="within 5 s"), connected(board):
@@ -105,7 +105,7 @@ def test_a_silent_board_is_greeted_again_at_growing_intervals(board: Board) -> N
     assert len({(frame.session, frame.seq) for _, frame in board.heard}) == 1
 
 
-def test_a_board_that_has_started_is_greeted_again_at_once(board: Board) -> None:
+def test_a_started_board_is_greeted_at_once(board: Board) -> None:
     seen: list[Frame] = []
 
     def lie(request: Frame, reply: Frame) -> list[Frame | bytes]:
@@ -130,7 +130,7 @@ def test_frames_before_the_answer_are_passed_over(board: Board) -> None:
     assert len(board.heard) == 2
 
 
-def test_a_busy_board_is_waited_for_as_long_as_a_run_may_take(board: Board) -> None:
+def test_a_busy_board_is_waited_for(board: Board) -> None:
     board.lie = lambda request, reply: [board.busy(3, 9)]
     before = board.clock.now
     with (
@@ -160,7 +160,7 @@ def test_a_silent_board_is_given_up(board: Board) -> None:
 # -- requests that may be repeated -----------------------------------------------------------------
 
 
-def test_a_lost_answer_is_asked_for_again_as_the_pace_says(board: Board) -> None:
+def test_a_lost_answer_is_requested_again(board: Board) -> None:
     with connected(board) as client:
         lost = iter([True, True, True])
         board.lie = lambda request, reply: [] if next(lost, False) else [reply]
@@ -178,7 +178,7 @@ def test_a_lost_answer_is_asked_for_again_as_the_pace_says(board: Board) -> None
         assert client.repeated == 3
 
 
-def test_after_a_damaged_answer_the_request_is_repeated_soon(board: Board) -> None:
+def test_a_damaged_answer_is_requested_soon(board: Board) -> None:
     with connected(board) as client:
         for _ in range(60):
             client.memory()
@@ -246,7 +246,7 @@ def test_an_answer_that_comes_late_counts(board: Board) -> None:
         assert [len(sent_at(board, c)) for c in (Command.MEMORY, Command.ECHO)] == [2, 1]
 
 
-def test_the_largest_echo_leaves_room_for_two_in_both_directions(board: Board) -> None:
+def test_the_largest_echo_fits_twice(board: Board) -> None:
     board.frame_max = 600
     with connected(board) as client:
         data = bytes(range(1, 251)) * 8
@@ -260,9 +260,7 @@ def test_the_largest_echo_leaves_room_for_two_in_both_directions(board: Board) -
 
 
 @pytest.mark.parametrize("frame_max", [128, 300, 600])
-def test_echoes_under_way_are_within_the_window_in_both_directions(
-    board: Board, frame_max: int
-) -> None:
+def test_echoes_on_the_line_fit_the_window(board: Board, frame_max: int) -> None:
     """Neither side then waits for the other one to listen; where nothing is answered at once."""
     board.frame_max = frame_max
     held: list[bytes] = []
@@ -294,7 +292,7 @@ def test_echoes_under_way_are_within_the_window_in_both_directions(
 # -- runs ------------------------------------------------------------------------------------------
 
 
-def test_a_run_of_which_nothing_is_heard_is_repeated_each_second(board: Board) -> None:
+def test_a_silent_run_is_repeated_each_second(board: Board) -> None:
     with connected(board) as client:
         board.lie = nothing
         before = board.clock.now
@@ -306,7 +304,7 @@ def test_a_run_of_which_nothing_is_heard_is_repeated_each_second(board: Board) -
         assert client.repeated == 4
 
 
-def test_a_run_that_has_begun_is_asked_for_ever_less_often(board: Board) -> None:
+def test_a_begun_run_is_requested_ever_less_often(board: Board) -> None:
     """Input disturbs it. After the longest silence it hangs."""
     seen: list[Frame] = []
 
@@ -323,7 +321,7 @@ def test_a_run_that_has_begun_is_asked_for_ever_less_often(board: Board) -> None
         assert board.clock.now - before == pytest.approx(60.0, abs=_WITHIN_S)
 
 
-def test_progress_gives_more_time_and_the_same_report_does_not(board: Board) -> None:
+def test_progress_gives_more_time(board: Board) -> None:
     reports = [board.busy(done, 9) for done in (0, 4, 4, 3)]
     start: list[float] = []
 
@@ -347,7 +345,7 @@ def test_progress_gives_more_time_and_the_same_report_does_not(board: Board) -> 
         assert board.clock.now - start[0] == pytest.approx(4 + 5.0, abs=2 * _WITHIN_S)
 
 
-def test_a_run_of_known_length_is_repeated_after_twice_that(board: Board) -> None:
+def test_a_run_of_known_length_is_repeated(board: Board) -> None:
     with connected(board) as client:
         board.lie = after(_RUN_S, board)
         client.run(0, 4)  # 0.0125 s each
@@ -368,7 +366,7 @@ def test_a_run_of_known_length_is_repeated_after_twice_that(board: Board) -> Non
         assert sent_at(board, Command.RUN)[:2] == near(0, 1)
 
 
-def test_what_is_left_of_a_run_decides_when_it_is_asked_for(board: Board) -> None:
+def test_the_remaining_time_decides_the_next_request(board: Board) -> None:
     with connected(board, run_timeout_s=2.0) as client:
         board.lie = after(_RUN_S, board)
         client.run(0, 4)
@@ -380,7 +378,7 @@ def test_what_is_left_of_a_run_decides_when_it_is_asked_for(board: Board) -> Non
         assert sent_at(board, Command.RUN)[1] == pytest.approx(1.0, abs=_WITHIN_S)
 
 
-def test_the_boards_clock_tells_a_run_whose_answer_was_lost(board: Board) -> None:
+def test_the_boards_clock_shows_a_lost_answer(board: Board) -> None:
     lost = iter([True])
     with connected(board) as client:
 
@@ -410,7 +408,7 @@ def test_a_restart_repeats_a_run_at_once(board: Board) -> None:
         assert sent_at(board, Command.RUN) == near(0, 0.02)
 
 
-def test_a_damaged_answer_to_a_run_is_asked_for_when_it_may_have_ended(board: Board) -> None:
+def test_a_damaged_answer_to_a_run(board: Board) -> None:
     with connected(board) as client:
         for _ in range(60):
             client.memory()
@@ -431,7 +429,7 @@ def test_a_damaged_answer_to_a_run_is_asked_for_when_it_may_have_ended(board: Bo
         assert sent_at(board, Command.RUN) == near(0, first_s, first_s + 1.5 * exchange_s)
 
 
-def test_on_a_line_that_loses_frames_a_short_run_is_repeated_soon(board: Board) -> None:
+def test_a_short_run_on_a_lossy_line(board: Board) -> None:
     with connected(board) as client:
         for _ in range(60):
             client.memory()
@@ -449,7 +447,7 @@ def test_on_a_line_that_loses_frames_a_short_run_is_repeated_soon(board: Board) 
         assert sent_at(board, Command.RUN)[:2] == near(0, least_s)
 
 
-def test_a_run_that_was_left_is_waited_for_before_the_next_request(board: Board) -> None:
+def test_an_abandoned_run_is_waited_for(board: Board) -> None:
     with connected(board) as client:
         board.lie = nothing
         with pytest.raises(LinkError):
@@ -567,7 +565,7 @@ def test_states_and_rows_are_those_of_the_firmware(fed_board: FedBoard) -> None:
     assert [[one.model for one in requested(fed_board, c)] for c in commands] == [[3], [4], [5]]
 
 
-def test_firmware_without_states_and_rows_is_not_asked_for_them(board: Board) -> None:
+def test_firmware_without_states_and_rows(board: Board) -> None:
     with connected(board) as client:
         assert client.state_count(0) == client.feed_rows(0) == 0
         assert len(board.heard) == 1
@@ -576,7 +574,7 @@ def test_firmware_without_states_and_rows_is_not_asked_for_them(board: Board) ->
         assert len(board.heard) == 1
 
 
-def test_rows_are_pushed_in_order_one_request_at_a_time(fed_board: FedBoard) -> None:
+def test_rows_are_pushed_in_order(fed_board: FedBoard) -> None:
     """Also where the answer to one is lost, and comes late."""
     tensor = TensorRef(0, Tensors.INPUT, 0)
     data = bytes(range(250)) * 4
@@ -669,7 +667,7 @@ def _waits(client: Client) -> _Waits:
     return _Waits(client, None, 4, 0.2)
 
 
-def test_damaged_answers_to_a_run_are_told_apart_from_a_board_that_hangs(board: Board) -> None:
+def test_damaged_answers_are_not_a_hang(board: Board) -> None:
     with connected(board, run_timeout_s=4.0) as client:
         board.lie = lambda request, reply: [board.busy(0, 1), damaged(reply)]
         with pytest.raises(LinkError) as caught:

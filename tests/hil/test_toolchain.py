@@ -69,7 +69,7 @@ def pretend(folder: Path, name: str, version: str, patch: pytest.MonkeyPatch) ->
         ("native", "cc", "5.4.0", "8 or later"),
     ],
 )
-def test_a_compiler_that_is_too_old_is_refused_before_the_build(
+def test_a_compiler_too_old_is_refused(
     board: str, name: str, version: str, needed: str,
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
 ) -> None:  # fmt: skip

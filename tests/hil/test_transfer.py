@@ -114,7 +114,7 @@ def test_alone_a_part_always_has_room() -> None:
     assert not Window(256, 128, [part(1, 1)]).has_room(huge)
 
 
-def test_answers_have_two_kilobytes_or_two_frames_or_the_window() -> None:
+def test_answers_fill_two_frames_or_the_window() -> None:
     read = part(12, 400)
     for window, frame_max, most in ((256, 128, 2048), (256, 2000, 4000), (8192, 128, 8192)):
         made = Window(window, frame_max, [])
@@ -126,7 +126,7 @@ def test_answers_have_two_kilobytes_or_two_frames_or_the_window() -> None:
         assert count == min(most // read.answer_cost, requests)
 
 
-def test_where_both_sides_are_long_they_share_the_window() -> None:
+def test_two_long_sides_share_the_window() -> None:
     echo = part(100, 101)
     made = Window(3 * echo.cost, 4096, [echo])
     assert made.has_room(echo)
@@ -288,7 +288,7 @@ def test_patience_grows_up_to_eight_times() -> None:
     assert factors == pytest.approx([2, 4, 8, 8, 8])
 
 
-def test_chunks_are_short_on_a_line_that_loses_long_ones() -> None:
+def test_chunks_are_short_on_a_lossy_line() -> None:
     pace = Pace()
     big = part(1009, 1, 0, 1000)
     for _ in range(3):
@@ -382,7 +382,7 @@ def used(bulk: Bulk, board: Board, use: str) -> object:
 
 
 @pytest.mark.parametrize("use", ["write", "read"])
-def test_what_the_firmware_does_not_see_goes_over_the_line(
+def test_unseen_memory_is_sent_over_the_line(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, use: str
 ) -> None:
     board = Board()
@@ -419,7 +419,7 @@ def test_equal_bytes_prove_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     assert board.asked == []
 
 
-def test_reading_is_not_proven_where_the_probe_reads_something_else(
+def test_reading_another_memory_is_no_proof(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """As from a cache: what was written arrived, but it is not read back."""

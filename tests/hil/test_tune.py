@@ -107,9 +107,7 @@ def test_every_kernel_of_every_layer_is_counted(measured: tuple[Path, Path]):
     assert counts["generic.conv2d.s8"] > min(counts.values())
 
 
-def test_the_compiler_takes_what_was_measured_as_the_fastest(
-    measured: tuple[Path, Path], tmp_path: Path
-):
+def test_the_compiler_takes_the_measured_fastest(measured: tuple[Path, Path], tmp_path: Path):
     model, log = measured
     plain = json.loads(log.read_text())
     plain["programs"] = []
@@ -282,7 +280,7 @@ def test_sizes_that_are_none(size: str, capsys: pytest.CaptureFixture[str]):
     assert "is not a number of bytes" in capsys.readouterr().err
 
 
-def test_a_risc_v_board_is_measured_and_its_log_believed(tmp_path: Path):
+def test_a_risc_v_board_is_measured(tmp_path: Path):
     model, log = tmp_path / "net.tflite", tmp_path / "net.json"
     model.write_bytes(convolutions())
     command = ["tune", str(model), "--board", "riscv-virt", "--programs", "1", "-o", str(log)]

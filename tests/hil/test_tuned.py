@@ -132,7 +132,7 @@ def test_each_kernel_of_each_layer_is_counted_once(rig: Rig) -> None:
     )
 
 
-def test_a_board_that_counts_something_else_is_refused_at_once(rig: Rig) -> None:
+def test_a_board_with_another_counter_is_refused(rig: Rig) -> None:
     rig.counter = "cycles"
     with pytest.raises(InputError, match="counts instructions, and some board here counts cycles"):
         rig.tuned(seed=5, counter="instructions")
@@ -161,7 +161,7 @@ def choices(count: int) -> list[KernelSelection]:
     return [KernelSelection({name: f"variant_{n}"}) for n in range(count)]
 
 
-def test_what_is_proposed_is_measured_until_it_is_known_then_what_lies_beside_it(rig: Rig) -> None:
+def test_proposals_are_measured_until_known(rig: Rig) -> None:
     made = choices(7)
     # It is proposed first 0, then 1, and 1 again: it stays.
     frontier = list(zip(made[1:], (100, 200, 90, 40, 115, 103), strict=True))
@@ -182,7 +182,7 @@ def test_what_is_proposed_is_measured_until_it_is_known_then_what_lies_beside_it
     assert asked == ["speed"]
 
 
-def test_at_most_so_many_programs_are_measured_for_each_goal(rig: Rig) -> None:
+def test_the_number_of_programs_is_limited(rig: Rig) -> None:
     made = choices(6)
     asked: list[str] = []
 

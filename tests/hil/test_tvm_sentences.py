@@ -274,5 +274,5 @@ NEVER = (
 
 
 @pytest.mark.parametrize("sentence", NEVER)
-def test_the_porting_guide_says_why_a_sentence_cannot_occur(sentence: str) -> None:
+def test_the_porting_guide_explains_absent_messages(sentence: str) -> None:
     assert sentence in PORTING.read_text(encoding="utf-8")

@@ -442,9 +442,7 @@ def test_a_project_is_built_before_it_runs(
     assert done.returncode == 0, done.stdout
 
 
-def test_edits_of_a_project_are_kept_unless_told_otherwise(
-    project: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_edits_of_a_project_are_kept(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(shlex.split(f"tvmc micro build {project} template --force")) == 0
     main_c = project / "src" / "main.c"
     text = main_c.read_text()
@@ -560,7 +558,7 @@ def test_what_needs_no_model(words: str, shown: str, capsys: pytest.CaptureFixtu
 
 
 @pytest.mark.parametrize("words", ["tvmc -v run gone.so", "tvmc run -v gone.so", "tvmc run -vv x"])
-def test_verbosity_stands_before_the_command_or_behind_it(
+def test_verbosity_before_or_after_the_command(
     words: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(words.split()) == 2
@@ -568,9 +566,7 @@ def test_verbosity_stands_before_the_command_or_behind_it(
 
 
 @pytest.mark.parametrize("kind", ["ethos-u", "cuda"])
-def test_an_attribute_of_another_target_is_refused_as_that(
-    kind: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_an_attribute_of_another_target(kind: str, capsys: pytest.CaptureFixture[str]) -> None:
     words = f"tvmc compile x.tflite --target {kind},c --target-{kind}-accelerator_config u55"
     assert main(words.split()) == 2
     error = capsys.readouterr().err
@@ -601,7 +597,7 @@ def test_an_attribute_of_another_target_is_refused_as_that(
         ),
     ],
 )
-def test_a_flag_that_only_tvmc_has_is_refused_with_the_reason(
+def test_a_flag_of_tvmc_alone_is_refused(
     words: str, message: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(words.split()) == 2

@@ -354,9 +354,7 @@ STEPS = [{"x": i8(number, 2 * number)} for number in (1, 2, 3, 4)]
 
 @pytest.mark.parametrize("per_layer", [False, True])
 @pytest.mark.parametrize("keep_state", [False, True])
-def test_states_are_reset_before_each_sample_or_before_the_first(
-    keep_state: bool, per_layer: bool
-) -> None:
+def test_states_are_reset_each_sample_or_once(keep_state: bool, per_layer: bool) -> None:
     model, sums = CountingModel(), Sums()
     report = verify(
         model, STEPS, sums.oracle, board="none", per_layer=per_layer, keep_state=keep_state
@@ -372,7 +370,7 @@ def test_states_are_reset_before_each_sample_or_before_the_first(
     assert (report.layers is None) != per_layer
 
 
-def test_a_reference_with_other_states_differs_from_the_second_sample_on() -> None:
+def test_a_reference_with_other_states_differs() -> None:
     sums = Sums()
     oracle = Oracle("sums", "sums", sums.values)  # never reset
     report = verify(CountingModel(), STEPS, oracle, board="none", keep_state=True)
@@ -382,7 +380,7 @@ def test_a_reference_with_other_states_differs_from_the_second_sample_on() -> No
     assert (first.sample, first.expected, first.got) == (0, 8, 1)
 
 
-def test_the_layer_that_differs_first_in_any_sample_is_diagnosed() -> None:
+def test_the_first_differing_layer_is_diagnosed() -> None:
     """Each of its pairs is kept, also where a later layer differed in an earlier sample."""
 
     def fault(run: int, y: np.ndarray) -> np.ndarray:
@@ -454,7 +452,7 @@ def test_the_check_says_what_differs() -> None:
     assert right.check() is right
 
 
-def test_pairs_of_the_first_layer_are_kept_up_to_a_number() -> None:
+def test_pairs_of_the_first_layer_are_limited() -> None:
     def suspect(layer: int, output: int, *pairs: int) -> Any:
         return comparison._Suspect(layer, output, [], {}, list(pairs))  # type: ignore[arg-type]
 
@@ -486,7 +484,7 @@ class FakeModel:
         self.module = SimpleNamespace(workspace_bytes=40)
 
 
-def test_the_cost_is_that_of_undisturbed_runs_on_a_board(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_cost_is_of_undisturbed_runs(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cost, "Model", FakeModel)
     model = FakeModel()
     counted = SimpleNamespace(count=7)

@@ -75,7 +75,7 @@ def test_what_is_not_finite_is_in_no_bin() -> None:
     ]
 
 
-def test_equal_elements_are_counted_without_being_compared() -> None:
+def test_equal_elements_are_not_compared() -> None:
     histogram = ErrorHistogram(False)
     assert histogram.bins() == ()
     histogram.add_equal(0)
@@ -127,7 +127,7 @@ def a_suspect(layer: int, output: int, pairs: int) -> Any:
     return comparison._Suspect(layer, output, [], {}, made)
 
 
-def test_the_suspect_is_the_first_output_of_the_first_layer() -> None:
+def test_the_suspect_is_the_first_output() -> None:
     known = a_suspect(3, 1, 2)
     first = comparison._first_suspect
     for layer, output in ((2, 5), (3, 0)):
@@ -284,7 +284,7 @@ def test_f1_without_any_class_is_no_number() -> None:
     assert statistic(np.array([1.0, 0.0])) == 1.0
 
 
-def test_the_bootstrap_passes_over_resamples_without_a_value() -> None:
+def test_resamples_without_a_value_are_passed_over() -> None:
     count = 0
 
     def statistic(weights: np.ndarray) -> float:

@@ -330,7 +330,7 @@ int main() {
 """
 
 
-def test_code_with_short_enums_describes_tensors_to_code_without(tmp_path: Path) -> None:
+def test_short_enums_call_code_without(tmp_path: Path) -> None:
     """A C file for bare-metal Arm writes one byte of the device, of which C++ reads four."""
     (tmp_path / "writer.c").write_text(_WRITER)
     (tmp_path / "reader.cpp").write_text(_READER)
@@ -430,7 +430,7 @@ def test_symbols(variant: str, codegen: str, cpu: str, tmp_path: Path) -> None:
     assert rest <= {"memcpy", "memmove", "memset", "_GLOBAL_OFFSET_TABLE_"}
 
 
-def test_data_lies_in_sections_that_linker_scripts_place(tmp_path: Path) -> None:
+def test_data_is_in_sections_of_linker_scripts(tmp_path: Path) -> None:
     library = hilc.compile(small_net(), cpu="cortex-m4", api="packed", interface="packed")
     library.save(tmp_path)
     sections: dict[str, int] = {}
@@ -693,7 +693,7 @@ _ALSO_DECLARED = {"TVMBackendPackedCFunc", "TVMFunctionHandle"}
 
 
 @cases("variant", SYMBOLS, first=2)
-def test_generated_code_needs_of_tvm_what_its_headers_declare(variant: str, tmp_path: Path) -> None:
+def test_generated_code_uses_only_tvms_headers(variant: str, tmp_path: Path) -> None:
     """A user's firmware may have TVM's headers instead of ours; ours have more than those."""
     library = hilc.compile(small_net(), **SYMBOLS[variant][0])
     code = "codegen/host/"

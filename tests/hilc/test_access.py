@@ -145,7 +145,7 @@ def _same_order(times: npt.NDArray[Any], simulated: Array) -> bool:
 
 
 @pytest.mark.parametrize("seed", range(60))
-def test_loops_mean_what_a_kernel_does_that_follows_them(seed: int) -> None:
+def test_loops_state_the_order_of_a_kernel(seed: int) -> None:
     rng = np.random.default_rng(seed)
     fields, x, y, reads = _random_window(rng)
     loops = _random_loops(rng)
@@ -179,9 +179,7 @@ def test_rows_of_a_matrix_are_pixels(seed: int) -> None:
 
 @pytest.mark.parametrize("cpu", ["cortex-m4", "cortex-m55"])
 @pytest.mark.parametrize("batches", [1, 3])
-def test_a_mean_that_drops_its_dimensions_walks_as_one_that_keeps_them(
-    cpu: str, batches: int
-) -> None:
+def test_a_mean_without_dimensions_walks_the_same(cpu: str, batches: int) -> None:
     x = Tensor("x", (batches, 5, 4, 24), "int8", Quant((0.05,), (3,)))
     axes = Tensor("axes", (2,), "int32", None, np.array([1, 2], np.int32))
     found = []
@@ -338,7 +336,7 @@ def test_the_table_of_distances(
     assert min(found.low, 0) == -distance
 
 
-def test_channels_one_after_the_other_work_in_place_alone() -> None:
+def test_only_consecutive_channels_work_in_place() -> None:
     x = Tensor("x", (1, 6, 6, 4), "int8")
     fields = {"filter_h": 3, "filter_w": 3, "stride": 1, "pad_top": 1, "pad_left": 1}
     for loops, in_place in (([Loop("channels", 2)], True), ([Loop("rows", 1)], False)):
@@ -445,7 +443,7 @@ def _singles(cpu: str) -> list[_Single]:
 
 @pytest.mark.full
 @pytest.mark.parametrize("cpu", sampled(["host", "cortex-m3", "cortex-m4"], keep=["cortex-m4"]))
-def test_kernels_compute_right_where_buffers_overlap_as_far_as_they_may(cpu: str) -> None:
+def test_kernels_with_the_largest_allowed_overlap(cpu: str) -> None:
     cases, expected = [], []
     for single in _singles(cpu):
         if single.access is None:

@@ -297,7 +297,7 @@ def test_a_preferred_pool_without_a_limit_takes_all() -> None:
     assert places == [(0, offset) for offset in allocate(blocks)]
 
 
-def test_a_block_that_fits_one_pool_only_is_not_crowded_out() -> None:
+def test_a_block_for_one_pool_is_not_crowded_out() -> None:
     # The busy blocks would fill the first pool, the only one that is large enough for the last.
     blocks = [Block(48, 0, 1), Block(48, 0, 1), Block(112, 0, 1)]
     assert allocate_pools(blocks, [4800, 4800, 112], [112, 96]) == [(1, 0), (1, 48), (0, 0)]
@@ -489,7 +489,7 @@ def test_packing_a_pool_tries_six_orders(monkeypatch: pytest.MonkeyPatch) -> Non
     assert asked == [(64, 6)]
 
 
-def test_a_pool_has_the_search_that_proved_its_fit_again(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_pool_repeats_the_search_that_fitted(monkeypatch: pytest.MonkeyPatch) -> None:
     """Where the longer search, which has another end, does not find it."""
     asked: list[tuple[int, int]] = []
     plain = allocate
@@ -542,7 +542,7 @@ def test_improving_ends_where_the_bound_is_reached() -> None:
     assert alone._improve(only, 0, 9, random.Random(0)) is only
 
 
-def test_a_placement_begins_at_the_ends_and_beside_others() -> None:
+def test_a_placement_begins_at_ends_and_neighbours() -> None:
     blocks = [Block(32, 0, 2), Block(16, 0, 2), Block(20, 1, 1), Block(16, 0, 2, offset=48)]
     beam = _BeamSearch(blocks, _Search(blocks, {}).neighbours, 256)
     # By their first step; those of one step come last, and large ones first.

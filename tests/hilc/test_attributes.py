@@ -79,7 +79,7 @@ def test_attributes_of_another_class_are_refused(attrs: Any, stated: str) -> Non
     )
 
 
-def test_a_wrong_name_or_a_missing_one_fails_where_it_is_written() -> None:
+def test_a_wrong_or_missing_name_fails_at_once() -> None:
     with pytest.raises(TypeError, match="'alhpa'"):
         make_node("LEAKY_RELU", ("x",), ("y",), alhpa=0.5)
     with pytest.raises(TypeError, match="'alpha'"):
@@ -132,9 +132,7 @@ class NoDataclass(ActivationAttributes):
         (NoDataclass, "NoDataclass is not a dataclass with frozen=True"),
     ],
 )
-def test_a_class_whose_values_cannot_be_checked_is_refused(
-    kind: type[Attributes], why: str
-) -> None:
+def test_a_class_of_unchecked_values_is_refused(kind: type[Attributes], why: str) -> None:
     with pytest.raises(InputError, match=f"'MINE' cannot be checked: {why}"):
         register("MINE", replace(OPS["RELU"], attributes=kind))
     assert "MINE" not in OPS

@@ -61,7 +61,7 @@ def test_two_blocks_span_the_least_of_all_differences(seed: int) -> None:
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_an_operand_with_an_output_and_scratch_spans_the_least_of_all(seed: int) -> None:
+def test_an_operand_with_output_and_scratch(seed: int) -> None:
     """Output and scratch may lie over the operand, not over each other."""
     dice = random.Random(seed)
     for _ in range(10):
@@ -150,9 +150,7 @@ def some_blocks(
 
 
 @pytest.mark.parametrize(("over_scratch", "most"), [(False, 99), (True, 90)])
-def test_no_placement_is_below_the_bound_and_most_bounds_are_met(
-    over_scratch: bool, most: int
-) -> None:
+def test_no_placement_is_below_the_bound(over_scratch: bool, most: int) -> None:
     exact = found = 0
     for seed in range(100):
         blocks, overlaps = some_blocks(seed, over_scratch=over_scratch)
@@ -170,7 +168,7 @@ def test_no_placement_is_below_the_bound_and_most_bounds_are_met(
     assert exact >= most
 
 
-def test_blocks_that_share_nothing_are_stacked_with_the_most_padding_last() -> None:
+def test_independent_blocks_are_stacked_by_padding() -> None:
     dice = random.Random(1)
     for count in (0, 1, 2, 3, 4):
         sizes = [dice.randrange(1, 60) for _ in range(count)]
@@ -218,9 +216,7 @@ def test_an_interval_holds_in_both_directions() -> None:
         (32, 32, [32]),
     ],
 )
-def test_pools_are_tried_from_the_bound_on_in_growing_steps(
-    bound: int, peak: int, sizes: list[int]
-) -> None:
+def test_pools_are_tried_from_the_bound_on(bound: int, peak: int, sizes: list[int]) -> None:
     assert list(module._sizes(bound, peak)) == sizes
 
 
@@ -235,7 +231,7 @@ def test_sizes_are_rounded_to_the_alignment() -> None:
         )
 
 
-def test_simple_orders_place_each_block_at_the_first_offset_that_is_free() -> None:
+def test_simple_orders_take_the_first_free_offset() -> None:
     """Next to a block as well as in a gap between two."""
     found = 0
     for seed in range(60):

@@ -37,7 +37,7 @@ def outputs_of(bias: np.ndarray, multipliers: np.ndarray, shifts: np.ndarray) ->
 
 
 @pytest.mark.parametrize("raised", [0, 128])
-def test_a_channel_that_never_changes_loses_its_weights_and_keeps_its_output(raised: int) -> None:
+def test_a_constant_channel_loses_weights_not_output(raised: int) -> None:
     multipliers = np.full(5, 1_500_000_000, np.int32)
     shifts = np.full(5, -4, np.int8)
     found = channels_of(WEIGHTS, outputs_of(BIAS, multipliers, shifts), raised=raised)
@@ -68,7 +68,7 @@ def test_one_scale_for_all_empties_no_channel() -> None:
 
 @pytest.mark.parametrize("cpu", ["cortex-m3", "cortex-m4", "cortex-m55"])
 @pytest.mark.parametrize("op", ["CONV_2D", "DEPTHWISE_CONV_2D", "FULLY_CONNECTED"])
-def test_families_leave_shifts_to_the_left_to_the_portable_kernels(cpu: str, op: str) -> None:
+def test_left_shifts_are_for_the_portable_kernels(cpu: str, op: str) -> None:
     """They round otherwise than the specification there."""
     layer = random_layer(np.random.default_rng(5), op, "int8", explicit_padding=True)
     out = replace(layer.out, quant=Quant((1e-7,), (0,)))
@@ -85,7 +85,7 @@ def test_no_module_of_a_family_is_long() -> None:
     assert {name: count for name, count in lines.items() if count > 420} == {}
 
 
-def test_the_first_sum_of_each_level_is_one_that_inputs_make() -> None:
+def test_the_first_sum_of_each_level_is_reachable() -> None:
     """Also of levels that the lowest sum exceeds, while other channels are still searched."""
     shifts = np.array([-9, -9, -9, -9, -12], np.int8)
     multipliers = np.full(5, 2**30 + 12345, np.int32)

@@ -80,7 +80,7 @@ def test_plans_that_are_right_pass() -> None:
         assert told(program) == ""
 
 
-def test_the_workspace_is_the_pools_and_the_largest_scratch_outside() -> None:
+def test_the_workspace_is_pools_and_largest_scratch() -> None:
     for program in (chain(), chain(scratch_in_pool=False)):
         for off in (-16, -1, 1, 16):
             size = program.workspace_bytes + off
@@ -90,7 +90,7 @@ def test_the_workspace_is_the_pools_and_the_largest_scratch_outside() -> None:
             )
 
 
-def test_each_tensor_lies_within_its_pool_at_a_multiple_of_the_alignment() -> None:
+def test_each_tensor_is_aligned_in_its_pool() -> None:
     program = chain()
     name = program.steps[1].node.name
     end = program.pools[0].nbytes
@@ -105,7 +105,7 @@ def test_each_tensor_lies_within_its_pool_at_a_multiple_of_the_alignment() -> No
     assert "writes to BufferRef(kind='input', value=7" in told(wrong)
 
 
-def test_inputs_and_outputs_are_where_the_caller_expects_them() -> None:
+def test_inputs_and_outputs_at_the_callers_places() -> None:
     inside, outside = chain(), chain(False)
     x, y = inside.graph.inputs[0], inside.graph.outputs[0]
     assert f"the model's input '{x}' is in" in told(moved(inside, **{x: BufferRef("input", 0)}))
@@ -159,7 +159,7 @@ def test_outputs_and_scratch_of_a_step_lie_apart() -> None:
         assert told(replace(program, steps=steps)) == wrong
 
 
-def test_a_scratch_among_states_and_writes_to_constants_are_refused() -> None:
+def test_scratch_among_states_is_refused() -> None:
     program = chain()
     step = program.steps[0]
     state = Pool("state", 1 << 12, None, persistent=True)
@@ -187,7 +187,7 @@ def test_inputs_are_kept_where_that_is_promised() -> None:
 # -- orders of reads and writes --------------------------------------------------------------------
 
 
-def test_an_output_may_be_written_where_the_input_was_read() -> None:
+def test_an_output_over_the_input_that_was_read() -> None:
     """At the same place, but not before it."""
     builder = GraphBuilder()
     x = builder.input(1, 64)
@@ -207,7 +207,7 @@ def test_times_of_bytes() -> None:
     assert found == {3: [0, 2], 1: [1, 4], NEVER: [3]}
 
 
-def test_without_an_order_all_is_written_before_it_is_read() -> None:
+def test_without_an_order_writes_precede_reads() -> None:
     step: Any = SimpleNamespace(call=SimpleNamespace())
     tensors: Any = [SimpleNamespace(nbytes=3)], [SimpleNamespace(nbytes=2)]
     with pytest.MonkeyPatch.context() as patch:
@@ -244,7 +244,7 @@ def test_the_first_late_read_is_named() -> None:
     assert late(NEVER, 9, NEVER, NEVER) == ""
 
 
-def test_tensors_in_the_pool_of_the_scratch_lie_beside_it() -> None:
+def test_scratch_and_tensors_in_one_pool_are_apart() -> None:
     program: Any = SimpleNamespace(
         buffers={
             "a": BufferRef("pool", 48),
@@ -273,7 +273,7 @@ def given(program: Program) -> dict[str, Array]:
 
 
 @pytest.mark.parametrize("make", [chain, grouped])
-def test_executed_plans_compute_what_the_interpreter_does(make: Callable[[], Program]) -> None:
+def test_executed_plans_equal_the_interpreter(make: Callable[[], Program]) -> None:
     program = make()
     values = given(program)
     outputs = execute_plan(program, values)
@@ -288,7 +288,7 @@ def test_executed_plans_compute_what_the_interpreter_does(make: Callable[[], Pro
     assert execute_plan(program) == {}
 
 
-def test_a_tensor_that_is_written_over_shows_in_the_outputs() -> None:
+def test_an_overwritten_tensor_shows_in_outputs() -> None:
     program = chain()
     names = [step.node.name for step in program.steps]
     values = given(program)

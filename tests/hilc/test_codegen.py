@@ -316,7 +316,7 @@ def test_the_main_passes_an_operators_failure_on(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("options", [{}, {"optimize": "size"}, {"feed": "rows"}])
-def test_models_with_pools_of_the_caller_write_nothing_else(
+def test_models_with_callers_pools_write_nothing_else(
     options: dict[str, Any], tmp_path: Path
 ) -> None:
     """So calls with pools of their own may run at the same time."""
@@ -480,7 +480,7 @@ def test_devices_are_told_apart() -> None:
     assert shared.modules[0].devices == ("npu",)
 
 
-def test_an_external_function_cannot_have_the_librarys_name() -> None:
+def test_an_external_function_with_the_librarys_name() -> None:
     generator = _Device(Device("npu"), Device("npu"), functions=("tvmgen_tiny_run",))
     with pytest.raises(InputError, match="tvmgen_tiny_run"):
         hilc.compile(_tiny(), externals=[generator])
@@ -573,7 +573,7 @@ def test_inputs_in_the_workspace_need_the_c_interface(api: str) -> None:
     )
 
 
-def test_a_workspace_of_calls_holds_no_inputs_and_is_one() -> None:
+def test_a_workspace_of_calls_is_one_without_inputs() -> None:
     with pytest.raises(InputError, match="inputs and outputs cannot be in a workspace that"):
         hilc.compile(_tiny(), pools="calls", io_in_pool=True)
     with pytest.raises(InputError, match="2 memory pools with pools=calls"):

@@ -81,7 +81,7 @@ OTHERS = {
         keep=[("kws", "cortex-m0", "speed")],
     ),
 )
-def test_models_for_other_families_compile_with_flags_of_users(
+def test_other_families_compile_with_users_flags(
     model: str, core: str, optimize: str, tmp_path: Path
 ) -> None:
     library = hilc.compile(model_path(model), cpu=core, name=model, optimize=optimize)
@@ -92,7 +92,7 @@ def test_models_for_other_families_compile_with_flags_of_users(
 
 @pytest.mark.full
 @pytest.mark.parametrize("core", sampled(CORES, keep=CORES[:1]))
-def test_kernels_of_single_rows_compile_with_flags_of_users(core: str, tmp_path: Path) -> None:
+def test_single_row_kernels_compile_with_users_flags(core: str, tmp_path: Path) -> None:
     """Of so few columns that gcc unrolls what is around their loops."""
     rng = np.random.default_rng(61)
     layers = [

@@ -104,7 +104,7 @@ WAYS: dict[str, dict[str, Any]] = {
 
 
 @pytest.mark.parametrize("way", sampled(list(WAYS), keep=["external constants"]))
-def test_layers_with_compressed_weights_equal_the_reference(way: str) -> None:
+def test_compressed_weights_equal_the_reference(way: str) -> None:
     first = list(WAYS).index(way)
     graph, values = merged(layers(np.random.default_rng(first), first))
     expected = run(graph, values)

@@ -57,7 +57,7 @@ def done() -> list[Any]:
     return cases
 
 
-def test_a_sample_of_the_suite_passes_by_the_interpreter_and_in_c(done) -> None:
+def test_a_sample_passes_in_the_interpreter_and_in_c(done) -> None:
     assert len(done) == len(SAMPLE)
     assert [(case.name, case.results) for case in done if case.result() != "passed"] == []
 

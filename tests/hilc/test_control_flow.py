@@ -91,7 +91,7 @@ def test_code_equals_the_interpreter(name: str, options: str) -> None:
                     np.testing.assert_array_equal(model.get_output(output), expected[output])
 
 
-def test_a_graph_takes_its_workspace_of_the_nodes_scratch() -> None:
+def test_a_graph_has_workspace_in_its_nodes_scratch() -> None:
     """Of two branches the larger one's; a loop keeps the next variables beside it."""
     cpu = get_cpu("cortex-m4")
     for name, scratch in (("if_int8", 0), ("while_int8", 48)):
@@ -122,7 +122,7 @@ def test_estimates_count_the_graphs_that_are_called() -> None:
     assert 6_000 < chosen.flash_bytes < 12_000
 
 
-def test_a_nested_graph_counts_with_what_it_calls_itself() -> None:
+def test_a_nested_graph_counts_its_calls() -> None:
     modules = {}
     for name in ("while_int8", "nested_int8"):
         graph = with_control_flow(load_model(FILES[name]), get_cpu("cortex-m4"), Options())
@@ -171,7 +171,7 @@ def test_limits_reach_into_called_graphs() -> None:
 
 
 @pytest.mark.full
-def test_fast_kernels_of_called_graphs_compute_the_same() -> None:
+def test_fast_kernels_of_called_graphs() -> None:
     graph = load_model(convolving_file())
     values = {**samples(graph, 1)[0], "start": np.array(0, np.int32)}
     expected = Interpreter(graph).run(values)
@@ -202,7 +202,7 @@ def test_a_digest_tells_called_graphs_apart() -> None:
     assert graph_digest(graph) != graph_digest(other)
 
 
-def test_called_graphs_are_computed_by_the_models_definition() -> None:
+def test_called_graphs_use_the_models_definition() -> None:
     graph = with_numerics(load_model(FILES["nested_int8"]), Numerics.LITERT)
     (loop,) = graph.nodes
     (choice,) = [n for n in WhileAttributes.of(loop).body.nodes if n.op == "IF"]

@@ -75,11 +75,11 @@ COST = Cost(
         ("rv32imac", 7),
     ],
 )
-def test_a_core_takes_the_figures_of_its_architecture_or_the_first(cpu: str, expected: float):
+def test_a_core_has_its_architectures_figures(cpu: str, expected: float):
     assert COST.instructions(FIELDS, get_cpu(cpu)) == CALL_INSTRUCTIONS + expected
 
 
-def test_counts_are_made_of_parameters_and_of_the_counts_above():
+def test_counts_from_parameters_and_earlier_counts():
     assert COST.counted(FIELDS) == {"call": 1, "row": 5, "mac": 60}
 
 
@@ -152,7 +152,7 @@ def test_tables_have_the_kernels_that_headers_describe():
         assert not factors or next(iter(rows)) == BASE_CORE, kernel
 
 
-def test_every_kernel_says_on_which_core_its_figures_were_counted():
+def test_every_kernel_names_the_core_of_its_figures():
     """Those that need a feature on a core that has it, the others on Armv7-M first."""
     for kernel in kernels().values():
         cores = [get_cpu(core) for core in kernel.cost.on]
@@ -162,7 +162,7 @@ def test_every_kernel_says_on_which_core_its_figures_were_counted():
 
 
 @cases("cpu", ["cortex-m0", "cortex-m3", "cortex-m4", "cortex-m55", "rv32imac"], first=1)
-def test_every_formula_can_be_evaluated_for_every_layer(cpu: str):
+def test_every_formula_evaluates_for_every_layer(cpu: str):
     rng = np.random.default_rng(3)
     core = get_cpu(cpu)
     for op in ("CONV_2D", "DEPTHWISE_CONV_2D", "FULLY_CONNECTED"):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import threading
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -440,6 +441,16 @@ def test_a_refused_array_changes_nothing(executor: AotModule) -> None:
     _require_answers(executor, A, B)
 
 
-def test_the_old_name_is_refused_with_the_new_one() -> None:
-    with pytest.raises(ImportError, match=r"hilc\.compat\.tvm\.executor\.AotModule"):
-        _ = hilc.executor.AotModule
+@pytest.mark.parametrize(
+    ("module", "name", "new"),
+    [
+        ("hilc.executor", "AotModule", "hilc.compat.tvm.executor.AotModule"),
+        ("hilc.host", "AotModule", "hilc.compat.tvm.executor.AotModule"),
+        ("hilc.lowering.choice", "Choice", "hilc.lowering.choice.KernelSelection"),
+    ],
+)
+def test_an_old_name_is_refused_with_the_new_one(module: str, name: str, new: str) -> None:
+    with pytest.raises(ImportError, match=f"{module} has no {name} .* it is {new}"):
+        exec(f"from {module} import {name}")
+    with pytest.raises(AttributeError, match="no attribute 'nonsense'"):
+        _ = importlib.import_module(module).nonsense

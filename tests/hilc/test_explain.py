@@ -99,7 +99,7 @@ def test_the_next_saving_is_a_program_that_can_be_had() -> None:
 
 @pytest.mark.full
 @cases("options", [{"optimize": "size"}, {"flash": 12_000}, {"flash": 16_000}], first=1)
-def test_the_next_saving_keeps_the_goal_and_the_limit_of_flash(options: dict[str, Any]) -> None:
+def test_the_next_saving_keeps_goal_and_flash_limit(options: dict[str, Any]) -> None:
     graph = load_model(DIGITS / "digits.tflite")
     given: dict[str, Any] = {"cpu": "cortex-m4", "pools": "external", "io_in_pool": True, **options}
     told = hilc.explain(graph, **given)
@@ -124,7 +124,7 @@ def test_a_tensor_is_named_as_bench_names_its_layer() -> None:
     assert plan_json(replace(told, slots=slots))["slots"][0]["name"] == fused
 
 
-def test_a_long_group_is_told_by_its_first_and_its_last_operator() -> None:
+def test_a_long_group_is_named_by_its_ends() -> None:
     def ops(*names: str) -> str:
         nodes = tuple(PlannedLayer(f"n{at}", name) for at, name in enumerate(names))
         return StepMemory(nodes, 0, 0, (), (), ()).ops

@@ -683,7 +683,7 @@ _TAKEN = (
 
 
 @pytest.mark.parametrize(("built_for", "cpu"), _TAKEN)
-def test_an_object_for_the_core_or_an_older_one_is_taken(built_for: str, cpu: str) -> None:
+def test_an_object_for_an_older_core_is_taken(built_for: str, cpu: str) -> None:
     """Also one of assembly, which says nothing of floats."""
     text, flags = "float f(float a) { return a * 2; }", get_cpu(built_for).cflags
     require_fits(arm_object(text, " ".join(flags)), get_cpu(cpu), "older.o")
@@ -830,7 +830,7 @@ def test_a_generators_name_is_part_of_c_names() -> None:
         hilc.compile(diamond(), externals=[Relu("a b")])
 
 
-def test_the_interpreter_refuses_a_subgraph_in_another_place() -> None:
+def test_a_subgraph_in_another_place_is_refused() -> None:
     """A node that a pass gave inputs of another shape would compute nonsense."""
     b = GraphBuilder()
     x, wide = b.input(1, 4), b.input(1, 6)
@@ -1033,7 +1033,7 @@ def test_versions_of_cmsis_nn(version: int, tmp_path: Path) -> None:
     assert_same_everywhere(graph, library)
 
 
-def test_the_shared_object_of_cmsis_nn_is_complete_and_no_more() -> None:
+def test_the_cmsis_nn_object_is_complete() -> None:
     """Whatever folder its parts lie in; nothing that another operator would need."""
     library = hilc.compile(DIGITS, cpu="cortex-m55", externals=[cmsis_nn(STAND_IN)])
     found = read_object(library.files["codegen/host/lib/cmsis_nn.o"], "cmsis_nn.o")

@@ -423,7 +423,7 @@ def test_rows_out_of_turn():
         model.push_rows(x)
 
 
-def test_callbacks_that_fail_or_start_another_inference():
+def test_failing_callbacks_and_nested_inferences():
     x = np.ones((1, 8, 8, 4), np.int8)
     builder = GraphBuilder()
     graph = builder.graph(builder.conv(builder.conv(builder.input(*x.shape), 4), 2))
@@ -449,7 +449,7 @@ def test_callbacks_that_fail_or_start_another_inference():
         _pull(model, x)
 
 
-def test_a_pull_ends_with_any_inference_that_its_callback_started():
+def test_a_pull_ends_with_a_callbacks_inference():
     """Also with one that is over when the callback returns: another that failed, or that ran."""
     x = np.ones((1, 8, 8, 4), np.int8)
     builder = GraphBuilder()
@@ -482,7 +482,7 @@ def test_a_pull_ends_with_any_inference_that_its_callback_started():
             assert _call(model, "run") == -1
 
 
-def test_rows_that_were_pushed_make_the_last_outputs_unavailable():
+def test_pushed_rows_invalidate_the_last_outputs():
     """The layer that takes in the rows writes the output."""
     builder = GraphBuilder()
     graph = builder.graph(builder.conv(builder.input(1, 8, 8, 4), 2))

@@ -43,7 +43,7 @@ def test_reciprocals() -> None:
     np.testing.assert_array_equal(got, expected)
 
 
-def test_tanh_is_made_of_an_exponential_and_a_reciprocal() -> None:
+def test_tanh_from_exponential_and_reciprocal() -> None:
     a = np.array([*NUMBERS, *(-x for x in NUMBERS if x)], np.int64)
     powers = fixed_point.exp_of_negative(-np.abs(a), 5)  # of Q4.27: twice the number
     halves = [shifted(twice_reciprocal(int(x)) - (1 << 29), 2) for x in powers]

@@ -58,7 +58,7 @@ def test_products_and_sums_are_rounded_once() -> None:
     assert (found != multiply_add(sums, x, y, Rounding.DOUBLE)).any()
 
 
-def test_subnormal_numbers_are_zero_where_sums_are_rounded_once() -> None:
+def test_subnormals_are_zero_where_rounded_once() -> None:
     tiny = np.array([1e-40, -1e-40, 1e-20, 2e-38, 1e-38], np.float32)
     ones = np.ones(5, np.float32)
     zeros = np.zeros(5, np.float32)
@@ -90,7 +90,7 @@ def test_quotients_of_vectors_are_the_nearest_floats() -> None:
     )
 
 
-def test_sums_in_order_flush_what_is_subnormal_on_the_way() -> None:
+def test_sums_in_order_flush_subnormals() -> None:
     """The second sum is subnormal, so the third begins from 0."""
     values = np.array([[2e-38], [-1.5e-38], [3e-38]], np.float32)
     assert sum_in_order(values, Rounding.SINGLE) == values[2]
@@ -101,7 +101,7 @@ def test_sums_in_order_flush_what_is_subnormal_on_the_way() -> None:
     )
 
 
-def test_products_of_vectors_are_flushed_before_they_are_rounded() -> None:
+def test_products_of_vectors_are_flushed_first() -> None:
     """A product just below the least normal number would be rounded up to it."""
     x = np.array([np.nextafter(np.float32(1), np.float32(0)), 1, -1, np.nan], np.float32)
     least = np.full(4, np.finfo(np.float32).tiny)
@@ -120,7 +120,7 @@ def test_exponentials_of_vectors_are_within_two_units() -> None:
 
 @pytest.mark.parametrize("cpu", ["cortex-m4", "cortex-m55"])
 @pytest.mark.parametrize("op", ["ADD", "MUL", "AVERAGE_POOL_2D", "MAX_POOL_2D", "MEAN", "SOFTMAX"])
-def test_the_core_says_how_operators_without_weights_are_computed(cpu: str, op: str) -> None:
+def test_the_core_decides_how_floats_are_computed(cpu: str, op: str) -> None:
     """A maximum is nothing computed, and a mean over axes that do not lie together is not on
     vectors."""
     rng = np.random.default_rng(6)
@@ -133,7 +133,7 @@ def test_the_core_says_how_operators_without_weights_are_computed(cpu: str, op: 
         assert node.rounding is (Rounding.SINGLE if fast else Rounding.DOUBLE)
 
 
-def test_integers_are_not_computed_as_vectors_of_floats_are() -> None:
+def test_integers_are_not_computed_as_float_vectors() -> None:
     single = random_op(np.random.default_rng(7), "ADD", "int8")
     node = replace(single.node, rounding=Rounding.SINGLE)
     with pytest.raises(UnsupportedError, match="does not support rounding 'single'"):

@@ -304,7 +304,7 @@ def test_nothing_changes_but_what_is_left_out(seed: int) -> None:
     assert fold_channels(folded.graph).graph == folded.graph
 
 
-def test_random_networks_lose_channels_of_every_operator() -> None:
+def test_random_networks_lose_channels() -> None:
     """So that the test above says something."""
     lost: dict[str, int] = {}
     for seed in range(100):
@@ -441,7 +441,7 @@ def test_rows_of_pixels_lose_a_channel_in_each_pixel() -> None:
     assert fold_channels(graph).channels[y] == tuple(kept)
 
 
-def test_a_border_that_differs_keeps_a_channel_of_all_pixels() -> None:
+def test_a_different_border_keeps_a_channel() -> None:
     """Each pixel of it is constant, but a convolution's bias knows no pixels; a matrix's does."""
     b = Net()
     x = b.conv_of(b.input(1, 3, 3, 3), 5, planted={0: "high"})
@@ -470,7 +470,7 @@ def test_something_is_left_of_every_layer() -> None:
     assert channels_of(b.graph(z)) == {y: 6, pooled: 6, z: 2}
 
 
-def test_scales_of_channels_do_not_become_that_of_a_tensor() -> None:
+def test_channel_scales_do_not_become_a_tensors() -> None:
     """For one scale a fully connected layer has another rule of rounding than for several."""
     b = Net()
     x = b.layer("FULLY_CONNECTED", b.input(1, 8), 6, planted={c: "low" for c in range(5)})
@@ -499,7 +499,7 @@ def test_operators_that_mix_channels_keep_them() -> None:
 
 
 @pytest.mark.parametrize("end", ["low", "high"])
-def test_a_channel_that_changes_for_one_input_in_all_stays(end: str) -> None:
+def test_a_channel_that_changes_once_stays(end: str) -> None:
     """The bias at which a channel only just never changes, and the next one, where it does."""
     b = Net(5)
     x = b.conv_of(b.input(1, 1, 1, 4), 5, activation="RELU")
@@ -571,7 +571,7 @@ def test_each_layer_is_compared_with_what_it_holds(optimize: str) -> None:
     assert macs[1] - macs[0] == module.folded.macs
 
 
-def test_a_layer_that_names_other_channels_is_found_out() -> None:
+def test_a_layer_with_wrong_channels_is_found() -> None:
     graph = net()
     library = hilc.compile(graph, choice=DEFAULT_CHOICE)
     (module,) = library.modules
@@ -684,6 +684,6 @@ def test_a_graph_of_a_million_channels_stays_as_it_is() -> None:
 
 
 @pytest.mark.parametrize("model", ["ad", "kws", "ic"])
-def test_models_without_constant_channels_stay_as_they_are(model: str) -> None:
+def test_models_without_constant_channels_stay(model: str) -> None:
     graph = run_passes(load_model(models.model_path(model)))
     assert fold_channels(graph).graph is graph

@@ -47,7 +47,7 @@ def test_every_goal_and_both_limits_are_listed(frontier: Frontier) -> None:
     )
 
 
-def test_no_limit_gives_a_program_that_is_worse_in_everything(frontier: Frontier) -> None:
+def test_no_limit_gives_a_dominated_program(frontier: Frontier) -> None:
     for program in frontier.programs:
         own = program.cost
         if program.optimize is not None:

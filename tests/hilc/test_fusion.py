@@ -135,7 +135,7 @@ def test_scratch_lies_over_rows_that_have_been_read(seed):
 
 
 @cases("seed", range(3), first=1)
-def test_output_lies_over_scratch_that_is_not_used_any_more(seed):
+def test_output_over_unused_scratch(seed):
     """As near to the scratch as it may, and nowhere else but in an entry whose kernel reads what
     the output is written over.
     """
@@ -166,7 +166,7 @@ def test_output_lies_over_scratch_that_is_not_used_any_more(seed):
     assert spoiled > max(10, 4 * both)
 
 
-def test_a_plan_lays_the_output_over_scratch_that_is_not_used_any_more():
+def test_plan_places_output_over_unused_scratch():
     """The mean of an image is written when its rows have been read."""
     builder = GraphBuilder(4)
     x = given = builder.input(1, 8, 8, 16)
@@ -257,7 +257,7 @@ def test_rows_between_windows_are_not_kept(seed):
         check_group(calls.call(group))
 
 
-def test_a_skip_connection_computes_rows_as_soon_as_that_frees_more() -> None:
+def test_a_skip_connection_frees_rows_early() -> None:
     """Of its input, which the other branch has read, two rows go for one of half the size each."""
     b = GraphBuilder()
     x = b.conv(b.input(1, 32, 16, 4), 8)
@@ -283,7 +283,7 @@ def test_a_skip_connection_computes_rows_as_soon_as_that_frees_more() -> None:
         np.testing.assert_array_equal(model.get_output(0), run(graph, values)[total])
 
 
-def test_rows_of_a_skip_connection_grow_over_those_that_it_reads() -> None:
+def test_rows_of_a_skip_connection_over_those_read() -> None:
     """Apart from these they would take 256 bytes, half of a row, more."""
     b = GraphBuilder()
     x = b.conv(b.input(1, 32, 32, 4), 16)
@@ -334,7 +334,7 @@ def test_rounds_that_repeat_are_what_each_would_be(
 
 @pytest.mark.full
 @cases("seed", [20, 22], first=1)
-def test_a_group_tells_all_that_its_entries_do_with_what_is_not_its_own(seed: int) -> None:
+def test_a_group_states_accesses_outside_it(seed: int) -> None:
     """Also those of a stage whose rows lie where the last one writes the output."""
     chains, cpu = random_chains(seed, 30, largest=20, channels=3), get_cpu("cortex-m4")
     calls = GroupCalls(chains.graph, cpu)
@@ -381,7 +381,7 @@ def test_a_group_with_one_row_less_is_noticed():
     assert noticed > 3
 
 
-def test_sums_that_something_is_written_over_are_noticed():
+def test_overwritten_sums_are_noticed():
     b = GraphBuilder()
     x = b.conv(b.input(1, 9, 7, 4), 4)
     pooled = b.op(
@@ -398,7 +398,7 @@ def test_sums_that_something_is_written_over_are_noticed():
         check_group(replace(call, parts=(Part(Piece.of(entries)),)))
 
 
-def test_an_average_with_windows_below_the_first_row_accumulates_nothing() -> None:
+def test_an_average_below_the_first_row() -> None:
     """Of an image of two rows SAME has two windows of two rows, the second of one row inside."""
     b = GraphBuilder()
     x = b.conv(b.input(1, 2, 5, 4), 4)

@@ -154,7 +154,7 @@ def test_the_worker_counts(name: str, tmp_path: Path) -> None:
     assert figures["breaches"] == {}
 
 
-def test_a_change_of_json_depends_on_nothing_but_the_dice() -> None:
+def test_a_change_of_json_depends_only_on_the_seed() -> None:
     """What one change puts in and the next one changes is not what later files get."""
     data = json.dumps({"a": [1, {"b": 2}], "c": "d"}).encode()
 
@@ -168,7 +168,7 @@ def test_a_change_of_json_depends_on_nothing_but_the_dice() -> None:
     assert [changed(seed) for seed in seeds] == [changed(seed) for seed in seeds]
 
 
-def test_originals_are_made_once_for_all_workers_of_a_folder(tmp_path: Path) -> None:
+def test_originals_are_made_once_for_all_workers(tmp_path: Path) -> None:
     chosen = Format(lambda: [b"one", b"", b"three"], lambda *_: b"", lambda *_: 0, lambda *_: None)
     assert originals_of(chosen, tmp_path) == [b"one", b"", b"three"]
     broken = Format(lambda: [][0], lambda *_: b"", lambda *_: 0, lambda *_: None)

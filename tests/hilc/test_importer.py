@@ -201,7 +201,7 @@ def test_names_are_unique_printable_and_stable() -> None:
     assert tensor_names(data) == tensor_names(bytes(data))
 
 
-def test_name_defaults_to_the_stem_and_source_may_be_text(tmp_path: Path) -> None:
+def test_name_from_stem_and_source_as_text(tmp_path: Path) -> None:
     path = tmp_path / "some.model.tflite"
     path.write_bytes(_chain("RELU"))
     assert load_model(path).name == load_model(str(path)).name == "some.model"
@@ -270,7 +270,7 @@ def test_dynamic_range_weights_are_dequantized(per_channel: bool, shared: bool) 
         np.testing.assert_allclose(value, reference[name], rtol=1e-6, atol=1e-6)
 
 
-def test_rewritten_file_has_float_weights_only_where_it_had_hybrid_ones() -> None:
+def test_rewritten_file_has_the_same_hybrid_weights() -> None:
     rewritten, remarks = for_reference(_hybrid(per_channel=True))
     assert remarks == ("dynamic-range weights as float32",)
     assert for_reference(rewritten) == (rewritten, ())
@@ -500,7 +500,7 @@ def test_options_refused(data: bytes, message: str) -> None:
     assert message in caught.value.fact
 
 
-def test_unsupported_operators_are_all_named_with_index_and_what_is_supported() -> None:
+def test_unsupported_operators_are_all_named() -> None:
     b = ModelBuilder()
     b.input("x", (1, 4))
     b.tensor("t", (1, 4))
@@ -518,7 +518,7 @@ def test_unsupported_operators_are_all_named_with_index_and_what_is_supported() 
     assert len(caught.value.hint) < 200
 
 
-def test_an_operator_that_is_not_supported_names_similar_ones() -> None:
+def test_an_unsupported_operator_names_similar_ones() -> None:
     with pytest.raises(UnsupportedError) as caught:
         load_model(_chain("UNSORTED_SEGMENT_SUM"))
     assert caught.value.hint.startswith("docs/reference/operators.md")
@@ -537,7 +537,7 @@ def test_operator_beyond_the_old_code_range_is_named() -> None:
         load_model(_chain("MULTINOMIAL"))
 
 
-def test_what_no_check_foresaw_is_still_one_model_error(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_unforeseen_failure_is_a_model_error(monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(graph: object) -> None:
         raise IndexError("list index out of range")
 
@@ -586,7 +586,7 @@ def test_sources_that_are_no_file(tmp_path: Path) -> None:
             load_model(path)
 
 
-def test_a_file_that_names_one_table_very_often_is_refused_in_time() -> None:
+def test_a_table_named_very_often_is_refused_in_time() -> None:
     # 16384 times one subgraph, which has 16384 times one tensor: 128 KB that spell 2**28 tables.
     fbb = flatbuffers.Builder()
     tflite.TensorStart(fbb)
@@ -632,7 +632,7 @@ def test_computed_tensors_of_four_bits_are_refused():
         load_model(b.build())
 
 
-def test_a_constant_of_no_elements_has_sizes_that_can_be() -> None:
+def test_a_constant_of_no_elements_has_valid_sizes() -> None:
     b = ModelBuilder()
     b.input("x", (1, 4), "float32")
     b.tensor("w", (0, 2**31 - 1, 2**31 - 1, 2**31 - 1), "float32")

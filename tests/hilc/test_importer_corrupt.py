@@ -195,7 +195,7 @@ def test_every_truncation_is_refused(name: str) -> None:
 
 @pytest.mark.full
 @pytest.mark.usefixtures("limited_memory")
-def test_every_word_of_a_small_model_set_to_a_large_number() -> None:
+def test_every_word_of_a_small_model_set_large() -> None:
     data = _model("floats")
     for place in range(0, len(data) - 4, 4):
         file = data[:place] + struct.pack("<I", 0x7FFFFFFF) + data[place + 4 :]
@@ -268,9 +268,7 @@ def test_a_buffer_that_is_not_listed_is_refused(number: int, dtype: str) -> None
         ("SignalDelay", {"delay_length": list(range(999))}, r"\[0, 1, 2, 3, 4, 5, \.\.\.\]"),
     ],
 )
-def test_options_that_are_no_map_of_the_attributes_are_refused(
-    code: str, options: object, told: str
-) -> None:
+def test_options_that_are_no_map_are_refused(code: str, options: object, told: str) -> None:
     b = ModelBuilder()
     b.input("x", (1, 8), "int16")
     b.output("y", (1, 10), "int16")
@@ -282,5 +280,5 @@ def test_options_that_are_no_map_of_the_attributes_are_refused(
     assert "inconsistent" not in refused.value.fact
 
 
-def test_a_name_beyond_every_file_systems_names_no_core() -> None:
+def test_a_name_too_long_for_files_names_no_core() -> None:
     assert hilc.target.find_cpu("a" * 5000) is None

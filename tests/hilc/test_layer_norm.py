@@ -131,7 +131,7 @@ def test_between_integers_it_computes_on_these(op: str) -> None:
 
 
 @pytest.mark.parametrize("op", ["LogSoftmax", "LpNormalization"])
-def test_what_takes_a_whole_row_is_no_function_of_single_elements(op: str) -> None:
+def test_a_function_of_a_row_is_not_elementwise(op: str) -> None:
     """So it has no table of 256 values."""
     nodes = [
         helper.make_node("DequantizeLinear", ["q", "s"], ["x"]),

@@ -44,7 +44,7 @@ def _library(name: str = "net", **options: Any) -> ModelLibrary:
 # Printing ---------------------------------------------------------------------------------------
 
 
-def test_what_holds_code_or_weights_is_printed_in_one_line() -> None:
+def test_code_and_weights_print_in_one_line() -> None:
     library = _library()
     text = repr(library)
     assert re.fullmatch(r"<ModelLibrary net for host: \d+ files, [\d,]+ bytes>", text)
@@ -260,7 +260,7 @@ def test_modules_of_one_name_do_not_merge(other: str) -> None:
         hilc.merge([_library("net"), _library(other)])
 
 
-def test_a_function_that_two_modules_define_is_refused_by_name() -> None:
+def test_a_function_defined_twice_is_refused() -> None:
     one, two = _library("one"), _library("two")
     (module,) = two.modules
     layer = dataclasses.replace(module.layers[0], function=one.modules[0].layers[0].function)
@@ -517,7 +517,7 @@ print(refused)
 
 
 @pytest.mark.full  # It changes rarely, and takes long.
-def test_damaged_tars_are_read_or_refused_within_little_memory(tmp_path: Path) -> None:
+def test_damaged_tars_take_little_memory(tmp_path: Path) -> None:
     """Thousands of them, most with right checksums: never another error, never much memory."""
     rounds = 3000
     kept = {p: d for p, d in _library().files.items() if p.startswith(("codegen/host/src", "hil/"))}
@@ -541,7 +541,7 @@ def test_damaged_tars_are_read_or_refused_within_little_memory(tmp_path: Path) -
     assert rounds // 2 < int(done.stdout) <= rounds
 
 
-def test_a_damaged_header_does_not_hide_the_members_behind_it(tmp_path: Path) -> None:
+def test_a_damaged_header_hides_no_later_member(tmp_path: Path) -> None:
     path = tmp_path / "lib.tar"
     data = bytearray(_library().save(path).read_bytes())
     with tarfile.open(path) as tar:
@@ -771,7 +771,7 @@ def test_parameters_that_were_edited_are_refused(tmp_path: Path) -> None:
     assert ModelLibrary.load(tmp_path / "net.tar").modules == library.modules
 
 
-def test_a_model_that_was_replaced_in_its_archive_is_refused(tmp_path: Path) -> None:
+def test_a_replaced_model_in_an_archive_is_refused(tmp_path: Path) -> None:
     library = hilc.compile(convolutions(), name="net")
     library.save(tmp_path / "lib")
     (tmp_path / "lib" / "src" / "net.tflite").write_bytes(convolutions() + b"\0")
@@ -779,7 +779,7 @@ def test_a_model_that_was_replaced_in_its_archive_is_refused(tmp_path: Path) -> 
         ModelLibrary.load(tmp_path / "lib")
 
 
-def test_edited_parameters_of_one_of_several_modules_are_refused(tmp_path: Path) -> None:
+def test_edited_parameters_of_a_module_are_refused(tmp_path: Path) -> None:
     hilc.merge([_library("one"), _library("two")]).save(tmp_path / "both")
     with (tmp_path / "both" / "parameters" / "two.params").open("ab") as file:
         file.write(b"x")

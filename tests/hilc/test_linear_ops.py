@@ -78,7 +78,7 @@ def test_layers_import_as_they_were_written(op):
 
 @pytest.mark.parametrize("run_time", RUN_TIMES)
 @pytest.mark.parametrize("op", ["FULLY_CONNECTED", "CONV_2D"])
-def test_product_of_per_tensor_scales_has_the_precision_of_the_reference(op, run_time):
+def test_product_of_per_tensor_scales_is_as_precise(op, run_time):
     """TFLite multiplies the scales of fully connected layers in float32, all others are in double.
 
     With an output scale that makes the multiplier nearly 1/64, sums lie so close to ties that the
@@ -161,7 +161,7 @@ def test_convolutions_are_checked(changes, error, message):
         OPS["CONV_2D"].infer(node, ins)
 
 
-def test_the_checked_convolution_is_valid_but_for_the_change():
+def test_the_checked_convolution_is_valid_unchanged():
     node, ins = conv()
     assert OPS["CONV_2D"].infer(node, ins) == [((1, 4, 4, 3), "int8")]
 
@@ -250,7 +250,7 @@ def test_scales_whose_product_is_no_float_are_refused():
 
 
 @pytest.mark.parametrize("op", OPERATORS)
-def test_a_bias_of_another_scale_is_refused_where_the_reference_refuses_it(op):
+def test_a_bias_of_another_scale_is_refused(op):
     """That is in fully connected layers with one scale for all weights."""
     rng = np.random.default_rng([5, OPERATORS.index(op)])
     steps = []

@@ -39,7 +39,7 @@ def graph() -> Graph:
 
 
 @pytest.mark.parametrize("keep_inputs", [False, True])
-def test_a_value_lives_from_its_writer_to_its_last_reader(keep_inputs: bool) -> None:
+def test_a_value_lives_until_its_last_reader(keep_inputs: bool) -> None:
     liveness = Liveness(graph(), io_in_pool=True)
     assert [node.op for node in liveness.computed] == ["CONV_2D", "CONV_2D", "ADD"]
     liveness.set_reads([("x",), ("a",), ("v", "w")], keep_inputs)

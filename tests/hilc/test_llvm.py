@@ -173,7 +173,7 @@ def test_sections_can_be_placed(tmp_path: Path) -> None:
     assert not [n for n in names if n.startswith((".ARM.exidx", ".note.GNU", ".debug"))]
 
 
-def test_objects_are_the_same_every_time_and_name_no_path(
+def test_objects_are_reproducible_without_paths(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     first = _for("cortex-m4")
@@ -189,7 +189,7 @@ def test_objects_are_the_same_every_time_and_name_no_path(
             assert b"/tmp" not in data, name
 
 
-def test_every_object_says_what_stack_its_functions_take() -> None:
+def test_every_object_states_its_stack() -> None:
     library = _for("cortex-m4", "unpacked/c")
     for name in library.files:
         if name.endswith(".o"):
@@ -205,7 +205,7 @@ def test_every_object_says_what_stack_its_functions_take() -> None:
 
 @pytest.mark.parametrize("cell", CELLS)
 @pytest.mark.parametrize("pools", POOLS)
-def test_the_host_computes_what_the_interpreter_computes(cell: str, pools: str) -> None:
+def test_the_host_equals_the_interpreter(cell: str, pools: str) -> None:
     graph = _graph()
     values = np.random.default_rng(7).integers(-128, 127, (1, 5, 5, 2), np.int8)
     (name,) = graph.inputs
@@ -216,7 +216,7 @@ def test_the_host_computes_what_the_interpreter_computes(cell: str, pools: str) 
         assert np.array_equal(model.get_output(0), expected)
 
 
-def test_a_multiplication_is_not_fused_with_an_addition(tmp_path: Path) -> None:
+def test_a_product_and_a_sum_are_not_fused(tmp_path: Path) -> None:
     """It would be rounded once where the specification rounds twice."""
     source = b"float f(float a, float b, float c) { return a * b + c; }\n"
     files = {"codegen/host/src/net_lib0.c": source}
@@ -231,7 +231,7 @@ def test_a_multiplication_is_not_fused_with_an_addition(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("count", [0, 1, 3, 300])
-def test_the_registry_holds_names_and_functions_in_order(count: int, tmp_path: Path) -> None:
+def test_the_registry_is_in_order(count: int, tmp_path: Path) -> None:
     """Linked with functions that say their number, and walked as TVM's run time does."""
     functions = [f"f{index}_1a" for index in range(count)]
     files = to_objects({}, "net", get_cpu("host"), functions)
@@ -254,7 +254,7 @@ def test_the_registry_holds_names_and_functions_in_order(count: int, tmp_path: P
     generated_c.run(["./main"], tmp_path)
 
 
-def test_the_registry_yields_to_one_for_the_whole_image(tmp_path: Path) -> None:
+def test_the_registry_yields_to_the_images(tmp_path: Path) -> None:
     symbols = _symbols(_for("host"), tmp_path)
     assert symbols["TVMSystemLibEntryPoint"] == "W"
 
@@ -292,9 +292,7 @@ def test_without_clang_the_error_says_what_to_install(
     assert hilc.compile(_graph()).modules[0].codegen == "c"
 
 
-def test_an_old_clang_is_refused_and_a_newer_one_beside_it_taken(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_old_clang_is_passed_over(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     real, _ = find_clang()
     old = tmp_path / "clang"
     old.write_text("#!/bin/sh\necho 'Debian clang version 11.0.1-2'\n")

@@ -18,7 +18,7 @@ def test_absent_model_fails_and_says_where_to_get_it(
         model_path("kws")
 
 
-def test_without_any_models_a_test_is_skipped_and_says_where_to_get_them(
+def test_without_models_a_test_is_skipped_with_reason(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("HIL_MODELS", raising=False)

@@ -48,7 +48,7 @@ def floats() -> Array:
 
 
 @pytest.mark.parametrize("code", FLOATS, ids=lambda code: FLOATS[code].name)
-def test_every_pattern_stands_for_what_the_extension_of_numpy_says(code: int) -> None:
+def test_every_pattern_has_the_value_of_ml_dtypes(code: int) -> None:
     kind = FLOATS[code]
     patterns = np.arange(1 << kind.bits).astype(kind.dtype)
     expected = unpacked(patterns, code).astype(np.float32)
@@ -83,7 +83,7 @@ def test_floats_are_rounded_as_numpy_rounds_them(code: int, device: str) -> None
 
 
 @pytest.mark.parametrize("code", FLOATS, ids=lambda code: FLOATS[code].name)
-def test_without_saturation_what_is_beyond_becomes_infinity_or_no_number(code: int) -> None:
+def test_overflow_without_saturation(code: int) -> None:
     kind = FLOATS[code]
     if kind.bits != 8:
         return
@@ -108,7 +108,7 @@ def test_narrow_integers_keep_the_lowest_bits(name: str, device: str) -> None:
     np.testing.assert_array_equal(wide, found.astype(np.float32))
 
 
-def test_arithmetic_of_bfloat16_is_that_of_float32_rounded_once() -> None:
+def test_bfloat16_is_float32_rounded_once() -> None:
     node = helper.make_node("Mul", ["x", "x"], ["y"])
     model = of_one(node, TensorProto.BFLOAT16, TensorProto.BFLOAT16, (50,))
     dtype = helper.tensor_dtype_to_np_dtype(TensorProto.BFLOAT16)
@@ -119,7 +119,7 @@ def test_arithmetic_of_bfloat16_is_that_of_float32_rounded_once() -> None:
         np.testing.assert_array_equal(found.view(np.uint16), expected.view(np.uint16))
 
 
-def test_a_model_takes_and_gives_what_its_types_are_stored_in() -> None:
+def test_a_model_has_inputs_of_stored_types() -> None:
     node = helper.make_node("Transpose", ["x"], ["y"])
     data = of_one(node, TensorProto.INT4, TensorProto.INT4, (3, 3)).SerializeToString()
     graph = load_model(data)

@@ -383,7 +383,7 @@ def parts_of(x: np.ndarray) -> np.ndarray:
 
 
 @pytest.mark.parametrize("length", LENGTHS)
-def test_transforms_of_floats_are_discrete_fourier_transforms(length: int) -> None:
+def test_float_transforms_are_discrete_fourier(length: int) -> None:
     x = noise(length, "float32")
     spectrum = Transform(length, "float32").spectrum(x)
     assert spectrum.shape == (3, length + 2)
@@ -397,7 +397,7 @@ def test_transforms_of_floats_are_discrete_fourier_transforms(length: int) -> No
 
 @pytest.mark.parametrize("dtype", ["int16", "int32"])
 @pytest.mark.parametrize("length", LENGTHS)
-def test_transforms_of_integers_are_divided_by_their_length(length: int, dtype: str) -> None:
+def test_integer_transforms_are_divided_by_length(length: int, dtype: str) -> None:
     x = noise(length, dtype)
     spectrum = Transform(length, dtype).spectrum(x)
     assert spectrum.dtype == dtype
@@ -427,7 +427,7 @@ def test_transforms_of_integers_stay_what_they_are() -> None:
     assert found == TRANSFORMS
 
 
-def test_steps_of_a_transform_are_of_four_and_last_of_two() -> None:
+def test_transform_steps_are_of_four_then_two() -> None:
     assert [_radices(2**power) for power in range(6)] == [
         [], [2], [4], [4, 2], [4, 4], [4, 4, 2]
     ]  # fmt: skip

@@ -104,7 +104,7 @@ def test_outputs_have_names_of_their_own() -> None:
     ]
 
 
-def test_outputs_that_share_memory_take_none_of_their_own() -> None:
+def test_outputs_that_share_memory_take_none() -> None:
     """What is handed through lies where the input does, what is listed twice lies there once."""
     (module,) = hilc.compile(outputs(), name="net", io_in_pool=True).modules
     places = {tensor.name: tensor.offset for tensor in (*module.inputs, *module.outputs)}
@@ -152,7 +152,7 @@ def test_an_open_batch_is_fixed_and_said_so(
     assert said["fixed_sizes"] == [{"input": "x", "axis": 0, "size": 1}]
 
 
-def test_a_description_of_sizes_that_are_not_the_inputs(tmp_path: Path) -> None:
+def test_a_description_of_other_sizes(tmp_path: Path) -> None:
     (module,) = hilc.compile(open_batch()).modules
     for wrong in (FixedSize("y", 0, 1), FixedSize("x", 3, 1), FixedSize("x", 0, 2)):
         text = replace(module, fixed_sizes=(wrong,)).to_json()
@@ -160,7 +160,7 @@ def test_a_description_of_sizes_that_are_not_the_inputs(tmp_path: Path) -> None:
             Module.from_json(text, "here")
 
 
-def test_models_without_open_sizes_do_not_speak_of_them() -> None:
+def test_models_without_open_sizes_state_none() -> None:
     assert b"fixed_sizes" not in hilc.compile(outputs()).files["hil/default.json"]
 
 

@@ -156,7 +156,7 @@ def test_what_is_not_exact_is_refused(name: str) -> None:
     assert said in f"{refusal.value.fact}: {refusal.value.hint}"
 
 
-def test_a_model_of_an_old_format_takes_a_stated_constant() -> None:
+def test_an_old_format_takes_a_stated_constant() -> None:
     x, columns = rows(2, 5), np.array([3, 0], np.int64)
     made = model("ArrayFeatureExtractor", [x, columns], version=1)
     made.ir_version = 3

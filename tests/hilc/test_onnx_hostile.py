@@ -113,7 +113,7 @@ def test_what_is_declared_holds() -> None:
     assert "declared float[1, 2, 6, 6], and the nodes compute int64[1, 2, 6, 6]" in said
 
 
-def test_a_function_that_is_named_like_an_operator_is_refused() -> None:
+def test_a_function_named_like_an_operator() -> None:
     body = [helper.make_node("Neg", ["a"], ["b"])]
     opset = [helper.make_opsetid("", 18)]
     for domain in ("", "ai.onnx"):
@@ -133,7 +133,7 @@ def test_constants_beyond_all_memory_are_refused(monkeypatch: pytest.MonkeyPatch
     )
 
 
-def test_a_type_that_the_version_converter_does_not_know_is_refused() -> None:
+def test_a_type_unknown_to_the_version_converter() -> None:
     proto = onnx.ModelProto()
     proto.ParseFromString(
         model(one("Add", "w"), constants={"w": np.ones((1, 2), np.float32)}, opset=1)
@@ -213,7 +213,7 @@ def test_changed_models_are_read_or_refused() -> None:
 
 
 @pytest.mark.full
-def test_changed_models_of_the_suite_are_read_or_refused() -> None:
+def test_changed_suite_models_are_read_or_refused() -> None:
     check_mutants(range(2400), suite())
 
 

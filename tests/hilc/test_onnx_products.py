@@ -78,7 +78,7 @@ def test_an_equation_that_does_not_fit_is_refused(
 
 
 @pytest.mark.parametrize("device", ["CPU", "CPU:C"])
-def test_products_of_integers_are_exact_however_many_are_added(device: str) -> None:
+def test_integer_products_are_exact_for_long_sums(device: str) -> None:
     a = RNG.integers(200, 256, (3, 900)).astype(np.uint8)
     b = RNG.integers(-128, -100, (900, 2)).astype(np.int8)
     zeros = np.array([0, 1, 2], np.uint8), np.array([100, 127], np.int8)
@@ -153,7 +153,7 @@ CASES: Mapping[str, tuple[list[Any], dict[str, Any], Array]] = {
 
 
 @cases("op", CASES, first=2)
-def test_onnxruntimes_operators_on_integers_are_computed_on_integers(op: str) -> None:
+def test_onnxruntimes_integer_operators_use_integers(op: str) -> None:
     operands, attributes, real = CASES[op]
     arrays = [np.asarray(value) for value in operands]
     given = {"QLinearConcat": (2, 5), "QGemm": (0,)}.get(

@@ -266,9 +266,7 @@ def _require_right(built: _Built, graph: Graph) -> None:
 
 
 @cases("variant", VARIANTS, ids="-".join, first=3)
-def test_every_variant_computes_what_the_interpreter_does(
-    variant: Sequence[str], tmp_path: Path
-) -> None:
+def test_every_variant_equals_the_interpreter(variant: Sequence[str], tmp_path: Path) -> None:
     index = VARIANTS.index(tuple(variant))
     random = random_graph(40 + index, ordinary_outputs=True)
     # Either graph with either place of the constants.
@@ -277,7 +275,7 @@ def test_every_variant_computes_what_the_interpreter_does(
 
 
 @pytest.mark.parametrize("api", ["unpacked", "packed"])
-def test_external_constants_lie_wherever_the_caller_has_them(api: str, tmp_path: Path) -> None:
+def test_external_constants_at_any_address(api: str, tmp_path: Path) -> None:
     graph = _tiny()
     built = _Built(graph, _options((api, "packed", "external", "external"), "size"), tmp_path)
     assert built.source.constants_bytes == len(built.source.constants.data)
@@ -490,7 +488,7 @@ def test_external_functions_are_called_with_everything(external: tuple[_Built, G
 _FAILURES = {"a": b"a", "o": b"aod", "x": b"aoxcd", "c": b"aoxcd", "d": b"aoxcd"}
 
 
-def test_what_was_opened_is_closed_when_something_fails(external: tuple[_Built, Graph]) -> None:
+def test_resources_are_closed_after_a_failure(external: tuple[_Built, Graph]) -> None:
     built, graph = external
     failing = ctypes.c_char.in_dll(built.code, "failing")
     for event, expected in _FAILURES.items():

@@ -383,7 +383,7 @@ def test_definitions_that_differ_on_int16(op, run_time):
 
 
 @litert_ref.needs_litert_ref
-def test_space_to_batch_pads_with_the_zero_point_where_tflm_reads_what_it_finds():
+def test_space_to_batch_pads_with_the_zero_point():
     x = Tensor("x", (1, 3, 5, 2), "int8", Quant((0.5,), (17,)))
     block, pads = np.array([2, 3], np.int32), np.array([[0, 1], [1, 0]], np.int32)
     ins = (x, index_tensor(block.tolist(), "block"), index_tensor(pads.tolist(), "pads"))

@@ -402,7 +402,7 @@ def ramp(scale: float) -> Draft:
     return Draft([s8(3, scale=scale * 128 * 3 / 32768)], q(scale * 128 * 3 / 32768))
 
 
-def test_the_ramp_of_hard_swish_is_refused_where_the_reference_overflows():
+def test_a_hard_swish_ramp_that_overflows_is_refused():
     accept("HARD_SWISH", ramp(2.0**30.9))
     with pytest.raises(UnsupportedError, match=r"less than 2\^31"):
         accept("HARD_SWISH", ramp(2.0**31.1))

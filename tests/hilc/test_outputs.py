@@ -78,7 +78,7 @@ def test_a_link_stays_a_link_and_a_device_a_device(tmp_path: Path) -> None:
         ("/proc/none/x.npz", "cannot write /proc/none/x.npz"),
     ],
 )
-def test_what_cannot_be_written_is_told_before_the_work(
+def test_an_unwritable_output_fails_before_the_work(
     path: str, message: str, tmp_path: Path
 ) -> None:
     (tmp_path / "file").write_text("")
@@ -91,7 +91,7 @@ def test_what_cannot_be_written_is_told_before_the_work(
     assert content(tmp_path) == before
 
 
-def test_what_can_be_written_is_not_touched_before_the_work(tmp_path: Path) -> None:
+def test_a_writable_output_is_not_touched_first(tmp_path: Path) -> None:
     (tmp_path / "own.npz").write_text("own")
     for name in ("own.npz", "new.npz", "new/folder/x.npz"):
         check_file(tmp_path / name, ".npz", kind="outputs", is_own=lambda _: True)
@@ -222,7 +222,7 @@ def test_without_a_list_every_file_is_the_users(text: str, tmp_path: Path) -> No
         update_folder(tmp_path, FILES | {"a.c": b"new"})
 
 
-def test_a_list_from_elsewhere_removes_nothing_elsewhere(tmp_path: Path) -> None:
+def test_a_foreign_list_removes_nothing(tmp_path: Path) -> None:
     folder = tmp_path / "out"
     (tmp_path / "mine.c").write_bytes(b"one")
     update_folder(folder, FILES)
@@ -277,7 +277,7 @@ def test_nothing_is_changed_behind_a_link(tmp_path: Path, is_stale: bool) -> Non
     assert edited_files(folder) == []
 
 
-def test_a_list_that_names_what_is_behind_a_link_removes_nothing(tmp_path: Path) -> None:
+def test_a_list_removes_nothing_behind_a_link(tmp_path: Path) -> None:
     folder, other = tmp_path / "out", tmp_path / "other"
     other.mkdir()
     (other / "f").write_bytes(b"kept")

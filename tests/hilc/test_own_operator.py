@@ -18,7 +18,7 @@ import hil
 import hilc
 import hilc.host
 from hilc import interpreter
-from hilc.errors import InputError
+from hilc.errors import HilError, InputError
 from hilc.frontends import load_model
 from hilc.frontends.tflite import schema
 from hilc.ir import Attributes, Graph, Node, Quant, Rounding, Tensor
@@ -91,6 +91,33 @@ def test_it_is_imported_folded_and_fused() -> None:
     folded = fold_channels(simplified).graph
     (own,) = (node for node in folded.nodes if node.op == "NEGATE")
     assert folded.tensors[own.outputs[0]].shape == (1, SIDE, SIDE, CHANNELS - 2)
+
+
+@pytest.mark.parametrize(
+    ("scales", "message"),
+    [
+        (
+            (Quant((0.1,), (3,)), Quant((0.2,), (3,))),
+            "'x' and gives 'y', whose quantizations differ",
+        ),
+        (
+            (Quant((0.1,), (3,)), Quant((0.1,), (4,))),
+            "'x' and gives 'y', whose quantizations differ",
+        ),
+        ((None, Quant((0.1,), (3,))), "takes 'x', of type int8, without quantization"),
+        ((Quant((0.1,), (3,)), None), "takes 'y', of type int8, without quantization"),
+        ((None, None), "takes 'x', of type int8, without quantization"),
+    ],
+    ids=["two scales", "two zero points", "input without", "output without", "both without"],
+)
+def test_other_quantizations_are_refused(
+    scales: tuple[Quant | None, Quant | None], message: str
+) -> None:
+    tensors = (Tensor("x", (1, 4), "int8", scales[0]), Tensor("y", (1, 4), "int8", scales[1]))
+    node = Node("NEGATE", ("x",), ("y",), ActivationAttributes())
+    graph = Graph("net", {tensor.name: tensor for tensor in tensors}, (node,), ("x",), ("y",))
+    with pytest.raises(HilError, match=message):
+        hilc.compile(graph)
 
 
 @cases("goal", ["speed", "ram"], first=1)

@@ -154,7 +154,7 @@ def test_classes_and_their_objects_can_be_pickled():
     assert pickle.loads(pickle.dumps(record)).fields == record.fields
 
 
-def test_every_kernel_has_a_dataclass_with_the_fields_of_its_struct():
+def test_a_dataclass_has_the_fields_of_its_struct():
     classes = {python_name(name): name for name in kernels()}
     assert len(classes) == len(kernels()) > 50
     for class_name, name in classes.items():
@@ -183,9 +183,7 @@ def test_structs_are_read_with_their_comments(mine: Path):
     assert read_structs(["struct other {\n    int64_t x;\n};\n"]).structs == {}
 
 
-def test_an_own_kernel_is_called_with_its_own_dataclass(
-    mine: Path, monkeypatch: pytest.MonkeyPatch
-):
+def test_an_own_kernel_has_its_own_dataclass(mine: Path, monkeypatch: pytest.MonkeyPatch):
     register_kernels(mine)
     (mine / "mine_parameters.py").write_text(own_parameters(mine))
     monkeypatch.syspath_prepend(mine)
@@ -196,7 +194,7 @@ def test_an_own_kernel_is_called_with_its_own_dataclass(
     assert call.kernel.header == "mine/mine.h"
 
 
-def test_a_record_takes_all_of_its_fields_by_name_and_keeps_them():
+def test_a_record_takes_all_fields_by_name():
     given = {"out_min": -128, "out_zero_point": 3, "out_max": 127}
     record = HilOutputRange(**given)
     # In the order of the struct.

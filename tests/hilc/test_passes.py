@@ -294,7 +294,7 @@ class TestDropIdentities:
         _check(drop_identities, b.graph(y), ["TRANSPOSE", "RELU"])
 
     @BOTH
-    def test_of_shapes_that_follow_each_other_the_last_stays(self, dtype: str) -> None:
+    def test_the_last_of_consecutive_shapes_stays(self, dtype: str) -> None:
         b = _Builder(dtype, (1, 1, 4))
         t = b.op("RESHAPE", ("x", b.integers([2, 2])), (2, 2), new_shape=None)
         t = b.op("RESHAPE", (t, b.integers([1, 4])), (1, 4), new_shape=None)

@@ -53,7 +53,7 @@ def test_a_block_fits_exactly_below_one_that_is_pinned():
     assert allocate(blocks) == (128, 0)
 
 
-def test_a_pinned_block_keeps_its_pool_though_another_is_better():
+def test_a_pinned_block_keeps_its_pool():
     blocks = [Block(64, 0, 1, 32, 1), Block(64, 0, 1), Block(64, 1, 1)]
     assert allocate_pools(blocks, [900, 1, 1], [4096, 4096]) == [(1, 32), (0, 0), (0, 64)]
     assert allocate_pools(blocks, [900, 1, 1], [None, None]) == [(1, 32), (0, 0), (0, 64)]

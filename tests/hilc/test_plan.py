@@ -55,7 +55,7 @@ def _require_right(graph: Graph, program: Program) -> None:
 
 @pytest.mark.parametrize("io_in_pool", [True, False])
 @pytest.mark.parametrize("seed", range(150))
-def test_random_graphs_compute_what_the_interpreter_does(seed: int, io_in_pool: bool) -> None:
+def test_random_graphs_equal_the_interpreter(seed: int, io_in_pool: bool) -> None:
     graph = random_graph(seed)
     program = plan(graph, HOST, io_in_pool=io_in_pool)
     assert program.output_names == graph.outputs
@@ -79,7 +79,7 @@ def _overlapping(program: Program) -> list[tuple[int, str, str]]:
 
 
 @cases("cpu", ["cortex-m0", "cortex-m3", "cortex-m4", "cortex-m55"], first=1)
-def test_plans_of_every_family_of_kernels_keep_what_they_need(cpu: str) -> None:
+def test_plans_of_every_family_of_kernels(cpu: str) -> None:
     """Executed in the declared order of the kernels that the core has."""
     shifted = set()
     for seed in range(314, 326):
@@ -94,7 +94,7 @@ def test_plans_of_every_family_of_kernels_keep_what_they_need(cpu: str) -> None:
 
 
 @pytest.mark.full
-def test_overlapping_outputs_are_where_they_may_just_be() -> None:
+def test_outputs_overlap_where_they_just_may() -> None:
     """Any further over its input, and the checker finds the byte that is lost."""
     caught = set()
     for seed in range(60):
@@ -145,7 +145,7 @@ def test_benchmark_models_reach_the_optimum(model: str, tensors_bytes: int) -> N
         keep=[("ad", "cortex-m4"), ("kws", "cortex-m55")],
     ),
 )
-def test_a_program_of_little_memory_is_found_by_few_plans(
+def test_a_small_program_is_found_by_few_plans(
     model: str, cpu: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Of a thousand groups that may run row by row, on the core for which most are laid out."""
@@ -196,7 +196,7 @@ def test_an_output_may_be_named_twice_and_read_again(io_in_pool: bool) -> None:
     assert (refs[0] == refs[2]) is io_in_pool
 
 
-def test_an_input_that_nobody_reads_is_the_callers_all_the_same() -> None:
+def test_an_unread_input_is_the_callers() -> None:
     b = GraphBuilder()
     unused, x = b.input(1, 1000), b.input(1, 40)
     graph = b.graph(b.relu(x))
@@ -232,7 +232,7 @@ def test_a_view_between_kernels_costs_nothing(io_in_pool: bool) -> None:
     assert program.buffers[y] == program.buffers[v]
 
 
-def test_a_view_from_one_callers_buffer_to_another_copies() -> None:
+def test_a_view_between_callers_buffers_copies() -> None:
     b = GraphBuilder()
     x = b.input(1, 4, 4, 2)
     graph = b.graph(b.reshape(x, 1, 32))
@@ -253,7 +253,7 @@ def test_a_tensor_and_its_view_may_both_be_outputs() -> None:
     _require_right(graph, program)
 
 
-def test_an_elementwise_kernel_takes_the_place_of_what_dies() -> None:
+def test_an_elementwise_kernel_reuses_dead_bytes() -> None:
     b = GraphBuilder()
     x = b.input(1, 100)
     y = x
@@ -284,7 +284,7 @@ def test_an_operand_that_is_read_again_keeps_its_bytes() -> None:
     assert program.workspace_bytes == 2 * 112
 
 
-def test_a_view_that_is_read_again_keeps_the_bytes_of_what_it_views() -> None:
+def test_a_view_that_is_read_again_keeps_bytes() -> None:
     b = GraphBuilder()
     x = b.input(1, 2, 2, 25)
     v = b.reshape(x, 1, 100)
@@ -293,7 +293,7 @@ def test_a_view_that_is_read_again_keeps_the_bytes_of_what_it_views() -> None:
     assert program.buffers[x] == program.buffers[v] != program.buffers[y]
 
 
-def test_a_kernel_without_an_order_never_works_in_place() -> None:
+def test_a_kernel_without_an_order_is_not_in_place() -> None:
     b = GraphBuilder()
     x = b.input(1, 4, 4, 4)
     y = b.conv(x, 4)
@@ -313,7 +313,7 @@ def _split(program: Program, rng: np.random.Generator, slack: float) -> tuple[Po
 
 @pytest.mark.full
 @cases("io_in_pool", [True, False], first=1)
-def test_plans_in_tight_pools_compute_what_the_interpreter_does(io_in_pool: bool) -> None:
+def test_plans_in_tight_pools_equal_the_interpreter(io_in_pool: bool) -> None:
     placed, refusals = 0, list[str]()
     for seed in range(60):
         graph = random_graph(seed)
@@ -340,7 +340,7 @@ def test_plans_in_tight_pools_compute_what_the_interpreter_does(io_in_pool: bool
     assert all("does not fit into its memory pools (fast " in fact for fact in refusals)
 
 
-def test_a_pool_without_a_limit_takes_what_the_others_have_no_room_for() -> None:
+def test_an_unlimited_pool_takes_the_remainder() -> None:
     for seed in range(40):
         graph = random_graph(seed)
         memory = (PoolSpec("a", 40, "dtcm"), PoolSpec("b", 100), PoolSpec("c", None, "sdram"))
@@ -382,7 +382,7 @@ def test_kws_is_divided_where_its_largest_tensors_part() -> None:
     assert all(step.scratch is None or step.scratch.pool == 0 for step in program.steps)
 
 
-def test_a_model_that_does_not_fit_is_refused_with_figures() -> None:
+def test_a_model_that_does_not_fit_shows_figures() -> None:
     b = GraphBuilder()
     graph = b.graph(b.conv(b.conv(b.input(1, 8, 8, 4), 4), 4))
     needed = plan(graph, HOST, io_in_pool=True).workspace_bound_bytes
@@ -493,7 +493,7 @@ def test_the_checker_knows_the_pools() -> None:
 
 @pytest.mark.full
 @cases("pool_count", [1, 3], first=1)
-def test_a_damaged_plan_that_passes_the_checker_still_computes_right(pool_count: int) -> None:
+def test_a_damaged_plan_that_passes_is_still_right(pool_count: int) -> None:
     """No false acquittal: thousands of plans with one place moved, executed."""
     caught = dict.fromkeys(range(pool_count), 0)
     passed = 0
@@ -545,7 +545,7 @@ AT_ONCE, APART = ForbiddenInterval(-9, 9, ((0, 0),)), ForbiddenInterval(-9, 9)
         (_value(8, 1, 3, BufferRef("input", 0)), AT_ONCE, None, BufferRef("input", 0)),
     ],
 )
-def test_what_a_step_may_overwrite_is_in_the_callers_output_before(
+def test_overwritten_values_are_in_the_callers_output(
     operand: Any, forbidden: ForbiddenInterval, other: Any, expected: BufferRef | None
 ) -> None:
     output = _value(8, 3, 9, OUT)

@@ -67,7 +67,7 @@ def pinned(nbytes: int, offset: int | None, first: int = 0, last: int = 1, pool:
     return Block(nbytes, first, last, offset, pool)
 
 
-def test_pins_share_bytes_where_one_tensor_may_lie_over_the_other() -> None:
+def test_pins_of_overlapping_tensors_share_bytes() -> None:
     values = [value(32, 0, 1), value(48, 0, 1)]
 
     def told(first: Block, second: Block, overlaps: Overlaps = NO_OVERLAPS) -> str:
@@ -140,7 +140,7 @@ def buffers(*values: Value) -> list[BufferRef | None]:
     return [value.buffer for value in values]
 
 
-def test_operands_take_the_callers_buffer_from_the_last_layer_on() -> None:
+def test_operands_in_the_callers_buffer_at_the_end() -> None:
     first, second, output = value(32, 0, 1), value(32, 1, 2), value(32, 2, 9, CALLERS)
     values: Any = SimpleNamespace(distinct=[first, second, output])
     free = ForbiddenInterval(0, 0)
@@ -185,7 +185,7 @@ def refused(*sizes: int, limit: int, **options: Any) -> str:
     return caught.value.fact
 
 
-def test_what_does_not_fit_is_told_with_the_fullest_layer() -> None:
+def test_a_misfit_names_the_fullest_layer() -> None:
     told = refused(16, 64, 96, 16, limit=100)
     assert "(ram 100 B): it needs 160 B at least" in told
     assert "at FULLY_CONNECTED" in told
@@ -241,7 +241,7 @@ def test_one_pool_is_that_of_tensors_and_scratch() -> None:
     assert not Planner(graph, CPU, scratch_in_pool=False).one_pool
 
 
-def test_scratch_that_is_allocated_for_a_call_counts_once() -> None:
+def test_scratch_of_a_call_counts_once() -> None:
     builder = GraphBuilder()
     x = builder.input(1, 64)
     graph = builder.graph(builder.dense(builder.dense(x, 32), 8))
@@ -256,7 +256,7 @@ def test_scratch_that_is_allocated_for_a_call_counts_once() -> None:
     assert inside.workspace_bytes == sum(p.nbytes for p in inside.pools)
 
 
-def test_a_choice_of_groups_and_kernels_is_a_possible_one() -> None:
+def test_a_choice_of_groups_and_kernels_is_possible() -> None:
     builder = GraphBuilder()
     names = [builder.conv(builder.input(1, 8, 6, 4), 8)]
     for _ in range(2):
@@ -364,7 +364,7 @@ class Differences:
         return self.over
 
 
-def test_an_operand_that_is_read_twice_has_both_intervals() -> None:
+def test_an_operand_read_twice_has_both_intervals() -> None:
     a, b, y, z = (value(size, 0, 1) for size in (8, 9, 10, 11))
     wide, narrow, other = (ForbiddenInterval(*each) for each in ((-9, 1), (-2, 7), (-1, 1)))
     lowering: Any = Differences({(0, 0): wide, (2, 0): narrow, (1, 1): other})
@@ -582,7 +582,7 @@ def test_the_peak_is_the_first_of_the_fullest_steps() -> None:
     assert peak() == 0
 
 
-def test_rows_that_are_kept_span_all_places_of_a_tensor() -> None:
+def test_kept_rows_span_all_places_of_a_tensor() -> None:
     def entry(stage: int, kind: str, offset: int, nbytes: int) -> Any:
         write = SimpleNamespace(kind=kind, offset=offset)
         return SimpleNamespace(stage=stage, write=write, output=SimpleNamespace(nbytes=nbytes))
@@ -602,7 +602,7 @@ def test_rows_that_are_kept_span_all_places_of_a_tensor() -> None:
     assert list(explain._kept(call)) == [("a", 16, 48), ("b", 100, 104)]
 
 
-def test_outputs_over_inputs_are_told_with_their_distance() -> None:
+def test_outputs_over_inputs_have_a_distance() -> None:
     def overlaps(output: int, **inputs: int) -> list[tuple[str, str, int]]:
         buffers = {name: BufferRef("pool", at) for name, at in inputs.items()}
         program: Any = SimpleNamespace(

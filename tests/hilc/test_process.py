@@ -35,7 +35,7 @@ def run_script(script: str) -> str:
 
 @pytest.mark.skipif(not process._launcher(), reason="this machine has no setpriv --pdeathsig")
 @pytest.mark.parametrize(("setup", "told"), [("", ""), (NO_LAUNCHER, "forked\n")])
-def test_a_program_is_started_without_a_fork_of_this_process(setup: str, told: str) -> None:
+def test_a_program_starts_without_a_fork(setup: str, told: str) -> None:
     """A fork copies the page tables, and takes longer the more memory the process has."""
     assert (
         run_script(
@@ -68,7 +68,7 @@ def test_a_program_ends_with_its_killed_parent(setup: str) -> None:
     assert not alive
 
 
-def test_a_program_whose_parent_has_ended_already_does_not_begin(tmp_path: Path) -> None:
+def test_a_program_of_a_dead_parent_does_not_begin(tmp_path: Path) -> None:
     """It was killed between starting the program and the program asking to be ended with it."""
     launcher = process._launcher()
     if not launcher:
@@ -80,7 +80,7 @@ def test_a_program_whose_parent_has_ended_already_does_not_begin(tmp_path: Path)
     assert not begun.exists()
 
 
-def test_what_cannot_be_started_is_an_error_of_the_system(tmp_path: Path) -> None:
+def test_an_unstartable_program_is_a_system_error(tmp_path: Path) -> None:
     def refused(program: str | Path, message: str) -> None:
         with pytest.raises(OSError, match=message):
             process.run([str(program)], tmp_path, limit_s=50)
@@ -99,7 +99,7 @@ def test_what_cannot_be_started_is_an_error_of_the_system(tmp_path: Path) -> Non
     refused(foreign, "Exec format error")
 
 
-def test_a_program_sees_the_folder_environment_and_descriptors_that_it_was_given(
+def test_a_program_sees_only_what_it_was_given(
     tmp_path: Path,
 ) -> None:
     script = tmp_path / "script"

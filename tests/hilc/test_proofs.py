@@ -139,7 +139,7 @@ def test_the_definition_and_the_interpreter_agree(rounding: Rounding) -> None:
 # Layers for assembly -----------------------------------------------------------------------------
 
 
-def test_inputs_on_both_sides_of_each_change_of_an_output() -> None:
+def test_inputs_around_each_change_of_an_output() -> None:
     graph = prepare(DIGITS, None, get_cpu("host")).graph
     found = set()
     for layer in boundaries(graph, 1, np.random.default_rng(1)):

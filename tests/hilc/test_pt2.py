@@ -142,7 +142,7 @@ def unpacked(name: str) -> dict[str, bytes]:
         return {member: archive.read(member) for member in archive.namelist()}
 
 
-def test_an_entry_that_begins_beyond_every_file_is_refused() -> None:
+def test_an_entry_beyond_every_file_is_refused() -> None:
     file = io.BytesIO()
     with zipfile.ZipFile(file, "w") as archive:
         for name, data in unpacked("linear").items():
@@ -264,7 +264,7 @@ def test_values_of_inputs_cannot_be_stated() -> None:
         read_model(files()["linear.pt2"], specialization=stated)
 
 
-def test_an_archive_may_not_unpack_to_many_times_its_size() -> None:
+def test_an_archive_that_unpacks_to_too_much() -> None:
     file = io.BytesIO()
     with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
         for name, data in unpacked("lstm").items():
@@ -274,7 +274,7 @@ def test_an_archive_may_not_unpack_to_many_times_its_size() -> None:
         load_model(file.getvalue(), "bomb")
 
 
-def test_files_outside_of_the_archives_folder_are_refused() -> None:
+def test_files_outside_the_archive_are_refused() -> None:
     members = {**unpacked("lstm"), "../../evil.txt": b"x"}
     with pytest.raises(ModelError, match="files in 2 folders"):
         load_model(packed(members), "outside")

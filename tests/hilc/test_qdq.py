@@ -62,7 +62,7 @@ def differing(model: onnx.ModelProto, graph: Graph, inputs: dict[str, Array]) ->
 
 
 @cases("dtype", ["int8", "uint8"], first=1)
-def test_a_network_on_integers_is_the_reference_on_floats(dtype):
+def test_an_integer_network_equals_the_float_reference(dtype):
     for seed in range(8):
         rng = np.random.default_rng(seed)
         model = network(rng, dtype)
@@ -80,7 +80,7 @@ def test_a_network_on_integers_is_the_reference_on_floats(dtype):
 
 @pytest.mark.full
 @pytest.mark.parametrize("dtype", sampled(["int16", "uint16"], keep=["uint16"]))
-def test_a_network_of_16_bits_is_within_a_step_of_the_reference(dtype):
+def test_a_16_bit_network_is_within_a_step(dtype):
     """Float sums have 24 bits: beside a tie of 16 bits the reference is not exact."""
     off = total = 0
     for seed in range(6):
@@ -170,7 +170,7 @@ def test_biases_of_the_sums_scale_lose_nothing():
     assert max(bias.largest_effect for bias in biases) < 1e-5
 
 
-def test_what_has_no_form_on_integers_is_refused_by_name_or_allowed():
+def test_float_only_layers_are_refused_or_allowed():
     b = QdqBuilder(np.random.default_rng(2))
     x = b.input((1, 4, 4, 4), 0.0213)
     y = b.node("LpNormalization", x, axis=1)
@@ -268,7 +268,7 @@ def test_verify_compares_with_the_named_arithmetic(tmp_path, capsys):
 
 
 @pytest.mark.parametrize("cpu", ["cortex-m4", "cortex-m55"])
-def test_one_network_through_three_front_ends_takes_the_same_kernels(cpu):
+def test_one_network_through_three_front_ends(cpu):
     first = run_passes(load_model(model_path("kws")))
     second = fused(qdq_twin(load_model(model_path("kws")))).graph
     # Made by tools/pt2_twins.py; its biases are floats.
@@ -317,7 +317,7 @@ def test_padding_moves_integers(value):
     assert differing(model, graph, random_input(np.random.default_rng(4), model)) == 0
 
 
-def test_integers_resized_between_operators_on_floats_keep_their_scale():
+def test_resized_integers_keep_their_scale():
     """As in the form QOperator, where Resize takes the integers themselves."""
     b = QdqBuilder(np.random.default_rng(8))
     x = b.quantize(b.node("Relu", b.input((1, 2, 4, 3), 0.0213, 3)), 0.0371, -20)

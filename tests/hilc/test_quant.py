@@ -74,7 +74,7 @@ def test_ties_are_what_tells_ties_to_even_from_half_up(real):
         assert (even[ties] % 2 == 0).all()
 
 
-def test_requantize_takes_one_multiplier_for_all_values():
+def test_requantize_with_one_multiplier():
     x = np.array([-100, 0, 99], np.int32)
     assert quant.requantize(x, 2**30, 0).tolist() == [-50, 0, 50]
 

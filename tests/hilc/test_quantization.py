@@ -453,7 +453,7 @@ def test_the_command_keeps_other_files(files: Path, capsys: pytest.CaptureFixtur
     assert (files / "q.onnx").read_bytes() == before
 
 
-def test_a_model_of_tensorflow_is_refused_with_the_remedy(
+def test_a_tensorflow_model_is_refused_with_a_remedy(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     model = Path(__file__).resolve().parents[2] / "examples" / "digits" / "digits.tflite"
@@ -464,7 +464,7 @@ def test_a_model_of_tensorflow_is_refused_with_the_remedy(
     assert "representative_dataset" in capsys.readouterr().err
 
 
-def test_without_its_package_the_command_names_the_remedy(
+def test_without_its_package_a_remedy_is_named(
     files: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As on a machine without it: nothing of it can be found."""

@@ -35,7 +35,7 @@ NAMES = (
     "separable",
     "sequence",
 )
-#: Those with layers that have no form on integers, and the layers.
+#: Those with layers without an integer implementation, and the layers.
 #: Those whose samples are one sequence, which a state remembers.
 SEQUENCES = ("decoder",)
 IN_FLOATS = {"cells": {"gru_cell", "getitem", "rnn_tanh_cell"}}
@@ -76,7 +76,7 @@ def test_the_library_gives_the_same_bytes(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_what_is_left_in_floats_has_no_form_on_integers(name: str) -> None:
+def test_float_layers_have_no_integer_form(name: str) -> None:
     fused = fused_file(files()[f"{name}.pt2"], name)
     names = {layer.name.partition(":")[0] for layer in fused.float_layers}
     assert names == IN_FLOATS.get(name, set())
@@ -174,9 +174,7 @@ def test_a_module_is_quantized(torch: Any, tmp_path: Path) -> None:
 
 
 @pytest.mark.full
-def test_a_module_that_cannot_be_exported_is_refused_in_our_words(
-    torch: Any, capfd: pytest.CaptureFixture[str]
-) -> None:
+def test_a_module_that_cannot_be_exported(torch: Any, capfd: pytest.CaptureFixture[str]) -> None:
     class Cut(torch.nn.Module):  # type: ignore[misc]
         def forward(self, x: Any) -> Any:
             return x[:, : int(x.sum().item())]

@@ -20,7 +20,7 @@ random_models: Any = importlib.import_module("random_models")
 
 
 @pytest.mark.full
-def test_the_code_and_the_interpreter_equal_the_reference() -> None:
+def test_code_and_interpreter_equal_the_reference() -> None:
     campaign = random_models.Campaign(random_models.of_onnx)
     campaign.run(range(5000, 5012))
     assert campaign.wrong == []
@@ -44,7 +44,7 @@ def test_a_wrong_output_is_told() -> None:
     assert "is int32" in mismatches(drawn, {**drawn.expected, name: value.astype(np.int32)})[0]
 
 
-def test_what_the_reference_does_not_compute_is_drawn_again() -> None:
+def test_uncomputable_models_are_drawn_again() -> None:
     draft = Draft(np.random.default_rng(0), 9)
     with pytest.raises(NotDrawnError, match="newer than opset 9"):
         draft.node("Gelu", [draft.leaf("float32", (2,))])

@@ -48,7 +48,7 @@ def _record(short_name: str) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("short_name", INT8_MODELS)
-def test_every_tensor_is_what_the_reference_once_answered(short_name: str) -> None:
+def test_every_tensor_equals_the_recorded_one(short_name: str) -> None:
     path = model_path(short_name)
     if os.environ.get("HIL_UPDATE_GOLDEN"):
         known = json.loads(_GOLDEN.read_text()) if _GOLDEN.is_file() else {}

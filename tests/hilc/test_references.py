@@ -37,7 +37,7 @@ def _installed(monkeypatch: pytest.MonkeyPatch, **versions: str) -> None:
     monkeypatch.setattr(importlib.metadata, "version", version)
 
 
-def test_tflm_reads_every_computed_tensor_by_the_graph_s_name() -> None:
+def test_tflm_reads_tensors_by_graph_name() -> None:
     data = _model()
     graph = load_model(data)
     reference = tflm.reference(graph, data)

@@ -20,7 +20,7 @@ def replay(**attributes: Any) -> Any:
     return made
 
 
-def test_an_input_under_the_scratch_is_read_before_it_is_written_over() -> None:
+def test_an_input_under_scratch_is_read_first() -> None:
     """At any distance of the two, with the scratch before it, behind it, or over a part."""
     stage = SimpleNamespace(node=SimpleNamespace(name="conv"))
     call = SimpleNamespace(inputs=("x",), stages=[stage])
@@ -107,7 +107,7 @@ def test_rows_are_overwritten_only_once_they_were_read(monkeypatch: pytest.Monke
         made._require(entry(9), location, tensor)
 
 
-def test_a_call_stays_within_the_scratch_and_the_output() -> None:
+def test_a_call_stays_within_scratch_and_output() -> None:
     stage = SimpleNamespace(node=SimpleNamespace(name="conv"))
     made = replay(
         _call=SimpleNamespace(stages=[stage]), _scratch=np.arange(10), _output=np.arange(4)

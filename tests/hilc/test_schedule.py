@@ -146,7 +146,7 @@ def test_the_cheapest_path_is_the_least_of_all(seed: int, worth: float) -> None:
 
 
 @pytest.mark.parametrize("seed", range(60))
-def test_groups_are_laid_out_that_may_be_in_the_cheapest_path(seed: int) -> None:
+def test_groups_of_the_cheapest_path_are_planned(seed: int) -> None:
     """The path is the one of all groups, of equals the same, and the rest is left alone."""
     dice = random.Random(seed)
     options = some_options(seed, layers=7)
@@ -189,7 +189,7 @@ def test_where_no_path_leads_through_there_is_none() -> None:
 
 
 @pytest.mark.parametrize("seed", range(8))
-def test_the_cheapest_of_each_size_are_all_that_no_smaller_one_beats(seed: int) -> None:
+def test_the_cheapest_of_each_size_are_undominated(seed: int) -> None:
     options = some_options(seed)
     flash = 40
     policy = SearchPolicy(sum_parts=64, sum_parts_beyond=16)  # parts of one byte, to 55
@@ -252,7 +252,7 @@ def a_partitioner(options: Options, **policy: Any) -> Partitioner:
 
 
 @pytest.mark.parametrize("seed", range(6))
-def test_a_partition_keeps_both_limits_at_the_least_cost(seed: int) -> None:
+def test_a_partition_keeps_both_limits_cheaply(seed: int) -> None:
     options = some_options(seed)
     partitioner = a_partitioner(options, sum_parts=1 << 20)
     paths = list(all_paths(options))
@@ -274,7 +274,7 @@ def test_a_partition_keeps_both_limits_at_the_least_cost(seed: int) -> None:
             assert found.flash == 7 + sum(round(one.flash) for one in found.segments)
 
 
-def test_kernels_that_cannot_work_in_place_are_left_out_where_there_are_others() -> None:
+def test_in_place_kernels_are_preferred() -> None:
     layers = [
         [segment(0, 0, 1, in_place=False, kernel=0), segment(0, 0, 2, kernel=1)],
         [segment(1, 1, 5, in_place=False, kernel=0)],
@@ -289,7 +289,7 @@ def test_kernels_that_cannot_work_in_place_are_left_out_where_there_are_others()
     assert partitioner.cheapest(99, FASTEST) is None
 
 
-def test_slices_are_tried_where_nothing_else_keeps_a_limit() -> None:
+def test_slices_are_tried_as_the_last_means() -> None:
     group = Group(("n0", "n1"), sliced=8)
     layers = [[segment(0, 0, 5, 90)], [segment(1, 1, 5, 90), segment(0, 1, 9, 60, group=group)]]
     partitioner = a_partitioner(layers)
@@ -311,7 +311,7 @@ def test_a_fed_input_always_has_a_limit() -> None:
     assert found.cost == 9
 
 
-def test_a_choice_names_the_variant_of_each_single_layer() -> None:
+def test_a_choice_names_each_layers_variant() -> None:
     group = Group(("n2", "n3"), 2)
     segments = (
         segment(0, 0, 1),
@@ -323,7 +323,7 @@ def test_a_choice_names_the_variant_of_each_single_layer() -> None:
     )
 
 
-def test_weights_are_decoded_in_memory_that_others_need_too(
+def test_weights_are_decoded_in_shared_memory(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(Segment, "decodes", property(lambda self: self.calls == ()))
@@ -340,7 +340,7 @@ def test_weights_are_decoded_in_memory_that_others_need_too(
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_a_range_is_covered_where_segments_lead_through_it(seed: int) -> None:
+def test_a_range_is_covered_by_segments(seed: int) -> None:
     dice = random.Random(seed)
     ends = [[end for end in range(at, 6) if dice.random() < 0.25] for at in range(6)]
 
@@ -405,13 +405,13 @@ def test_without_a_limit_nothing_is_fused() -> None:
     assert one.tried == []
 
 
-def test_groups_are_tried_where_the_best_kernels_take_too_much() -> None:
+def test_groups_are_tried_where_kernels_take_too_much() -> None:
     one = Tried(4, cost=lambda first, last: 1000)
     found = one.within(300, singles(300, 301, 100, 100))
     assert found == one.tried == [(1, 1), (0, 1), (1, 2), (0, 2), (1, 3), (0, 3)]
 
 
-def test_what_short_groups_cover_cheaply_is_not_fused_in_long_ones() -> None:
+def test_cheap_short_groups_prevent_long_ones() -> None:
     one = Tried(4, cost=lambda first, last: 103 * (last - first + 1))
     assert one.within(300, singles(100, 400, 400, 100)) == [(1, 1), (2, 2)]
     dear = Tried(4, cost=lambda first, last: 104 if first == last == 1 else 103)
@@ -424,7 +424,7 @@ def test_the_cheapest_way_to_fuse_layers_covers_them() -> None:
     assert one.within(300, singles(100, 400, 400, 100)) == [(1, 1), (1, 1), (2, 2), (2, 2)]
 
 
-def test_groups_that_cannot_keep_the_limit_are_not_tried() -> None:
+def test_groups_beyond_the_limit_are_not_tried() -> None:
     one = Tried(3, bound=lambda first, last: 301 if first == last else 300, cost=lambda f, t: 999)
     assert one.within(300, singles(100, 400, 100)) == [(0, 1), (1, 2), (0, 2)]
     none = Tried(3, may_fuse=lambda first, last: first != last, cost=lambda f, t: 999)
@@ -433,7 +433,7 @@ def test_groups_that_cannot_keep_the_limit_are_not_tried() -> None:
     assert large.within(300, singles(400, 400)) == [(0, 1)]
 
 
-def test_a_layer_to_which_rows_are_fed_is_no_group_alone() -> None:
+def test_a_layer_fed_by_rows_is_no_group_alone() -> None:
     one = Tried(2, fed="n0", cost=lambda first, last: 999)
     assert one.within(300, singles(UNLIMITED, 100)) == [(0, 1)]
 
@@ -470,7 +470,7 @@ def made(group: Group, memory: int) -> Segment:
     return segment(0, len(group.nodes) - 1, 1, memory, group=group)
 
 
-def test_rows_at_a_time_grow_to_the_height_of_the_image() -> None:
+def test_rows_at_a_time_grow_to_the_height() -> None:
     found = some_groups(lambda group: made(group, 100))._group_segments(0, 1, 100, Objective())
     assert [(one.group.nodes, one.group.rows) for one in found] == [
         (("n0", "n1"), rows) for rows in (1, 2, 4, 8)
@@ -479,7 +479,7 @@ def test_rows_at_a_time_grow_to_the_height_of_the_image() -> None:
     assert [s.group.rows for s in low._group_segments(0, 1, 100, Objective())] == [1, 2]
 
 
-def test_rows_at_a_time_grow_as_long_as_they_keep_the_limit() -> None:
+def test_rows_at_a_time_grow_within_the_limit() -> None:
     groups = some_groups(lambda group: made(group, 50 * group.rows), height=99)
     groups._smaller = lambda group, limit, prices: iter(())
     assert [s.group.rows for s in groups._group_segments(0, 1, 200, Objective())] == [1, 2, 4]
@@ -495,7 +495,7 @@ def test_a_layer_alone_may_go_backward() -> None:
     assert found == [(1, forward), (1, "backward"), (2, forward), (2, "backward")]
 
 
-def test_a_group_takes_the_cheapest_kernels_that_leave_it_within_the_limit() -> None:
+def test_a_group_takes_the_cheapest_kernels_that_fit() -> None:
     """Each further kernel of a layer takes 30 bytes less; a layout loses 20 between its rows."""
     asked = []
 
@@ -696,7 +696,7 @@ def test_a_frontier_goes_down_in_steps(monkeypatch: pytest.MonkeyPatch) -> None:
     assert [p.memory_bound for p in frontier.partitions()] == [1600, 1000, 984]  # known now
 
 
-def test_partitions_are_found_as_far_as_they_are_asked_for(
+def test_partitions_are_found_on_demand(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     frontier, _ = frontier_of(monkeypatch, [Point(100, 1), Point(60, 5)])
@@ -709,14 +709,14 @@ def test_partitions_are_found_as_far_as_they_are_asked_for(
     assert points.in_place_limits == [100, 60]
 
 
-def test_a_small_step_is_tried_where_there_is_no_larger_one(
+def test_a_small_step_follows_the_large_ones(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     frontier, _ = frontier_of(monkeypatch, [Point(4000, 1), Point(3984, 2), Point(3983, 9)])
     assert [p.memory_bound for p in frontier.partitions()] == [4000, 3984]
 
 
-def test_other_kernels_may_let_an_output_be_where_the_input_was(
+def test_other_kernels_may_allow_in_place_outputs(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     points = [Point(1000, 1, in_place=False), Point(1000, 2), Point(500, 9, in_place=False)]
@@ -834,7 +834,7 @@ def test_goal_keeps_a_limit_of_memory_if_it_can(monkeypatch: pytest.MonkeyPatch)
         assert found is (None if expected is None else points[expected]), ram
 
 
-def test_affordable_partitions_take_the_highest_price_of_flash(
+def test_affordable_partitions_at_the_highest_price(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Ten instructions a byte make the slow one and the fast one alike."""
@@ -869,7 +869,7 @@ def test_least_flash_within_instructions_is_exact() -> None:
     assert partitioner.least_flash(99, FASTEST, 40) is None
 
 
-def test_the_frontier_is_followed_as_far_as_it_may_become_cheaper(
+def test_the_frontier_ends_where_nothing_is_cheaper(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     points = [Point(1000 - 100 * at, 100 + 6 * at) for at in range(8)]
@@ -912,7 +912,7 @@ def test_within_limits_is_the_fastest_that_is_planned(
                 goals.within(ram, flash)
 
 
-def test_what_was_measured_as_a_whole_counts_where_it_is_better(
+def test_measured_programs_count_where_better(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     points = [Point(1000, 100, 50), Point(500, 200, 50)]
@@ -962,7 +962,7 @@ def found_by(monkeypatch: pytest.MonkeyPatch, points: list[Point], **limits: int
     return SearchResult(planned.program, planned.choice, report, "speed", goals, "speed", flash)
 
 
-def test_the_next_saving_is_the_next_program_of_the_goal(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_next_saving_is_the_goals_next_program(monkeypatch: pytest.MonkeyPatch) -> None:
     points = [Point(1000, 100, 500), Point(700, 130, 400), Point(400, 190, 600)]
     first = found_by(monkeypatch, points)
     assert first.choice is points[0]
@@ -996,7 +996,7 @@ def test_a_refusal_has_the_least_of_each(monkeypatch: pytest.MonkeyPatch) -> Non
     assert "(the smallest is 600 B)" in beside.value.fact
 
 
-def test_where_nothing_can_be_planned_the_planner_says_why(
+def test_an_impossible_plan_has_the_planners_reason(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     goals = Goals(frontier_of(monkeypatch, [Point(100, 1, workspace=None)])[0])
@@ -1008,9 +1008,7 @@ def test_where_nothing_can_be_planned_the_planner_says_why(
 
 
 @pytest.mark.parametrize("seed", range(10))
-def test_the_bound_is_the_least_largest_segment_of_all_divisions(
-    monkeypatch: pytest.MonkeyPatch, seed: int
-) -> None:
+def test_the_bound_is_the_least_largest_segment(monkeypatch: pytest.MonkeyPatch, seed: int) -> None:
     dice = random.Random(seed)
     count = dice.randrange(1, 6)
     ranges = list(itertools.combinations_with_replacement(range(count), 2))
@@ -1104,7 +1102,7 @@ def test_the_bound_of_a_group_is_its_fullest_moment() -> None:
 # -- estimates and the policy ----------------------------------------------------------------------
 
 
-def test_a_called_program_has_no_description_of_its_layers() -> None:
+def test_a_called_program_has_no_layer_descriptions() -> None:
     group = object.__new__(FusedCall)
     object.__setattr__(group, "nodes", (1, 2, 3))
     program: Any = SimpleNamespace(
@@ -1116,7 +1114,7 @@ def test_a_called_program_has_no_description_of_its_layers() -> None:
     assert as_called(cost, program) == CostEstimate(5, 7, 1000 - 5 * 80)
 
 
-def test_the_flash_of_a_program_has_what_segments_share_once() -> None:
+def test_the_flash_of_a_program_counts_shared_once() -> None:
     estimator = object.__new__(Estimator)
     estimator._policy = SearchPolicy(model_bytes=1000, layer_bytes=100)
     segments = [
@@ -1133,7 +1131,7 @@ def test_segment_that_decodes_weights_is_known() -> None:
     assert replace(plain, calls=(*plain.calls, coded)).decodes
 
 
-def test_code_for_bands_is_what_the_kernel_says_or_half_more() -> None:
+def test_code_for_bands_is_stated_or_half_more() -> None:
     estimator = object.__new__(Estimator)
     estimator._policy = POLICY
     kernels: list[Any] = [
@@ -1157,7 +1155,7 @@ def test_measured_counts_are_those_of_the_same_variant(monkeypatch: pytest.Monke
     assert _Costs(get_cpu("cortex-m4"), None).of(nodes[0], call) == 1000
 
 
-def test_the_cost_of_a_segment_has_its_flash_at_a_price() -> None:
+def test_the_cost_of_a_segment_has_priced_flash() -> None:
     assert segment(0, 0, 10, flash=3).cost_at(2.5) == 17.5
 
 
@@ -1212,7 +1210,7 @@ def test_a_change_of_the_policy_is_meant() -> None:
 # -- what is left of flash, groups and kernels -----------------------------------------------------
 
 
-def test_a_limit_of_flash_between_two_rounded_sizes_is_kept_by_the_smallest() -> None:
+def test_a_flash_limit_between_two_sizes() -> None:
     """Sizes are rounded to a part of the limit, here to all of it."""
     kernels = [segment(0, 0, 10, flash=19), segment(0, 0, 30, flash=14, kernel=1)]
     partitioner = a_partitioner([kernels], sum_parts=1, sum_parts_beyond=0)
@@ -1221,7 +1219,7 @@ def test_a_limit_of_flash_between_two_rounded_sizes_is_kept_by_the_smallest() ->
         assert (found and found.cost) == cost, limit
 
 
-def test_why_rows_cannot_be_fed_is_what_the_shortest_group_lacks(
+def test_why_rows_cannot_be_fed_by_the_shortest_group(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     nodes = [SimpleNamespace(name=f"n{at}", inputs=("x",)) for at in range(5)]
@@ -1261,7 +1259,7 @@ def test_a_model_without_layers_has_its_goals(monkeypatch: pytest.MonkeyPatch) -
         assert point_of(program) is nothing
 
 
-def test_a_frontier_says_what_its_costs_are_and_when_it_plans(
+def test_a_frontier_states_costs_and_planning(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(pareto, "Partitioner", lambda *rest: Points([Point(100, 1), Point(50, 9)]))
@@ -1291,7 +1289,7 @@ def test_what_may_be_within_a_limit() -> None:
     assert not may(None, 100)
 
 
-def test_a_group_has_a_segment_where_all_its_layers_are_computed() -> None:
+def test_a_group_is_a_segment_of_all_its_layers() -> None:
     groups = outlined(lambda group: "call", ["a", "b", "c"], ["a", "v", "b", "c"])
     groups._estimator.fused = lambda group, call, first, last: (call, first, last)
     assert groups.segment(Group(("a", "b"))) == ("call", 0, 1)
@@ -1341,7 +1339,7 @@ def steps_of(memory: Callable[[Group], Segment | Sketch | LeastCost | None]) -> 
     return groups
 
 
-def test_bounds_of_steps_end_where_no_group_is_within_the_limit() -> None:
+def test_bounds_of_steps_end_at_the_limit() -> None:
     """Of each step its groups, or smaller ones."""
     groups = steps_of(lambda group: made(group, 100 * group.rows))
     smaller: list[Any] = []
@@ -1366,13 +1364,13 @@ def test_bounds_of_steps_end_where_no_group_is_within_the_limit() -> None:
     assert (least.instructions, least.priced) == (1, 1)
 
 
-def test_groups_that_cannot_be_fused_are_not_made_smaller() -> None:
+def test_unfusable_groups_are_not_made_smaller() -> None:
     groups = steps_of(lambda group: None)
     assert groups._least_of_step([Group(("n0", "n1"), 1)], 100, Objective(), None) == []
     assert list(groups._group_segments(0, 1, 100, Objective())) == []
 
 
-def test_smaller_groups_are_tried_where_the_usual_ones_are_too_large() -> None:
+def test_smaller_groups_where_usual_ones_are_too_large() -> None:
     groups = some_groups(lambda group: made(group, 100 * group.rows), height=4)
     asked: list[int] = []
 
@@ -1401,7 +1399,7 @@ def test_bounds_come_before_a_group_that_is_laid_out() -> None:
     assert len(found) == 2
 
 
-def test_kernels_of_a_group_are_chosen_by_the_price_of_their_flash() -> None:
+def test_kernels_of_a_group_by_the_price_of_flash() -> None:
     groups = some_groups(lambda group: made(group, 100), height=1)
     asked: list[float] = []
 
@@ -1428,7 +1426,7 @@ def test_sharing_goes_from_the_goal_to_more() -> None:
     assert sharings("size", 1000, POLICY) == ("size",)
 
 
-def test_shared_code_counts_as_slower_unless_it_was_measured(
+def test_shared_code_counts_as_slower_until_measured(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     found = found_by(monkeypatch, [Point(100, 1000)])
@@ -1458,7 +1456,7 @@ def searched(
     return search_module.search(planner, **limits), tried
 
 
-def test_of_all_degrees_of_sharing_the_fastest_is_taken(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_fastest_degree_of_sharing_is_taken(monkeypatch: pytest.MonkeyPatch) -> None:
     def small(cost: int) -> list[Point]:
         """Return points of which the fastest does not keep the limit of flash."""
         return [Point(100, 10, 900), Point(90, cost, 400)]
@@ -1488,7 +1486,7 @@ def test_of_all_degrees_of_sharing_the_fastest_is_taken(monkeypatch: pytest.Monk
         searched(monkeypatch, points, optimize="speed", flash=399)
 
 
-def test_limits_are_kept_by_the_fastest_unless_the_goal_keeps_them(
+def test_limits_are_kept_by_goal_else_fastest(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     points = [Point(1000, 100, 500), Point(900, 120, 400), Point(500, 128, 550)]

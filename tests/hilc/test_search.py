@@ -164,7 +164,7 @@ def test_a_memory_bound_is_what_the_plan_takes_here():
         assert found.workspace_bytes == align(partition.memory_bound)
 
 
-def test_no_kernel_is_tried_that_another_one_beats_in_all():
+def test_a_dominated_kernel_is_not_tried():
     for segments in frontier().partitioner.singles:
         for before, after in itertools.combinations(segments, 2):
             assert (
@@ -231,7 +231,7 @@ def test_a_tighter_limit_never_gives_a_faster_program():
     assert instructions[0] == goals().fastest.instructions < instructions[-1]
 
 
-def test_groups_without_kernels_of_their_bands_are_passed_over():
+def test_groups_without_band_kernels_are_skipped():
     """Some kernels that a Cortex-M3 has for speed compute whole images alone."""
     path = models.model_path("kws")
     library = hilc.compile(path, cpu="cortex-m3", ram=14_000, io_in_pool=True)
@@ -264,7 +264,7 @@ def test_what_does_not_fit_is_refused_with_what_would():
     [("speed", 0.02), ("balanced", 0.15), ("size", 0.2)],
     first=1,
 )
-def test_kernels_are_the_cheapest_that_keep_a_limit_of_flash(optimize: str, off: float):
+def test_the_cheapest_kernels_within_a_flash_limit(optimize: str, off: float):
     partitioner = Partitioner(planner(), None, optimize, POLICY)
     flash_bytes = partitioner.estimator.flash_bytes
 
@@ -307,7 +307,7 @@ def test_both_limits_are_kept():
 
 
 @pytest.mark.full
-def test_more_flash_is_neither_refused_nor_slower_beside_a_limit_of_memory() -> None:
+def test_more_flash_with_a_memory_limit() -> None:
     """Partitions whose segments were exchanged, for offsets, once exceeded the flash."""
     digits = Path(__file__).resolve().parents[2] / "examples" / "digits" / "digits.tflite"
     slowest = 10**9
@@ -320,7 +320,7 @@ def test_more_flash_is_neither_refused_nor_slower_beside_a_limit_of_memory() -> 
         slowest = chosen.instructions
 
 
-def test_a_refusal_says_what_each_limit_had_to_be_beside_the_other():
+def test_a_refusal_states_each_limit_for_the_other():
     ram = min(program.workspace_bytes for program in frontier().programs())
     flash = goals().within(ram, None).flash_bytes // 2
     with pytest.raises(InputError) as refusal:
@@ -334,7 +334,7 @@ def test_a_refusal_says_what_each_limit_had_to_be_beside_the_other():
     assert goals().within(ram, least).flash_bytes <= least
 
 
-def test_a_limit_of_flash_that_the_fastest_keeps_is_planned_once(monkeypatch: pytest.MonkeyPatch):
+def test_a_kept_flash_limit_is_planned_once(monkeypatch: pytest.MonkeyPatch):
     planned, plan = list[KernelSelection](), Planner.plan
     fastest = goals().fastest  # planned before
 
@@ -347,7 +347,7 @@ def test_a_limit_of_flash_that_the_fastest_keeps_is_planned_once(monkeypatch: py
     assert len(planned) == 1
 
 
-def test_a_limit_of_flash_is_kept_by_estimate_or_refused():
+def test_a_flash_limit_by_estimate_or_refused():
     fastest, least = goals().fastest, goal("size")
     assert least.flash_bytes < fastest.flash_bytes
     assert goals().within(None, least.flash_bytes).flash_bytes <= least.flash_bytes
@@ -359,7 +359,7 @@ def test_a_limit_of_flash_is_kept_by_estimate_or_refused():
         goals().within(None, -10)
 
 
-def test_a_goal_stays_the_goal_beside_a_limit_that_it_keeps():
+def test_a_goal_stays_with_a_limit_it_keeps():
     least = choose(goals(), optimize="size")[1].chosen
     ram = least.workspace_bytes - 1
     limited = choose(goals(), optimize="size", ram=ram)[1]
@@ -427,7 +427,7 @@ def test_each_goal_keeps_its_row(model: str, cpu: str):
                 assert own_sum <= 1.05 * other_sum, (name, other)
 
 
-def test_weights_as_words_are_taken_for_their_speed_alone():
+def test_weights_as_words_only_for_speed():
     """They take 2.7 times the flash, for ad on a Cortex-M3 with nothing else in it."""
     cpu = get_cpu("cortex-m3")
     own = Planner(prepare(models.model_path("ad"), "ad", cpu).graph, cpu, io_in_pool=True)
@@ -443,7 +443,7 @@ def test_weights_as_words_are_taken_for_their_speed_alone():
 
 
 @pytest.mark.full  # It changes rarely, and takes long.
-def test_balanced_saves_most_of_the_workspace_for_a_quarter_of_the_instructions():
+def test_balanced_saves_most_of_the_workspace():
     """On a Cortex-M0, whose fastest kernels have the most scratch."""
     cpu = get_cpu("cortex-m0")
     own = Planner(prepare(models.model_path("ic"), "ic", cpu).graph, cpu)
@@ -455,7 +455,7 @@ def test_balanced_saves_most_of_the_workspace_for_a_quarter_of_the_instructions(
 
 
 @pytest.mark.full
-def test_groups_take_large_weights_where_that_keeps_the_bound():
+def test_groups_take_large_weights_within_the_bound():
     own = Planner(prepare(models.model_path("ic"), "ic", CPU).graph, CPU, io_in_pool=True)
     found = Goals(ParetoFrontier(own))
     balanced = found.program("balanced")
@@ -526,7 +526,7 @@ def test_a_choice_that_is_given_is_taken():
     assert "generic." in caught.value.hint
 
 
-def test_layers_share_code_where_a_limit_of_flash_wants_it():
+def test_layers_share_code_under_a_flash_limit():
     alone = compiled(optimize="speed")
     # So much is not saved by smaller weights and scales of the same kernels.
     limit = int(0.9 * alone.reports["images"].chosen.flash_bytes)
@@ -544,7 +544,7 @@ def source_of(library: hilc.ModelLibrary) -> str:
 
 
 @pytest.mark.parametrize("cpu", ["cortex-m0", "cortex-m3"])
-def test_float_programs_are_fused_at_what_their_code_takes(cpu: str) -> None:
+def test_float_programs_fuse_at_their_code_size(cpu: str) -> None:
     """The code of bands is stated for the float kernels: fusing pays, by much."""
     library = hilc.compile(models.model_path("kws_float"), cpu=cpu, name="kws")
     assert library.reports["kws"].groups

@@ -88,7 +88,7 @@ def test_the_bound_of_a_layer_is_what_lies_apart_in_it() -> None:
     assert {s.in_place for s in one.singles(1)} == {True}
 
 
-def test_a_segment_of_the_only_input_says_where_its_output_may_lie() -> None:
+def test_a_segment_of_the_only_input_places_its_output() -> None:
     one = estimator(crossed())
     first, second, third, last = (one.singles(step)[0] for step in range(4))
     by_name = one._liveness.by_name
@@ -131,7 +131,7 @@ def test_an_output_in_the_place_of_one_input_is_enough(monkeypatch: pytest.Monke
         assert one._memory(3, 3, call, node.inputs, node.outputs).in_place == in_place, given
 
 
-def test_pools_apart_or_a_pinned_tensor_say_nothing_of_offsets() -> None:
+def test_separate_pools_or_pins_give_no_offsets() -> None:
     planner = crossed()
     graph = planner.lowering.graph
     pinned = Planner(graph, CPU, io_in_pool=True, pins={graph.outputs[0]: Pin(64)})
@@ -163,7 +163,7 @@ def array_bytes(call: KernelCall) -> int:
 
 
 @pytest.mark.parametrize("optimize", ["speed", "balanced", "size"])
-def test_the_flash_of_a_layer_is_its_arrays_and_its_part_of_the_code(optimize: str) -> None:
+def test_the_flash_of_a_layer_is_arrays_and_code(optimize: str) -> None:
     """Two of the three dense layers are alike; for size all three share code."""
     one = estimator(crossed(), optimize)
     calls = [
@@ -188,7 +188,7 @@ def test_the_flash_of_a_layer_is_its_arrays_and_its_part_of_the_code(optimize: s
     assert (shared > 0) == (optimize != "speed")
 
 
-def test_the_flash_of_compressed_weights_has_their_decoder_once() -> None:
+def test_compressed_weights_count_their_decoder_once() -> None:
     builder = GraphBuilder()
     x = builder.input(1, 64)
     weights = builder.weights((64, 64), axis=None)
@@ -215,7 +215,7 @@ def test_the_flash_of_compressed_weights_has_their_decoder_once() -> None:
         )
 
 
-def test_an_external_function_takes_what_its_module_says() -> None:
+def test_an_external_function_costs_as_stated() -> None:
     call: Any = object.__new__(ExternalCall)
     module = SimpleNamespace(symbol="user_conv", flash_bytes=321, instructions=99)
     object.__setattr__(call, "module", module)
@@ -229,7 +229,7 @@ def fused(planner: Planner, rows: int = 2) -> tuple[Estimator, Group, FusedCall]
     return one, group, planner.lowering.group(group)
 
 
-def test_a_fused_group_takes_its_stages_and_its_entries() -> None:
+def test_a_fused_group_costs_stages_and_entries() -> None:
     one, group, call = fused(images())
     segment = one.fused(group, call, 0, 1)
     stages = [stage.call for stage in call.stages]
@@ -245,7 +245,7 @@ def test_a_fused_group_takes_its_stages_and_its_entries() -> None:
 
 
 @pytest.mark.parametrize("worth", [0.0, 2.0])
-def test_the_price_of_a_stage_has_arrays_that_no_other_layer_has_brought(worth: float) -> None:
+def test_the_price_of_a_stage_counts_new_arrays(worth: float) -> None:
     one, group, call = fused(images())
     stages = [stage.call for stage in call.stages]
     prices = one.prices(worth)
@@ -261,7 +261,7 @@ def test_the_price_of_a_stage_has_arrays_that_no_other_layer_has_brought(worth: 
     assert prices.stage("other", again) == worth * one._band_bytes(again.kernel)
 
 
-def test_costs_of_segments_are_compared_by_instructions() -> None:
+def test_segments_compare_by_instructions() -> None:
     one = estimator(crossed())
     found = one.singles(0)
     assert [estimate.segment_cost(s) for s in found] == [s.cost for s in found]

@@ -21,7 +21,7 @@ PERMUTED = [kind for kind in KINDS if OPS[kind[0]].permuted is not None]
 
 
 @pytest.mark.parametrize(("op", "dtype"), PERMUTED)
-def test_operators_compute_the_same_on_permuted_operands(op: str, dtype: str) -> None:
+def test_operators_on_permuted_operands(op: str, dtype: str) -> None:
     rng = np.random.default_rng(len(op) + len(dtype))
     permute = OPS[op].permuted
     assert permute is not None
@@ -129,7 +129,7 @@ def test_a_chain_of_layers_keeps_one_order() -> None:
     assert_equal(graph, sunk)
 
 
-def test_what_only_lies_as_a_transpose_would_goes_with_one() -> None:
+def test_a_layout_change_moves_with_a_transpose() -> None:
     """A factor for each channel, as squeeze and excitation have it: (1, C, 1, 1) is a view."""
     d = Drawing()
     x = d.transpose(d.input("x", 1, 4, 5, 6), NHWC_TO_NCHW)
@@ -142,7 +142,7 @@ def test_what_only_lies_as_a_transpose_would_goes_with_one() -> None:
     assert_equal(graph, sunk)
 
 
-def test_what_moves_elements_does_not_go_with_a_transpose() -> None:
+def test_a_move_of_elements_blocks_a_transpose() -> None:
     d = Drawing()
     x = d.transpose(d.input("x", 1, 4, 5, 6), NHWC_TO_NCHW)
     rows = d.op("LOGISTIC", d.input("rows", 1, 6, 4, 1))
@@ -164,7 +164,7 @@ def test_reductions_are_passed(keep: bool) -> None:
     assert_equal(graph, run_passes(graph))
 
 
-def test_transposes_that_undo_each_other_vanish_and_others_become_one() -> None:
+def test_inverse_transposes_vanish_others_merge() -> None:
     d = Drawing()
     x = d.input("x", 2, 3, 4, 5)
     undone = d.op("ABS", d.transpose(d.transpose(x, NHWC_TO_NCHW), NCHW_TO_NHWC))
@@ -187,7 +187,7 @@ def test_nothing_changes_where_more_would_be_moved() -> None:
     assert transposes(sink_transposes(graph)) <= transposes(graph)
 
 
-def test_outputs_states_and_quantization_keep_what_they_are() -> None:
+def test_outputs_states_and_quantization_are_kept() -> None:
     d = Drawing()
     x = d.transpose(d.input("x", 1, 2, 3, 4), NHWC_TO_NCHW)
     y = d.op("RELU", x)

@@ -150,7 +150,7 @@ def test_the_checker_sees_states_over_each_other() -> None:
         check_plan(replace(program, buffers=MappingProxyType(refs)))
 
 
-def test_the_checker_sees_an_old_value_that_is_read_too_late() -> None:
+def test_an_old_state_read_too_late_is_found() -> None:
     graph, _ = GRAPHS["old_value_is_read_later"]
     program = plan(graph, CPU)
     # As if no copy were needed.
@@ -166,7 +166,7 @@ def test_the_checker_sees_an_old_value_that_is_read_too_late() -> None:
         check_plan(spoiled)
 
 
-def test_the_checker_sees_a_state_that_is_lost_before_the_run_ends() -> None:
+def test_a_state_lost_before_the_end_is_found() -> None:
     program = plan(GRAPHS["in_place"][0], CPU, io_in_pool=True)
     refs = {**program.buffers, "z": program.buffers["s"]}
     with pytest.raises(PlanError, match="the next run reads 'y', which 'z' overwrote"):

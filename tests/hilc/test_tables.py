@@ -61,7 +61,7 @@ def tanh(scale: float, zero_point: int):
 
 
 @pytest.mark.parametrize(("scale", "zero_point", "x", "expected"), KNOWN_TANH)
-def test_tanh_is_that_of_the_c_library_below_the_reference(scale, zero_point, x, expected):
+def test_tanh_of_the_c_library_below_the_reference(scale, zero_point, x, expected):
     assert tanh(scale, zero_point).by(Numerics.LITERT).reference()[0][x + 128] == expected
 
 
@@ -101,7 +101,7 @@ def test_functions_round_as_the_references_do(name):
 
 @needs_same_functions
 @pytest.mark.parametrize("name", FUNCTIONS)
-def test_functions_are_the_hosts_for_numbers_of_every_size(name):
+def test_functions_equal_the_hosts_at_every_size(name):
     host = libm.host_function(name)
     assert host is not None
     x = floats(np.arange(0, 1 << 32, 99_991, dtype=np.int64))

@@ -68,7 +68,7 @@ def other(folder: Path) -> Iterator[subprocess.Popen[str]]:
             process.kill()
 
 
-def test_what_a_killed_process_left_is_removed_by_the_next(tmp_path: Path) -> None:
+def test_files_of_a_killed_process_are_removed(tmp_path: Path) -> None:
     with other(tmp_path) as process:
         before = left(tmp_path)
         assert len(before) == 6
@@ -84,7 +84,7 @@ def test_what_a_killed_process_left_is_removed_by_the_next(tmp_path: Path) -> No
     assert left(tmp_path) == ["out", "out/x", "out/y", "tmp"]
 
 
-def test_a_first_write_that_was_killed_is_not_the_users_work(tmp_path: Path) -> None:
+def test_a_killed_first_write_is_not_the_users(tmp_path: Path) -> None:
     """The folder then holds a partial file, and no list of files yet."""
     with other(tmp_path):
         pass

@@ -36,7 +36,7 @@ def process_id(model: TfliteRuntime) -> int:
     return model._loaded._process.running()._child.pid
 
 
-def test_a_process_that_was_ended_starts_again_for_all_models() -> None:
+def test_a_killed_process_restarts_for_all_models() -> None:
     first, second = reference(), reference()
     assert process_id(first) == process_id(second) != os.getpid()
     os.kill(process_id(first), signal.SIGABRT)
@@ -46,7 +46,7 @@ def test_a_process_that_was_ended_starts_again_for_all_models() -> None:
         assert model.run_all({"x": X})["y"].tolist() == Y
 
 
-def test_a_model_that_ends_the_process_is_refused_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_model_that_kills_the_process_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     """So that another reference is taken for it."""
     run = tflite_runtime._LoadedModel.run
 

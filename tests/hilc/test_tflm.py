@@ -39,7 +39,7 @@ def _process() -> int:
 
 
 @pytest.mark.parametrize("name", INT8_MODELS)
-def test_memory_of_its_own_for_each_tensor_changes_no_output(name: str) -> None:
+def test_own_memory_for_each_tensor_changes_nothing(name: str) -> None:
     model = model_path(name).read_bytes()
     planned, apart = TflmModel(model, recording=True), TflmModel(model)
     for x in samples(name, 2, seed=8):

@@ -179,7 +179,7 @@ def same(one: Partition | None, other: Partition) -> bool:
     return one is not None and one.choice == other.choice
 
 
-def test_what_was_measured_as_a_whole_is_known_and_others_are_scaled() -> None:
+def test_measured_programs_scale_the_others() -> None:
     fastest, fused = untuned()
     tuned = partitioner(log(programs=(measured_as(fastest, 3 * fastest.cost),)))
     assert [(same(p, fastest), p.cost, p.measured) for p in tuned.measured] == [
@@ -196,7 +196,7 @@ def test_what_was_measured_as_a_whole_is_known_and_others_are_scaled() -> None:
     assert (other.cost, other.measured) == (round(3.0 * fused.cost), False)
 
 
-def test_the_median_of_what_was_measured_scales_the_others() -> None:
+def test_the_median_of_measurements_scales_the_others() -> None:
     """Each program in the units of its own segments, of which a group was measured in it."""
     fastest, fused = untuned()
     grouped = measured_as(fused, 10 * fused.cost)
@@ -210,7 +210,7 @@ def test_the_median_of_what_was_measured_scales_the_others() -> None:
     assert same(tuned.measured[1], fused)
 
 
-def test_programs_of_another_sharing_or_of_kernels_that_are_gone_are_left_out() -> None:
+def test_programs_of_other_sharing_are_left_out() -> None:
     fastest, fused = untuned()
     assert partitioner(log(programs=(measured_as(fastest, 5, "size"),))).measured == []
     name = fastest.segments[0].names[0]
@@ -226,7 +226,7 @@ def test_programs_of_another_sharing_or_of_kernels_that_are_gone_are_left_out() 
     assert len(partitioner(log(programs=(measured_as(fused, 9, "balanced"),)), "ram").measured) == 1
 
 
-def test_a_kernel_is_taken_where_it_was_measured_to_be_faster() -> None:
+def test_a_kernel_measured_faster_is_taken() -> None:
     plain = partitioner(None)
     step = next(step for step, own in enumerate(plain.singles) if len(own) > 1)
     node = plain.estimator.nodes[step]
@@ -258,7 +258,7 @@ def kernel(name: str, instructions: int) -> Any:
     return object.__new__(Call)
 
 
-def test_what_a_log_of_cycles_lacks_is_estimated_in_cycles() -> None:
+def test_a_log_of_cycles_estimates_what_it_lacks() -> None:
     """By the median of what an instruction takes of the kernels that were measured."""
     nodes: list[Any] = [SimpleNamespace(name=name) for name in "abcd"]
     calls = [
@@ -348,7 +348,7 @@ def test_counts_and_groups_of_a_log_are_possible_ones(tmp_path: Path) -> None:
     assert told(programs=grouped(kernels=())) == ""
 
 
-def test_kernels_that_another_one_beats_in_all_respects_are_left_out() -> None:
+def test_dominated_kernels_are_left_out() -> None:
     estimator = partitioner(None).estimator
     for step in range(len(estimator.nodes)):
         kept = estimator.singles(step)

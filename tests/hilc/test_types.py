@@ -118,7 +118,7 @@ def test_ties_go_where_the_policy_says() -> None:
     assert requantize(x, half, shift, Rounding.NEAREST_EVEN).tolist() == [-2, 0, 0, 2]
 
 
-def test_a_policy_that_nothing_computes_is_refused_by_name() -> None:
+def test_an_uncomputed_policy_is_refused_by_name() -> None:
     graph = load_model(network())
     (node, *_) = graph.nodes
     assert node.rounding is Rounding.SINGLE
@@ -140,7 +140,7 @@ def int8_net() -> Graph:
     return load_model(b.build())
 
 
-def test_the_interpreter_and_the_builders_go_by_the_node() -> None:
+def test_interpreter_and_builders_follow_the_node() -> None:
     graph = int8_net()
     (node,) = graph.nodes
     assert node.rounding is Rounding.DOUBLE
@@ -200,7 +200,7 @@ def test_zero_points_other_than_zero_are_refused() -> None:
             verify(graph.with_(tensors={**graph.tensors, name: tensor}))
 
 
-def test_sums_beyond_what_the_references_take_are_refused() -> None:
+def test_sums_beyond_the_references_are_refused() -> None:
     graph = load_model(network())
     name = graph.nodes[0].inputs[2]
     bias = graph.tensors[name]
@@ -209,7 +209,7 @@ def test_sums_beyond_what_the_references_take_are_refused() -> None:
         verify(graph.with_(tensors={**graph.tensors, name: replace(bias, data=data)}))
 
 
-def test_what_no_reference_computes_in_sixteen_bits_is_refused_by_name() -> None:
+def test_sixteen_bits_without_a_reference_are_refused() -> None:
     x = Tensor("x", (1, 2, 2, 4), "int16", Quant((0.1,), (0,)))
     expected = r"^'y': HARD_SWISH does not support int16 input 'x' \(supported: int8, float32\)"
     with pytest.raises(UnsupportedError, match=expected):

@@ -26,7 +26,7 @@ def test_a_thousand_steps_of_a_ring_buffer(dtype: str, initialized: bool) -> Non
     check_steps(model, 10)
 
 
-def test_what_initializes_a_variable_is_what_a_reset_gives() -> None:
+def test_an_initialized_variable_resets_to_its_value() -> None:
     graph = load_model(ring_file(initialized=True))
     (state,) = graph.states
     assert (state.name, state.after) == ("ring", "filled")

@@ -49,7 +49,7 @@ def test_each_kernel_has_a_name_of_its_own() -> None:
     )
 
 
-def test_folders_of_families_have_one_name_in_python_and_c() -> None:
+def test_folders_of_families_match_in_python_and_c() -> None:
     families = {kernel.header.split("/")[2] for kernel in kernels().values()}
     assert families == {"generic", "compact", "v6m", "v7m", "dsp", "fpu", "mve"}
     packages = {module.name for module in iter_modules(lowering.__path__) if module.ispkg}
@@ -175,7 +175,7 @@ def test_sums_of_a_layer_are_bounded_once(
     assert len(bounded) == again <= 2 * once
 
 
-def test_a_variant_is_no_kernel_for_bands_that_differ_in_large_arrays() -> None:
+def test_a_variant_for_bands_has_no_other_large_arrays() -> None:
     small, large = (np.arange(size, dtype=np.int8) for size in (TABLE_BYTES, TABLE_BYTES + 1))
     assert StageCalls.of({(0,): lut(small), (1,): lut(small + 1)}, {}) is not None
     assert StageCalls.of({(0,): lut(large), (1,): lut(large.copy())}, {}) is not None

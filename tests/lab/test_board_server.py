@@ -256,7 +256,7 @@ def test_a_firmware_that_ends_is_told_and_started_anew(server: BoardServer, elf:
     assert server.status()["failure"] == ""
 
 
-def test_a_board_behind_a_probe_is_programmed_through_it() -> None:
+def test_a_board_behind_a_probe_is_programmed() -> None:
     board = load_board("microbit")
     server = BoardServer(board, runner="pyocd", probe="virtual")
     try:

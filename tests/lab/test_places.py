@@ -174,7 +174,7 @@ def test_a_cancelled_wait_leaves_no_reservation(keeper: Keeper) -> None:
 
 
 @pytest.mark.full
-def test_a_board_whose_users_machine_is_gone_is_given_to_who_waits(
+def test_a_board_of_a_lost_machine_is_passed_on(
     lab: Served, keeper: Keeper, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """User and keeper are killed at once: nobody gives the place back, its lease ends."""
@@ -243,7 +243,7 @@ def test_no_coordinator(monkeypatch: pytest.MonkeyPatch) -> None:
         Keeper()
 
 
-def test_a_place_that_says_too_little_is_refused_and_given_back(keeper: Keeper) -> None:
+def test_a_place_of_too_little_is_refused(keeper: Keeper) -> None:
     # Its resources are a board's that has a place of its own.
     keeper.ask("define", place="shelf", tags={"site": "shelf"}, match="*/mps2-an385-1/*")
     with pytest.raises(InputError, match="shelf has no tag board"):

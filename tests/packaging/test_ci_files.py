@@ -175,7 +175,7 @@ def fresh_environment(folder: Path) -> tuple[Path, dict[str, str]]:
 
 
 @pytest.mark.full
-def test_the_steps_install_and_run_in_a_fresh_environment(tmp_path: Path) -> None:
+def test_the_steps_run_in_a_fresh_environment(tmp_path: Path) -> None:
     """As the runner does it, but for the index of packages: pip compares the versions of the lock
     file with those that are there.
     """

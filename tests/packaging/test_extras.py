@@ -100,6 +100,7 @@ def test_a_model_is_verified(environment: Path) -> None:
         ("flash {model} --board nucleo-l476rg", "pyocd", 4),
         ("debug {model} --board nucleo-l476rg", "pyocd", 4),
         ("lab watch", "lab", 2),
+        ("mcp", "mcp", 2),
         ("compile {onnx} -o m.tar", "onnx", 2),
     ],
 )

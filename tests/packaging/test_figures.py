@@ -70,7 +70,7 @@ def test_section() -> None:
 
 
 @pytest.mark.parametrize("who", OTHERS["instructions"], ids=lambda who: who["who"])
-def test_baselines_are_of_boards_and_models_that_are_measured(who: dict[str, Any]) -> None:
+def test_baselines_are_of_measured_boards_and_models(who: dict[str, Any]) -> None:
     for board, models in who["boards"].items():
         assert load_board(board).qemu is not None
         assert set(models) == {"ad", "kws", "ic", "vww"}

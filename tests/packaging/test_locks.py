@@ -78,7 +78,7 @@ def test_every_lock_file_is_written_by_ci_lock() -> None:
 
 
 @pytest.mark.parametrize("name", lock.LOCKS)
-def test_each_requirement_has_one_version_that_meets_it(name: str) -> None:
+def test_each_requirement_has_one_version(name: str) -> None:
     locked = pins(lock_path(name))
     for environment in environments():
         for needed in applicable(lock.requirements(name), environment):

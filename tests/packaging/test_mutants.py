@@ -74,7 +74,7 @@ def test_a_change_elsewhere_keeps_what_is_drawn() -> None:
     assert [m.key for m in sample(before, 5, 1)] != [m.key for m in sample(before, 5, 2)]
 
 
-def test_python_reads_a_module_of_equal_size_and_time_again(tmp_path: Path) -> None:
+def test_python_rereads_an_equally_old_module(tmp_path: Path) -> None:
     compiled = tmp_path / "__pycache__" / "a.cpython-311.pyc"
     compiled.parent.mkdir()
     compiled.write_bytes(b"")

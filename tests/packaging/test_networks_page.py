@@ -31,7 +31,7 @@ def test_every_row_is_of_a_network_that_exists() -> None:
     assert {*NETWORKS} <= {*names}
 
 
-def test_the_table_says_why_networks_need_more_than_half() -> None:
+def test_the_table_explains_more_than_half() -> None:
     text = marked.section(arenas.PAGE.read_text(encoding="utf-8"), "arenas")
     assert text.strip() == arenas.section_text(ROWS)
     over = [row.name for row in ROWS if row.share > arenas.BAR]

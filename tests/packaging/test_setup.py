@@ -10,7 +10,7 @@ ROOT = Path(__file__).resolve().parents[2]
 REAL_COMMANDS = ["bash", "cat", "chmod", "cksum", "cp", "dirname", "env", "grep", "head", "mkdir"]
 REAL_COMMANDS += ["mktemp", "mv", "rm", "sed", "tail", "touch"]
 TOOLS = ["gcc", "g++", "qemu-system-arm", "clang", "cppcheck", "gdb-multiarch", "ccache"]
-TOOLS += ["qemu-system-riscv32"]
+TOOLS += ["qemu-system-riscv32", "verilator"]
 #: Files that say that a library is installed.
 LIBRARIES = ("newlib", "picolibc", "libclang_rt.fuzzer-x86_64.a")
 
@@ -141,9 +141,7 @@ def test_complete_machine_gets_an_environment_once(machine: Machine) -> None:
 
 
 @pytest.mark.parametrize("name", ["pyproject.toml", "ci/locks/development.txt"])
-def test_changed_project_is_installed_again_in_the_same_environment(
-    machine: Machine, name: str
-) -> None:
+def test_changed_project_is_installed_again(machine: Machine, name: str) -> None:
     assert machine.setup().returncode == 0
     (machine.checkout / name).write_text("second\n")
     assert machine.setup().returncode == 0
@@ -198,10 +196,10 @@ def test_apt_installs_what_is_missing(machine: Machine) -> None:
 
 
 def test_apt_installs_what_riscv_boards_need(machine: Machine) -> None:
-    machine.remove("riscv64-unknown-elf-gcc", "picolibc", "qemu-system-riscv32")
+    machine.remove("riscv64-unknown-elf-gcc", "picolibc", "qemu-system-riscv32", "verilator")
     machine.put("apt-get", APT)
     assert machine.setup().returncode == 0
-    packages = "gcc-riscv64-unknown-elf picolibc-riscv64-unknown-elf qemu-system-misc"
+    packages = "gcc-riscv64-unknown-elf picolibc-riscv64-unknown-elf qemu-system-misc verilator"
     assert machine.count(packages) == 1
     assert machine.setup().returncode == 0
     assert machine.count("apt-get") == 0
@@ -227,7 +225,7 @@ def test_old_package_lists_are_brought_up_to_date(machine: Machine) -> None:
     assert machine.count("qemu-system-arm") == 3
 
 
-def test_package_that_the_distribution_lacks_keeps_no_other_away(machine: Machine) -> None:
+def test_a_missing_package_keeps_no_other_away(machine: Machine) -> None:
     machine.remove("qemu-system-arm", "gdb-multiarch")
     machine.put("apt-get", APT)
     (machine.folder / "apt").write_text("fail\n" * 4)
@@ -255,7 +253,7 @@ def test_bad_network_is_tried_again(machine: Machine) -> None:
     assert machine.count("-m venv") == 1
 
 
-def test_failure_that_no_retry_helps_starts_anew_once_and_shows_why(machine: Machine) -> None:
+def test_a_lasting_failure_starts_anew_once(machine: Machine) -> None:
     (machine.folder / "pip").write_text("No space left on device\n" * 2)
     done = machine.setup()
     assert done.returncode == 1
@@ -291,7 +289,7 @@ def test_python_that_will_not_do_is_refused(machine: Machine, version: str) -> N
     assert f"python3 is {version}" in done.stderr
 
 
-def test_python_that_the_reference_lacks_will_do_where_there_is_no_other(machine: Machine) -> None:
+def test_any_python_will_do_without_another(machine: Machine) -> None:
     done = machine.setup(VERSION="3.14")
     assert done.returncode == 0
     assert "does not exist for Python 3.14" in done.stderr

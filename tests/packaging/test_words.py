@@ -1,4 +1,6 @@
-"""The code uses the words of docs/glossary.md, and docstrings in the imperative."""
+"""The code uses the words of docs/glossary.md, docstrings in the imperative, and short names of
+tests.
+"""
 
 import ast
 import io
@@ -30,6 +32,9 @@ REPLACED = {
     "requantise": "requantize",
 }
 
+#: Letters of the longest name of a test.
+LONGEST_NAME = 50
+
 #: Verbs in the third person that begin no docstring of a function, beyond those that ruff knows.
 THIRD_PERSON = re.compile(
     "Refuses|Lets|Measures|Rewrites|Switches|Restarts|Kills|Tells|Acquires|Compiles|Draws|Brings|"
@@ -53,7 +58,7 @@ def test_identifiers_use_the_words_of_the_glossary() -> None:
     assert not found
 
 
-def test_docstrings_of_functions_begin_with_the_imperative_or_the_result() -> None:
+def test_docstrings_begin_with_the_imperative() -> None:
     found = [
         f"{path.relative_to(ROOT)}:{node.lineno}: {text.splitlines()[0]}"
         for path in SOURCES
@@ -71,3 +76,15 @@ def test_quantization_is_spelled_in_one_way() -> None:
         if (words := re.findall(r"\w*quantis\w*", path.read_text(), re.IGNORECASE))
     }
     assert not found
+
+
+def test_names_of_tests_are_short() -> None:
+    found = [
+        f"{path.relative_to(ROOT)}:{node.lineno}: {node.name}"
+        for folder in ("tests", "examples")
+        for path in sorted((ROOT / folder).rglob("test_*.py"))
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+        if node.name.startswith("test_") and len(node.name) > LONGEST_NAME
+    ]
+    assert not found, "a test's name is its case, not a sentence"

@@ -6,7 +6,8 @@ import pytest
 from plugin_suite import dense_model
 
 import hil.cli.doctor
-import hil.device.session  # noqa: F401
+import hil.device.session
+import hil.results.read  # noqa: F401
 
 
 @pytest.fixture

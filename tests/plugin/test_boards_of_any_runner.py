@@ -133,7 +133,7 @@ def test_a_board_that_exists_once_has_one_user(suite: pytest.Pytester) -> None:
         (["--hil-probe=virtual", "--hil-probe=A1"], "*one of them is virtual*"),
         (["--hil-probe=A1", "--hil-probe=A1"], "*the probe 'A1' is given twice*"),
         (["--hil-probe=A1", "--hil-probe=B", "--hil-port=x"], "*2 probes and 1 ports are given*"),
-        (["--hil-runner=renod"], "*has no runner 'renod'*"),
+        (["--hil-runner=renod"], "*unknown runner 'renod'*"),
     ],
     first=2,
 )

@@ -240,7 +240,7 @@ def test_tests_share_a_device_until_it_breaks(suite: pytest.Pytester) -> None:
     run(suite, "--hil-board=native").assert_outcomes(passed=3)
 
 
-def test_tests_that_share_a_device_do_not_depend_on_their_order(suite: pytest.Pytester) -> None:
+def test_tests_that_share_a_device_in_any_order(suite: pytest.Pytester) -> None:
     suite.makepyfile(
         """
         import numpy as np
@@ -290,7 +290,7 @@ def test_nothing_is_left_running(suite: pytest.Pytester) -> None:
 
 
 @pytest.mark.full
-def test_a_suite_without_hil_tests_does_not_load_the_harness(pytester: pytest.Pytester) -> None:
+def test_a_suite_without_hil_does_not_load_it(pytester: pytest.Pytester) -> None:
     pytester.makepyfile(
         """
         import sys

@@ -27,13 +27,13 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy.typing as npt
 
 from hilc.artifact.library import ModelLibrary, Module
 from hilc.errors import InputError
-from hilc.executor import Executor, executor_class, find_tensor, input_values
+from hilc.executor import AOT_MODULE, Executor, executor_class, find_tensor, input_values
 from hilc.host.build import (
     DESCRIPTION,
     Description,
@@ -46,6 +46,7 @@ from hilc.host.model import Contexts, HostModel
 from hilc.ir import Array
 from hilc.support.arguments import typed
 from hilc.support.inputs import check_regular
+from hilc.support.old_names import refusing
 from hilc.support.outputs import cannot_write, replacing
 from hilc.support.temporary import TemporaryFolder
 
@@ -61,6 +62,9 @@ __all__ = [
     "load",
     "load_module",
 ]
+
+if not TYPE_CHECKING:
+    __getattr__ = refusing(__name__, {"AotModule": AOT_MODULE})
 
 #: Key of a factory for the default module, as in TVM.
 DEFAULT = "default"

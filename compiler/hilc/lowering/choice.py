@@ -10,7 +10,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
+
+from hilc.support.old_names import refusing
+
+if not TYPE_CHECKING:
+    __getattr__ = refusing(__name__, {"Choice": f"{__name__}.KernelSelection"})
 
 
 @dataclass(frozen=True)

@@ -277,7 +277,7 @@ def _excluded(model: onnx.ModelProto, settings: Settings) -> dict[str, str]:
 
 
 def _in_floats(model: onnx.ModelProto) -> list[str]:
-    """Return the nodes that have no form on integers: of several tensors, or by cubic splines."""
+    """Return the nodes without an integer implementation: several tensors, or cubic splines."""
     numbers = {t.name for t in model.graph.initializer if np.prod(t.dims, dtype=int) == 1}
     return [
         node.name

@@ -66,7 +66,7 @@ class Report:
     tensors: tuple[TensorNoise, ...]
     #: SQNR in dB of each output of the model, by name.
     outputs: Mapping[str, float | None]
-    #: Layers that have no form on integers, each with the reason.
+    #: Layers without an integer implementation, each with the reason.
     float_layers: tuple[FloatLayer, ...]
     #: None without labels.
     accuracy: Accuracy | None = None

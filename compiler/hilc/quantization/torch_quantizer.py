@@ -158,8 +158,8 @@ class TorchQuantizer(Quantizer):  # type: ignore[misc]
     for each output channel, activations are integers with one scale; what moves elements or chooses
     among them, as concatenation and maximum pooling do, has one quantization on all sides; a clamp
     is part of the layer before it; the outputs of a softmax are 256ths, of int16 32768ths;
-    biases are int32 of the scale of the sums. Operators that have no form on integers, such as LSTM
-    and GRU, are left in floats.
+    biases are int32 of the scale of the sums. Operators without an integer implementation,
+    such as LSTM and GRU, stay in floats.
 
     ``calibrator`` is ``minmax``, ``percentile`` or ``mse`` (the range of the least squared error);
     ``activations`` is ``int8``, ``uint8`` or ``int16``, whose zero points are 0; ``exclude`` names

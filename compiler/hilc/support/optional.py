@@ -12,10 +12,12 @@ from hilc.errors import InputError
 EXTRAS = {
     "PIL": "images",
     "ai_edge_litert": "litert",
+    "esptool": "esp",
     "jinja2": "report",
     "joulescope": "joulescope",
     "labgrid": "lab",
     "matplotlib": "report",
+    "mcp": "mcp",
     "onnx": "onnx",
     "onnxruntime": "quantize",
     "ppk2_api": "ppk2",

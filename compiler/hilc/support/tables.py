@@ -82,7 +82,11 @@ class Table:
         if key not in self._values:
             if default is None:
                 near = like(key, self._unknown())
-                hint = f"is {self._key(near[0])!r} a misspelling of it?" if near else "add it"
+                hint = (
+                    f"is {self._key(near[0])!r} a misspelling of it?"
+                    if near
+                    else self._example(key, kind_name)
+                )
                 raise self.error(key, "the key is missing", hint)
             return default
         value = self._values[key]
@@ -92,8 +96,11 @@ class Table:
         return value
 
     def _wrong_type(self, key: str, value: object, kind_name: str) -> HilError:
-        example = _EXAMPLES[kind_name].format(key=key, table=self._key(key))
-        return self.error(key, f"{value!r} is not {kind_name}", f"write {example}")
+        return self.error(key, f"{value!r} is not {kind_name}", self._example(key, kind_name))
+
+    def _example(self, key: str, kind_name: str) -> str:
+        """Return the hint that shows how a value of this kind is written."""
+        return f"write {_EXAMPLES[kind_name].format(key=key, table=self._key(key))}"
 
     def string(self, key: str, default: str | None = None) -> str:
         """Return a string of one line without control characters."""
@@ -153,9 +160,7 @@ class Table:
         if isinstance(value, str):
             match = _SIZE.match(value)
             if not match:
-                raise self.error(
-                    key, f"{value!r} is not a number of bytes", f"write {_BYTES_EXAMPLE}"
-                )
+                raise self._wrong_type(key, value, "a number of bytes")
             value = int(match[1]) * _SIZE_UNIT[match[2]]
         if isinstance(value, bool) or not 0 < value <= _ADDRESS_SPACE:
             raise self.error(key, f"{value} is not a number of bytes from 1 to {_ADDRESS_SPACE}")

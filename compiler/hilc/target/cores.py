@@ -27,6 +27,8 @@ FEATURES: Mapping[str, str] = {
     "mul32": "multiplies 32 by 32 bits in about a cycle, and has ten registers free for a loop",
     "thumb1": "executes Thumb code of 16 bits alone, with its assembly",
     "thumb2": "executes Thumb-2, with its assembly",
+    "riscv": "executes RV32I code, with its assembly",
+    "zbb": "has the RISC-V extension Zbb (minimum, maximum)",
     "div": "divides 32 bits",
     "dsp": "has Arm's instructions for two half-words (Armv7E-M, Armv8-M with DSP)",
     "mve": "has Helium, Arm's vectors",

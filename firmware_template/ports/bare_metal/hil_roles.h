@@ -31,6 +31,9 @@ void hil_uart_init(uint32_t clock_hz);
 void hil_uart_receive(void);
 void hil_serial_put(uint8_t byte);
 void hil_serial_handler(void);
+/* Of a port without an interrupt: returns when something was received, at the latest after a while.
+ * Optional. */
+void hil_uart_idle(void);
 /* Waits for room in the transmitter, a bounded time, and writes the byte to it; false: there was no
  * room. bare_metal/write.c calls it for each byte; a port that sends blocks has its own
  * hil_uart_write instead. */

@@ -44,6 +44,12 @@ void hil_uart_wait(void) {
     hil_irq_unlock(lock);
 }
 #else
-/* Nothing would wake the core when input comes: it has to look again. */
-void hil_uart_wait(void) {}
+/* Nothing would wake the core when input comes: it has to look again, unless the port can wait. */
+__attribute__((weak)) void hil_uart_idle(void) {}
+
+void hil_uart_wait(void) {
+    if (count == 0) {
+        hil_uart_idle();
+    }
+}
 #endif

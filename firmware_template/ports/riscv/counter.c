@@ -4,6 +4,7 @@
 #include "hil_core.h"
 #include "hil_port.h"
 
+#if HIL_CORE_TRAPS
 static uint32_t low_word(void) {
     uint32_t value;
     __asm volatile(HIL_CSR("csrr %0, mcycle") : "=r"(value)::"memory");
@@ -29,5 +30,6 @@ __attribute__((weak)) uint64_t hil_ticks(void) {
 
 /* No interrupt belongs to the counter, so there is no period to begin. */
 __attribute__((weak)) uint64_t hil_ticks_align(void) { return hil_ticks(); }
+#endif
 
 __attribute__((weak)) uint32_t hil_ticks_hz(void) { return HIL_CLOCK_HZ; }

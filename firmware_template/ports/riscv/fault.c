@@ -4,6 +4,11 @@
 #include "hil_port.h"
 #include "hil_report.h"
 
+static bool is_inside(uint32_t sp, const uint32_t *bottom, const uint32_t *top) {
+    return sp >= (uintptr_t)bottom && sp <= (uintptr_t)top;
+}
+
+#if HIL_CORE_TRAPS
 /* What hil_trap leaves on the handler stack. */
 struct frame {
     uint32_t ra, t0, t1, t2;
@@ -12,13 +17,10 @@ struct frame {
     uint32_t sp, pc, status, cause, value;
 };
 
-enum { CAUSE_INTERRUPT = 31, EXTERNAL_INTERRUPT = 11, LAST_EXCEPTION = 23 };
+/* Some controllers keep their levels between the two. */
+enum { CAUSE_INTERRUPT = 31, CAUSE_NUMBER = 0xFFF, LAST_EXCEPTION = 23 };
 
 void hil_trap_handler(const struct frame *frame);
-
-static bool is_inside(uint32_t sp, const uint32_t *bottom, const uint32_t *top) {
-    return sp >= (uintptr_t)bottom && sp <= (uintptr_t)top;
-}
 
 /* Whether an access went below the stack of main, where its guard is. */
 static bool is_below_stack(const struct frame *frame) {
@@ -30,8 +32,8 @@ static bool is_below_stack(const struct frame *frame) {
 
 __attribute__((used)) void hil_trap_handler(const struct frame *frame) {
     const bool is_interrupt = frame->cause >> CAUSE_INTERRUPT != 0;
-    const uint32_t number = frame->cause & ~(1UL << CAUSE_INTERRUPT);
-    if (is_interrupt && number == EXTERNAL_INTERRUPT && hil_external_handler()) {
+    const uint32_t number = frame->cause & CAUSE_NUMBER;
+    if (is_interrupt && hil_external_handler(number)) {
         return;
     }
     struct hil_fault fault = {
@@ -123,6 +125,7 @@ __attribute__((naked, aligned(4))) void hil_trap(void) {
                            "lw sp, 64(sp)\n\t"
                            "mret"));
 }
+#endif
 
 __attribute__((noinline)) _Noreturn void hil_assert_failed(void) {
     /* With interrupts off, so that the rest of the system is as it was. */

@@ -8,9 +8,9 @@
 /* Role soc, which knows the interrupt controller, too. */
 /* Lets an interrupt of the controller come to hil_external_handler. */
 void hil_irq_enable(uint32_t irq);
-/* Serves what the controller has; false for an unexpected interrupt. Interrupts are off.
- */
-bool hil_external_handler(void);
+/* Serves interrupt `number` of mcause, or what the controller has behind it; false for an
+ * unexpected one. Interrupts are off. */
+bool hil_external_handler(uint32_t number);
 /* Restarts the chip. */
 _Noreturn void hil_soc_reset(void);
 
@@ -22,18 +22,29 @@ void hil_timer_quiet(void);
 /* Control and status registers are an extension that the libraries' -march does not name. */
 #define HIL_CSR(text) ".option push\n\t.option arch, +zicsr\n\t" text "\n\t.option pop"
 
+#define HIL_CSR_READ(csr)                                                                          \
+    ({                                                                                             \
+        uint32_t value_;                                                                           \
+        __asm volatile(HIL_CSR("csrr %0, " #csr) : "=r"(value_)::"memory");                        \
+        value_;                                                                                    \
+    })
 #define HIL_CSR_WRITE(csr, value)                                                                  \
     __asm volatile(HIL_CSR("csrw " #csr ", %0")::"r"(value) : "memory")
 #define HIL_CSR_SET(csr, bits) __asm volatile(HIL_CSR("csrs " #csr ", %0")::"r"(bits) : "memory")
 #define HIL_CSR_CLEAR(csr, bits) __asm volatile(HIL_CSR("csrc " #csr ", %0")::"r"(bits) : "memory")
 
 #define HIL_MSTATUS_MIE (1UL << 3)
+#define HIL_IRQ_EXTERNAL 11
 #define HIL_MIE_TIMER (1UL << 7)
-#define HIL_MIE_EXTERNAL (1UL << 11)
+#define HIL_MIE_EXTERNAL (1UL << HIL_IRQ_EXTERNAL)
 
 /* The entry of all traps. */
 void hil_trap(void);
+/* Writes mtvec. A soc whose core knows only a table of entries, or needs more than an address
+ * there, replaces it. */
+void hil_trap_init(void);
 
+#if HIL_CORE_TRAPS
 /* Masks interrupts; returns what hil_irq_unlock needs. */
 static inline uint32_t hil_irq_lock(void) {
     uint32_t status;
@@ -49,6 +60,11 @@ static inline void hil_sleep(void) {
     __asm volatile("fence\n\twfi" ::: "memory");
     hil_timer_quiet();
 }
+#else
+static inline uint32_t hil_irq_lock(void) { return 0; }
+
+static inline void hil_irq_unlock(uint32_t status) { (void)status; }
+#endif
 
 /* Returns when every access before it is done. */
 static inline void hil_barrier(void) { __asm volatile("fence" ::: "memory"); }

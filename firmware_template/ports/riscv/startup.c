@@ -24,9 +24,18 @@ void hil_start(void);
 
 __attribute__((weak)) void hil_soc_early(void) {}
 
-#if HIL_STACK_GUARD_BYTES > 0
+#if HIL_CORE_TRAPS
+__attribute__((weak)) void hil_trap_init(void) {
+    HIL_CSR_WRITE(mtvec, (uint32_t)(uintptr_t)hil_trap);
+}
+#else
+__attribute__((weak)) void hil_trap_init(void) {}
+#endif
+
+#if HIL_STACK_GUARD_BYTES > 0 && HIL_CORE_TRAPS
 /* Forbids the addresses below the stack, to this mode too: a locked entry of the physical memory
- * protection, whose region is a power of two. A core without it goes on behind the accesses. */
+ * protection, whose region is a power of two. A core without it goes on behind the accesses; some
+ * keep only the upper bits of where to. */
 static void guard_stack(void) {
     const uint32_t locked_power_of_two = 0x98;
     const uint32_t below = (uint32_t)(uintptr_t)hil_stack_bottom - HIL_STACK_GUARD_BYTES;
@@ -37,7 +46,7 @@ static void guard_stack(void) {
                            "csrrw %0, mtvec, %0\n\t"
                            "csrw pmpaddr0, %1\n\t"
                            "csrw pmpcfg0, %2\n\t"
-                           ".balign 4\n"
+                           ".balign 256\n"
                            "1:\n\t"
                            "csrw mtvec, %0")
                    : "=&r"(kept)
@@ -49,33 +58,55 @@ static void guard_stack(void) {
 /* Prepares memory and core; runs on the handler stack. */
 __attribute__((used)) void hil_start(void) {
     hil_soc_early();
-    HIL_CSR_WRITE(mtvec, (uint32_t)(uintptr_t)hil_trap);
-#if HIL_STACK_GUARD_BYTES > 0
+    hil_trap_init();
+#if HIL_STACK_GUARD_BYTES > 0 && HIL_CORE_TRAPS
     guard_stack();
 #endif
-    memcpy(hil_data_start, hil_data_load, (uintptr_t)hil_data_end - (uintptr_t)hil_data_start);
+    /* A loader that fills RAM puts the data where they stay. */
+    if ((uintptr_t)hil_data_load != (uintptr_t)hil_data_start) {
+        memcpy(hil_data_start, hil_data_load, (uintptr_t)hil_data_end - (uintptr_t)hil_data_start);
+    }
     memset(hil_bss_start, 0, (uintptr_t)hil_bss_end - (uintptr_t)hil_bss_start);
     hil_stack_paint();
 }
 
-/* First of the image, since some chips start there. All cores but the first stop. The C library's
- * errno is relative to tp. */
+#if HIL_CORE_MIE
+#define DISABLE_ALL "csrw mie, zero\n\t"
+#else
+#define DISABLE_ALL
+#endif
+
+#if HIL_CORE_TRAPS
+#define NO_INTERRUPTS HIL_CSR("csrci mstatus, 8\n\t" DISABLE_ALL) "\n\t"
+#define FIRST_CORE HIL_CSR("csrr t0, mhartid\n1:\n\tbnez t0, 1b") "\n\t"
+#define HANDLER_STACK HIL_CSR("csrw mscratch, t0") "\n\t"
+#else
+#define NO_INTERRUPTS
+#define FIRST_CORE
+#define HANDLER_STACK
+#endif
+
+/* First of the image, since some chips start there, and some at another address of the same memory,
+ * which is left at once. All cores but the first stop. The C library's errno is relative to tp. */
+/* clang-format off */
 __attribute__((naked, section(".vectors"))) _Noreturn void hil_reset_handler(void) {
-    __asm volatile(HIL_CSR("csrw mie, zero\n\t"
-                           "csrci mstatus, 8\n\t"
-                           "csrr t0, mhartid\n"
-                           "1:\n\t"
-                           "bnez t0, 1b\n\t"
-                           "la tp, hil_tls\n\t"
-                           "la sp, hil_handler_stack_top\n\t"
-                           "call hil_start\n\t"
-                           "la t0, hil_handler_stack_top\n\t"
-                           "csrw mscratch, t0\n\t"
-                           "la sp, hil_stack_top\n\t"
-                           "call main\n"
-                           "2:\n\t"
-                           "j 2b"));
+    __asm volatile(NO_INTERRUPTS
+                   "lui t0, %hi(3f)\n\t"
+                   "addi t0, t0, %lo(3f)\n\t"
+                   "jr t0\n"
+                   "3:\n\t"
+                   FIRST_CORE
+                   "la tp, hil_tls\n\t"
+                   "la sp, hil_handler_stack_top\n\t"
+                   "call hil_start\n\t"
+                   "la t0, hil_handler_stack_top\n\t"
+                   HANDLER_STACK
+                   "la sp, hil_stack_top\n\t"
+                   "call main\n"
+                   "2:\n\t"
+                   "j 2b");
 }
+/* clang-format on */
 
 void hil_port_init(void) {
     const uint32_t uart_hz = hil_soc_init();
@@ -85,7 +116,7 @@ void hil_port_init(void) {
     }
     hil_timer_init();
     hil_uart_init(uart_hz);
-    HIL_CSR_SET(mstatus, HIL_MSTATUS_MIE);
+    hil_irq_unlock(HIL_MSTATUS_MIE);
 }
 
 _Noreturn void hil_port_reset(void) {

@@ -14,7 +14,10 @@ void hil_irq_enable(uint32_t irq) {
     HIL_CSR_SET(mie, HIL_MIE_EXTERNAL);
 }
 
-bool hil_external_handler(void) {
+bool hil_external_handler(uint32_t number) {
+    if (number != HIL_IRQ_EXTERNAL) {
+        return false;
+    }
     const uint32_t irq = PLIC_CLAIM;
     if (irq == HIL_UART_IRQ) {
         hil_serial_handler();

@@ -53,11 +53,27 @@ __asm(".syntax unified\n"
       "    .word 0x3099D5A3\n"
       ".size hil_boot2, 256\n"
       ".text\n");
-#else
+#elif !defined(__riscv)
 /* RP2350 (its data sheet, chapter 5.9.5.1): the smallest block that makes an image bootable: begin,
  * item (an executable for the Arm cores in the secure state), last item, link to itself, end. It
  * carries no signature and asks for no key, and no image here writes one-time memory. */
 __attribute__((section(".image_def"), used)) static const uint32_t image_def[5] = {
     0xFFFFDED3, 0x10210142, 0x000001FF, 0x00000000, 0xAB123579,
+};
+#else
+/* The same for the RISC-V cores, to which the boot ROM then switches, with one item more: where to
+ * enter, and the stack. */
+_Noreturn void hil_reset_handler(void);
+extern uint32_t hil_handler_stack_top[];
+
+__attribute__((section(".image_def"), used)) static const uintptr_t image_def[8] = {
+    0xFFFFDED3,
+    0x11010142,
+    0x00000344,
+    (uintptr_t)hil_reset_handler,
+    (uintptr_t)hil_handler_stack_top,
+    0x000004FF,
+    0x00000000,
+    0xAB123579,
 };
 #endif

@@ -59,10 +59,12 @@ HIL_CHECK_UART_CLOCK(APB_HZ, "uart.clock_hz must be clock_hz / 2 / soc.apb_div")
 #define D3CR_VOS1 (3UL << 14)
 #define ACR_LATENCY 15UL
 
-/* The board supplies the core through the chip's LDO. Nothing but writing this lets the voltage be
- * changed after power-on, and it is taken once. */
+/* The board supplies the core through the chip's LDO, if no boot loader has said through what.
+ * Nothing but writing this lets the voltage be changed after power-on, and it is taken once. */
 static bool raise_voltage(void) {
+#if !HIL_SOC_AFTER_LOADER
     PWR_CR3 = (PWR_CR3 & ~CR3_BYPASS_LDO_SMPS) | CR3_LDOEN;
+#endif
     if (!hil_wait(&PWR_CSR1, CSR1_ACTVOSRDY, CSR1_ACTVOSRDY)) {
         return false;
     }
@@ -110,7 +112,22 @@ static bool start_pll(void) {
     return hil_wait(&RCC_CFGR, CFGR_SWS, CFGR_SWS_PLL1);
 }
 
+#if HIL_SOC_AFTER_LOADER
+/* Its settings of the PLL may change only while that is off. */
+static void leave_pll(void) {
+    RCC_CR |= CR_HSION;
+    (void)hil_wait(&RCC_CR, CR_HSIRDY, CR_HSIRDY);
+    RCC_CFGR = 0;
+    (void)hil_wait(&RCC_CFGR, CFGR_SWS, 0);
+    RCC_CR &= ~CR_PLL1ON;
+    (void)hil_wait(&RCC_CR, CR_PLL1RDY, 0);
+}
+#endif
+
 uint32_t hil_soc_init(void) {
+#if HIL_SOC_AFTER_LOADER
+    leave_pll();
+#endif
     const bool is_fast = start_pll();
     if (!is_fast) {
         RCC_CR |= CR_HSION;

@@ -7,6 +7,7 @@ from contextlib import ExitStack
 from dataclasses import replace
 
 from hil.access import Connection, is_machine
+from hil.access.verilator import memory_models
 from hil.board import Board
 from hil.cli.arguments import allowed_fallback, checked_board, compiled_for, opened
 from hil.cli.console import Console
@@ -15,14 +16,11 @@ from hil.cli.recording import history_of, provenance_of, recorded
 from hil.energy import check_spec, opened_meter
 from hil.errors import InputError
 from hil.verify import Oracle
-from hil.verify.bench import BenchReport, check_countable
+from hil.verify.bench import BenchReport, check_countable, simulated_count
 from hil.verify.cycles import check_estimable, estimate_cycles
 from hil.verify.jobs import bench
 from hil.verify.oracle import reference_of
-from hil.verify.samples import (
-    first_sample,
-    random_sample,
-)
+from hil.verify.samples import Sample, first_sample, random_sample
 from hilc.artifact.library import ModelLibrary, Module
 
 
@@ -46,6 +44,7 @@ def measured(
     check_countable(board)
     if args.cycles:
         check_estimable(board)
+    runners = () if args.memory_models is None else _memory_models(args, board)
     if args.energy:
         check_spec(args.energy, is_emulated=_is_emulated(args, board))
     libraries = compiled_for(args, board, console)
@@ -90,6 +89,8 @@ def measured(
             )
             made_from = provenance_of(args, board, device, library, module, [sample])
             reports.append(replace(report, provenance=made_from))
+    for runner in runners:
+        reports = _counted_also(args, board, libraries, reports, samples, runner, console)
     if args.cycles:
         estimates = [
             estimate_cycles(
@@ -99,6 +100,38 @@ def measured(
         ]
         reports = [replace(r, estimate=e) for r, e in zip(reports, estimates, strict=True)]
     return board, reports
+
+
+def _memory_models(args: argparse.Namespace, board: Board) -> tuple[str, ...]:
+    """Return the words of ``--runner`` for the memory models that are compared."""
+    if args.lab is not None or args.port is not None:
+        raise InputError("--memory-models is for a simulated core", "drop --port or the lab")
+    return memory_models(board, args.runner, args.memory_models)
+
+
+def _counted_also(
+    args: argparse.Namespace,
+    board: Board,
+    libraries: list[ModelLibrary],
+    reports: list[BenchReport],
+    samples: list[Sample],
+    runner: str,
+    console: Console,
+) -> list[BenchReport]:
+    """Return the reports with the counts of another memory model."""
+    own = argparse.Namespace(**{**vars(args), "runner": runner})
+    modules = [module for library in libraries for module in library.modules]
+    with opened(own, board, libraries, console) as device:
+        assert device.simulated is not None, "the runner simulates the core"
+        model = device.simulated.memory_model
+        return [
+            report
+            if model in (count.memory_model for count in report.simulated)
+            else replace(
+                report, simulated=(*report.simulated, simulated_count(device, module, sample))
+            )
+            for report, module, sample in zip(reports, modules, samples, strict=True)
+        ]
 
 
 def _check_oracle(

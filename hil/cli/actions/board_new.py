@@ -82,6 +82,6 @@ def _ask_user(option: str, question: str, default: str) -> str:
 
 def _ask_nobody(option: str, question: str, default: str) -> str:
     raise InputError(
-        f"{option} is not given, and no other source provides it: {question}",
+        f"{option} is missing: {question}",
         f"give {option}, for example {option} {default}",
     )

@@ -54,6 +54,8 @@ def run_command(args: argparse.Namespace, console: Console) -> int:
             for tensor in module.outputs:
                 outputs[_word(images, module, tensor)] = result.outputs[tensor.name]
         counter = device.counter
+        if device.simulated is not None:
+            console.log(f"memory model: {device.simulated.memory_model}")
         recoveries = device.recovery.unreported() if device.recovery else ()
     if args.output:
         save_arrays(args.output, outputs)
@@ -84,9 +86,10 @@ def _given_inputs(
         # Tensor names and paths may contain "=": match the longest tensor name first.
         name = max((name for name in tensors if word.startswith(f"{name}=")), key=len, default=None)
         if name is None:
+            file = word.rpartition("=")[2] or "FILE.npy"
             raise InputError(
                 f"--input {word!r} does not begin with the name of an input and '='",
-                f"the inputs are {', '.join(tensors)}",
+                f"the inputs are {', '.join(tensors)}: write --input {next(iter(tensors))}={file}",
             )
         if name in given:
             raise InputError(f"the input {name!r} is given twice", "give it once")

@@ -7,7 +7,14 @@ from typing import TYPE_CHECKING
 
 from hil.cli.command import Command, CommandGroup
 from hil.cli.completing import boards, completed_by
-from hil.cli.options import BOARD, add_bench_file, add_cpu, add_port
+from hil.cli.options import (
+    BOARD,
+    add_bench_file,
+    add_cpu,
+    add_device_options,
+    add_force,
+    add_port,
+)
 from hil.cli.parser import Parser, explain_flags_of
 
 if TYPE_CHECKING:
@@ -88,12 +95,45 @@ def identify(args: argparse.Namespace, console: Console) -> int:
     return identify_command(args, console)
 
 
+def add_prove_options(parser: Parser) -> None:
+    """Add the options of ``hil board prove``."""
+    completed_by(parser.add_argument("name", nargs="?", metavar="B", help=BOARD), boards)
+    parser.add_argument(
+        "--model",
+        action="append",
+        default=[],
+        dest="models",
+        metavar="MODEL",
+        help="a further model that is compared, as for build; may be repeated",
+    )
+    parser.add_argument(
+        "-o", "--output", metavar="FILE.json", help="the file of the result (default: B.json)"
+    )
+    add_force(parser)
+    parser.add_argument(
+        "--energy",
+        metavar="METER",
+        help="record the energy of an inference, as for hil bench",
+    )
+    add_device_options(parser, required=False)
+
+
+def prove(args: argparse.Namespace, console: Console) -> int:
+    """Check a board; return the exit code."""
+    from hil.cli.actions.board_prove import prove_command
+
+    return prove_command(args, console)
+
+
 COMMAND = CommandGroup(
-    "Descriptions of boards, and the boards of a bench.",
+    "Descriptions of boards, the boards of a bench, and what is proven of boards.",
     {
         "new": Command("Write a board description from options or answers.", add_new_options, new),
         "identify": Command(
             "Add connected boards to the bench file.", add_identify_options, identify
+        ),
+        "prove": Command(
+            "Check a board: identity, link, exact results, timer, faults.", add_prove_options, prove
         ),
     },
 )

@@ -76,6 +76,8 @@ def run(args: argparse.Namespace, console: Console) -> int:
                 lines.append(
                     f"serial line: {server.url} (active while gdb lets the board run{doubt})"
                 )
+            if missing := server.missing_debugger:
+                console.warn(f"{missing} is not installed: apt install {missing}")
             lines.append("Ctrl-C ends the server")
             console.result(
                 DebugEntry(

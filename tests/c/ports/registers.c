@@ -1,6 +1,10 @@
 /* What a port's C expects of the firmware around it. */
 #include "hil_core.h"
 
+#ifdef HIL_TEST_OWN_IRQ
+void hil_serial_handler(void) { hil_uart_receive(); }
+#endif
+
 hil_test_locate hil_test_register;
 
 /* What hil_uart_receive handed on. */

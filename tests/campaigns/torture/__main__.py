@@ -1,4 +1,4 @@
-"""Attacks the product from every side it listens on, and writes what got through.
+"""Attack every interface of the product, and write the results.
 
     python tools/measure.py torture [NAME...]
 
@@ -53,12 +53,12 @@ _FOUND, _BROKEN = 1, 3
 
 _HEAD = """# Reliability
 
-What was attacked, how often, and what got through. `python tools/measure.py torture` repeats all of
-it in minutes with smaller counts; with `TORTURE=hours` in the environment it takes the greatest.
-With the name of a campaign it runs this one; `--write` renews its part of this page, `--add` adds
-to it what a run with another seed counts. Whatever a campaign finds fails it.
-[Security](../SECURITY.md) says whom the product trusts with what, [Soundness](../SOUNDNESS.md) what
-is proven about the generated code.
+This page lists the attacks on the product, their number, and the results. `python tools/measure.py
+torture` repeats all of them in minutes with smaller counts; with `TORTURE=hours` in the environment
+it uses the counts of this page. With the name of a campaign it runs that campaign only. `--write`
+replaces its part of this page, `--add` adds the counts of a run with another seed. A campaign fails
+if it has a finding. [Security](../SECURITY.md) states who is trusted with what,
+[Soundness](../SOUNDNESS.md) what is proven about the generated code.
 """
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import subprocess
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -14,6 +14,9 @@ from hil.firmware.project import project_files
 
 ROOT = Path(__file__).parents[3]
 PORTS = ROOT / "firmware_template" / "ports"
+
+#: C files of ports that only the board's own core can have.
+CORES_OWN = ("boot.c", "hazard3.c", "plic.c", "traps.c")
 
 # A field of a register: its address, lowest bit, width.
 Field = tuple[int, int, int]
@@ -74,27 +77,31 @@ class Registers:
 
 
 class PortOnHost:
-    """The soc and uart ports of a board, compiled for this machine.
-
-    ``leave_out`` names C files that only the board's own core can have.
-    """
+    """The soc and uart ports of a board, or those of ``roles``, compiled for this machine."""
 
     def __init__(
-        self, board: Board, registers: Registers, folder: Path, *, leave_out: Collection[str] = ()
+        self,
+        board: Board,
+        registers: Registers,
+        folder: Path,
+        roles: Sequence[str] = ("soc", "uart"),
     ) -> None:
-        soc, uart = (next(p for p in board.ports if role in p.roles) for role in ("soc", "uart"))
+        ports = [next(p for p in board.ports if role in p.roles) for role in roles]
+        kept = [_sources(port) for port in ports]
+        own_irq = any("hil_irq_enable(uint32_t" in path.read_text() for path in kept[0])
         config = project_files([], board, board.regions("ram")[0])["generated/hil_config.h"]
         (folder / "hil_config.h").write_bytes(config)
         library = folder / "port.so"
         here = ROOT / "tests" / "c" / "ports"
         includes = [folder, ROOT / "firmware_template" / "include", here]
-        includes += [PORTS / name for port in (soc, uart) for name in (port.name, *port.uses)]
+        includes += [PORTS / name for port in ports for name in (port.name, *port.uses)]
         includes += [PORTS / "bare_metal"]  # for hil_wait.h
         subprocess.run(
             [
                 *["gcc", "-std=c11", "-O1", "-fPIC", "-shared", "-Wall", "-Wextra", "-Werror"],
                 *["-include", str(here / "hil_core.h"), *(f"-I{path}" for path in includes)],
-                *[str(path) for port in (soc, uart) for path in _sources(port, leave_out)],
+                *(["-DHIL_TEST_OWN_IRQ"] if own_irq else []),
+                *[str(path) for paths in kept for path in paths],
                 *[str(here / "registers.c"), "-o", str(library)],
             ],
             check=True,
@@ -125,10 +132,10 @@ class PortOnHost:
         return bytes((ctypes.c_uint8 * 64).in_dll(self.c, "hil_test_received")[:size])
 
 
-def _sources(port: Port, leave_out: Collection[str]) -> list[Path]:
+def _sources(port: Port) -> list[Path]:
     """As in the firmware: a source that several ports share is named with its folder."""
     return [
         PORTS / source if "/" in source else PORTS / port.name / source
         for source in port.sources
-        if source not in leave_out
+        if source not in CORES_OWN
     ]

@@ -631,6 +631,11 @@ def limit_layers(rng: np.random.Generator) -> list[Layer]:
         ("CONV_2D", (1, 3, 8, 56), (2, 3, 3, 56), conv("SAME", activation="NONE")),
         ("CONV_2D", (1, 3, 8, 64), (2, 3, 3, 64), conv("SAME", activation="NONE")),
         ("CONV_2D", (1, 3, 8, 3), (8, 3, 3, 3), conv("SAME", activation="NONE")),
+        # Sums of more than 24 bits.
+        ("FULLY_CONNECTED", (1, 1100), (5, 1100), {"activation": "NONE"}),
+        ("FULLY_CONNECTED", (1, 1031), (6, 1031), {"activation": "NONE"}),
+        ("CONV_2D", (1, 1, 4, 702), (4, 1, 1, 702), conv("VALID", activation="NONE")),
+        ("CONV_2D", (1, 3, 4, 92), (3, 3, 3, 92), conv("SAME", activation="NONE")),
     ]
     layers = []
     for op, x_shape, w_shape, attrs in shapes:

@@ -53,11 +53,12 @@ def conv2d(form: Convolution) -> list[Parameters]:
         out_c=form.channels,
         window=form.window,
         units=units_of(form),
+        part=packed.part,
         in_zero_point=form.pad_value,
         output_range=outputs.output_range,
-        weights=packed[1],
+        weights=packed.weights,
         pairs=pairs,
-    )
+    ).as_form(packed.form)
     return [*first, *direct, parameters, *last, *with_padding, *partial]
 
 

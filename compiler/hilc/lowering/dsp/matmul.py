@@ -8,7 +8,7 @@ import numpy as np
 
 from hilc.ir import Array, Rounding
 from hilc.lowering.channels import padded
-from hilc.lowering.dsp.affine import range_of
+from hilc.lowering.dsp.affine import BITS, range_of
 from hilc.lowering.dsp.convolution import conv2d
 from hilc.lowering.dsp.depthwise import depthwise
 from hilc.lowering.dsp.packing import (
@@ -16,7 +16,9 @@ from hilc.lowering.dsp.packing import (
     SMALL_WEIGHTS,
     UNIT,
     VECTOR_BLOCK,
+    PackedColumns,
     affine_of_layer,
+    affine_of_wide,
     channels_of,
     column_stream,
     form_of,
@@ -78,38 +80,39 @@ def _matvec(form: MatrixProduct) -> Iterator[Parameters]:
     packed = _vector(form.packing)
     if packed is None:
         return
-    weights, bias, multipliers, shifts = packed
+    columns, bias, multipliers, shifts = packed
     # Without scratch it costs two instructions in sixteen.
     for widened in (1, 0):
         yield HilDspMatvecS8(
             rows=form.rows,
             depth=form.depth,
             units=units_of(form),
+            part=columns.part,
             columns=form.channels,
             widened=widened,
             output_range=outputs.output_range,
             per_channel=outputs.per_channel,
-            weights=weights,
+            weights=columns.weights,
             bias=bias,
             multipliers=multipliers,
             shifts=shifts,
-        ).as_form("widened" if widened else "")
+        ).as_form(columns.form, "widened" if widened else "")
 
 
 @packed_once
-def _vector(weights: LinearWeights) -> tuple[Array, Array, Array, Array] | None:
-    """Return packed weights, biases, multipliers and shifts for single rows; None where they do not
+def _vector(weights: LinearWeights) -> tuple[PackedColumns, Array, Array, Array] | None:
+    """Return columns, biases, multipliers and shifts for single rows; None where they do not
     fit.
     """
     packed = packed_columns_of_layer(weights, VECTOR_BLOCK)
     if packed is None:
         return None
-    channels, matrix, bias = packed
+    channels = packed.channels
     if weights.requantization.per_channel:
         scales = [padded(each, VECTOR_BLOCK) for each in (channels.multipliers, channels.shifts)]
     else:
         scales = [channels.multipliers[:1], channels.shifts[:1]]
-    return matrix, bias.reshape(-1).astype(np.int32), scales[0], scales[1]
+    return packed, packed.starts().reshape(-1).astype(np.int32), scales[0], scales[1]
 
 
 def _matmul(form: MatrixProduct) -> Iterator[Parameters]:
@@ -133,11 +136,12 @@ def _matmul(form: MatrixProduct) -> Iterator[Parameters]:
             rows=form.rows,
             depth=form.depth,
             units=units_of(form),
+            part=packed.part,
             columns=form.channels,
             output_range=outputs.output_range,
-            weights=packed[1],
+            weights=packed.weights,
             pairs=words,
-        )
+        ).as_form(packed.form)
 
 
 def _eight(form: MatrixProduct) -> Iterator[Parameters]:
@@ -173,7 +177,7 @@ def _eight_stream(weights: LinearWeights) -> Array | None:
 def _matvec_pairs(form: MatrixProduct) -> Iterator[Parameters]:
     """Yield the kernel for few rows with affine requantization, if it applies."""
     outputs = form.requantization
-    affine = affine_of_layer(form.packing, True)
+    affine = affine_of_wide(form.packing, True)
     if affine is None or not affine.shares_one_shift:
         return
     narrow = _vector_stream(form.packing, False)
@@ -202,12 +206,17 @@ def _matvec_pairs(form: MatrixProduct) -> Iterator[Parameters]:
 
 @packed_once
 def _vector_stream(weights: LinearWeights, wide: bool) -> Array | None:
-    """Return the packed columns for single rows; None where a pair of them needs 17 bits."""
-    channels, affine = channels_of(weights), affine_of_layer(weights, True)
+    """Return the packed columns for single rows; None where a pair of them needs 17 bits, or has
+    sums that do not fit.
+    """
+    channels, affine = channels_of(weights), affine_of_wide(weights, True)
     assert channels is not None, "a layer that has an affine requantization has channels"
     assert affine is not None, "the caller has found it"
-    pack = wide_weights if wide else paired_weights
-    packed = pack(channels.weights, VECTOR_BLOCK)
+    packed: Array | None
+    if wide:
+        packed = wide_weights(channels.weights, VECTOR_BLOCK, affine.bits)
+    else:
+        packed = paired_weights(channels.weights, VECTOR_BLOCK) if affine.bits == BITS else None
     if packed is None:
         return None
     return column_stream(affine, packed.view(np.int32), wide, VECTOR_BLOCK)

@@ -3,13 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
 from hilc.ir import Array
 from hilc.lowering.channels import padded
-from hilc.lowering.dsp.affine import Affine, RightShiftedChannels, affine_of, require_right_shifts
+from hilc.lowering.dsp.affine import (
+    BITS,
+    Affine,
+    RightShiftedChannels,
+    affine_of,
+    require_right_shifts,
+)
 from hilc.lowering.linear import LinearForm, LinearWeights, packed_once
 from hilc.lowering.parameters import (
     HilDspPairs,
@@ -49,33 +56,77 @@ def affine_of_layer(weights: LinearWeights, signs: bool) -> Affine | None:
 
 
 @packed_once
+def affine_of_wide(weights: LinearWeights, signs: bool) -> Affine | None:
+    """Return the affine requantization of a layer whose weights are not in pairs: that of
+    :func:`affine_of_layer`, or one for larger sums. None where there is none.
+    """
+    channels = channels_of(weights)
+    if channels is None:
+        return None
+    return affine_of(channels, weights.requantization, signs=signs, least_bits=0)
+
+
+@packed_once
 def packed_streams(weights: LinearWeights) -> list[HilDspPairs]:
     """Return the ways to pack the weights in pairs (:func:`streams_of`)."""
     return streams_of(weights.matrix, weights.requantization)
 
 
+@dataclass(frozen=True)
+class PackedColumns:
+    """Columns for kernels that round twice, in blocks; ``part`` is the number of units of depth in
+    a part, or of all.
+    """
+
+    channels: RightShiftedChannels
+    weights: npt.NDArray[np.int16]
+    block: int
+    part: int
+
+    @property
+    def units(self) -> int:
+        """The number of units of depth."""
+        units: int = -(-self.channels.weights.shape[1] // UNIT)
+        return units
+
+    @property
+    def form(self) -> str:
+        """The word of a variant's form."""
+        return "in_parts" if self.part < self.units else ""
+
+    def starts(self) -> npt.NDArray[np.int64]:
+        """Return the initial values of the two sums of each pair of columns, ``[pairs, 2]``."""
+        bias = padded(self.channels.bias, self.block)
+        return bias.reshape(-1, PAIR) if self.part < self.units else paired_bias(bias)
+
+    def pair_words(self) -> Array:
+        """Return the words for the sums of each pair of columns: HIL_DSP_PAIR_WORDS."""
+        factors = padded(self.channels.multipliers.astype(np.int64), PAIR).reshape(-1, 2)
+        moves = padded(self.channels.shifts.astype(np.int64), PAIR).reshape(-1, 2) @ (1, 256)
+        pairs = np.concatenate([self.starts(), factors, moves[:, np.newaxis]], axis=1)
+        return pairs.reshape(-1).astype(np.int32)
+
+
 @packed_once
-def packed_columns_of_layer(
-    weights: LinearWeights, block: int
-) -> tuple[RightShiftedChannels, Array, Array] | None:
+def packed_columns_of_layer(weights: LinearWeights, block: int) -> PackedColumns | None:
     """Return the packed columns of a layer (:func:`packed_columns`); None where they do not fit."""
     return packed_columns(weights.matrix, weights.requantization, block)
 
 
 @packed_once
 def pair_words_of_layer(weights: LinearWeights, block: int) -> Array | None:
-    """Return the words for the sums of each pair of a layer's columns (:func:`pair_words`)."""
+    """Return the words for the sums of each pair of a layer's columns."""
     packed = packed_columns_of_layer(weights, block)
-    return None if packed is None else pair_words(*packed)
+    return None if packed is None else packed.pair_words()
 
 
 def streams_of(matrix: Array, outputs: HilRequantization) -> list[HilDspPairs]:
     """Return the ways to pack the weights in pairs, where that serves."""
     channels = require_right_shifts(matrix, outputs)
-    affine = None if channels is None else affine_of(channels, outputs, signs=True)
+    affine = None if channels is None else affine_of(channels, outputs, signs=True, least_bits=0)
     if channels is None or affine is None:
         return []
-    pairs = paired_weights(channels.weights, PAIR)
+    pairs = paired_weights(channels.weights, PAIR) if affine.bits == BITS else None
     # Wide weights take twice the room and save an instruction in eight.
     kinds = [(2, True), (3, True)]
     if pairs is not None and matrix.size > SMALL_WEIGHTS:
@@ -86,7 +137,7 @@ def streams_of(matrix: Array, outputs: HilRequantization) -> list[HilDspPairs]:
     found = []
     for group, wide in kinds:
         if wide:
-            weights = wide_weights(channels.weights, PAIR)
+            weights = wide_weights(channels.weights, PAIR, affine.bits)
         else:
             assert pairs is not None
             weights = pairs.view(np.int32)
@@ -134,34 +185,26 @@ def column_stream(
     return words.reshape(-1).astype(np.int32)
 
 
-def wide_weights(matrix: Array, block: int) -> npt.NDArray[np.int32]:
-    """Weights times 256 in half-words, words of all columns of a block in turn."""
+def wide_weights(matrix: Array, block: int, bits: int = BITS) -> npt.NDArray[np.int32]:
+    """Weights in half-words, shifted to the left by ``bits``, words of all columns of a block in
+    turn.
+    """
     depth = matrix.shape[1]
-    whole = np.pad(padded(matrix.astype(np.int16), block), ((0, 0), (0, -depth % UNIT))) * 256
+    whole = np.pad(padded(matrix.astype(np.int16), block), ((0, 0), (0, -depth % UNIT))) << bits
     units = whole.reshape(-1, block, whole.shape[1] // UNIT, UNIT)[..., UNIT_ORDER]
     words = units.reshape(*units.shape[:3], 2, 2).transpose(0, 2, 3, 1, 4)
     return np.ascontiguousarray(words).reshape(-1).astype(np.int16).view(np.int32)
 
 
-def packed_columns(
-    matrix: Array, outputs: HilRequantization, block: int
-) -> tuple[RightShiftedChannels, Array, Array] | None:
-    """Return the channels, their weights in blocks of ``block`` and the biases of pairs; None where
-    they do not fit.
-    """
+def packed_columns(matrix: Array, outputs: HilRequantization, block: int) -> PackedColumns | None:
+    """Return the columns in blocks of ``block``; None where they do not fit."""
     channels = require_right_shifts(matrix, outputs)
-    weights = None if channels is None else paired_weights(channels.weights, block)
-    if channels is None or weights is None or not channels.rounds_twice:
+    if channels is None or not channels.rounds_words_twice:
         return None
-    return channels, weights, paired_bias(padded(channels.bias, block))
-
-
-def pair_words(channels: RightShiftedChannels, weights: Array, bias: Array) -> Array:
-    """Return the words for the sums of each pair of columns: HIL_DSP_PAIR_WORDS."""
-    factors = padded(channels.multipliers.astype(np.int64), PAIR).reshape(-1, 2)
-    moves = padded(channels.shifts.astype(np.int64), PAIR).reshape(-1, 2) @ (1, 256)
-    pairs = np.concatenate([bias, factors, moves[:, np.newaxis]], axis=1)
-    return pairs.reshape(-1).astype(np.int32)
+    weights, part = paired_weights(channels.weights, block), channels.part_of(UNIT)
+    if weights is None or part is None:
+        return None
+    return PackedColumns(channels, weights, block, part)
 
 
 def paired_weights(matrix: Array, block: int) -> npt.NDArray[np.int16] | None:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 import numpy as np
 
 from hilc.ir import Rounding
 from hilc.lowering.dsp.conv_s16 import wide_stream
-from hilc.lowering.dsp.packing import PAIR, UNIT, packed_columns, pair_words
+from hilc.lowering.dsp.packing import PAIR, UNIT, packed_columns
 from hilc.lowering.kernels import KernelCall
 from hilc.lowering.parameters import (
     HilDspColumnsS16,
@@ -38,11 +39,19 @@ def transposed(layer: Layer) -> Iterator[KernelCall]:
     whole = [each for each in packed if each is not None]
     if len(whole) < len(packed):
         return
-    weights = [each[1] for each in whole]
-    pairs = [pair_words(*each) for each in whole]
+    # One part for all phases; those of no more depth have a single one.
+    part = max(each.units for each in whole)
+    if divided := [each.part for each in whole if each.part < each.units]:
+        part = min(divided)
+        others = (each.channels for each in whole if each.units > part)
+        if not all(channels.holds_parts(part, UNIT) for channels in others):
+            return
+    weights = [each.weights for each in whole]
+    pairs = [replace(each, part=part).pair_words() for each in whole]
     kernel = HilDspTransposeConv2dS8(
         phases=form.shape(weights, pairs[0].size),
         units=-(-form.depth // UNIT),
+        part=part,
         in_zero_point=linear.pad_value(layer.node, form.ops),
         output_range=outputs[0].output_range,
         weights=np.concatenate(weights),

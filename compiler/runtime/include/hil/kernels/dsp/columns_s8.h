@@ -16,16 +16,19 @@
  *
  *   weights  per block of columns, int16 [units][pairs of the block][4]: 256 * w1 + w0 of elements
  *            4u, 4u + 2, 4u + 1, 4u + 3; +8 bytes a unit and pair. Blocks are of 2 columns here.
- *   pairs    per pair of columns, 20 bytes: +0 b0  +4 256 * b1 + b0  +8 multiplier 0
- *            +12 multiplier 1  +16 (shift 1) * 256 + shift 0, to the right, less one
+ *   pairs    per pair of columns, 20 bytes: +0 b0  +4 256 * b1 + b0, in parts b1
+ *            +8 multiplier 0  +12 multiplier 1  +16 (shift 1) * 256 + shift 0, to the right, less
+ *            one
  *
  * Order: as pairs_s8.h: three rows are read whole, outputs are written pair by pair, the last row's
- * first. A row too many goes where the one before it goes.
+ * first. An extra row is written over the previous one.
  *
  * Bounds: smlad adds modulo 2^32. 256 * w1 + w0 is a half-word (`paired_weights()` refuses others);
- * sums are below 2^23 in magnitude, bias included, for all inputs (`plain`), so the difference of
- * both words is 256 * A1 exactly, and 2 * A below 2^24. Shifts are 1 to 23 (`MAX_SHIFT`): |2 * zero
- * point + 1| * 2^22 <= 255 * 2^22 < 2^30, and smmlar's product is below 2^23, so their sum fits 32
+ * sums are below 2^23 in magnitude, bias included, for all inputs (`rounds_twice`), so the
+ * difference of both words is 256 * A1 exactly, and 2 * A below 2^24. Where sums may be larger, up
+ * to 2^29, depth is divided into parts whose sums, without the bias, are below 2^23 (`part_of()`):
+ * after each A1 is a word that the part's is added to. Shifts are 1 to 23 (`MAX_SHIFT`): |2 * zero
+ * point + 1| * 2^22 <= 255 * 2^22 < 2^30, and smmlar's product is below 2^29, so their sum fits 32
  * bits.
  *
  * Output: hil_dsp_requantize of 2 * A, the double rounding itself, two instructions longer where
@@ -34,7 +37,8 @@
  *
  * Scratch: none of its own; rows are 8 bytes a unit each.
  *
- * Cost: 17 instructions a unit for 24 MACs, 55 to 61 a pair of columns. Measured (`hil tune` on
+ * Cost: 17 instructions a unit for 24 MACs, 55 to 61 a pair of columns; in parts about 130, and 45
+ * a part. Measured (`hil tune` on
  * mps2-an386, instructions under QEMU) a MAC: 1x1 25x5x64 to 64 (kws, hil_dsp_matmul_s8) 0.914; 3x3
  * of 64 channels (ic, hil_dsp_conv2d_s8) 0.815.
  *
@@ -52,14 +56,15 @@
 
 struct hil_dsp_columns_s8 {
     int32_t depth;
+    int32_t part; /* units of a part of depth; at least as many as there are: no parts */
     int32_t count;
     HIL_OUTPUT_RANGE_FIELDS;
     const int16_t *weights;
     const int32_t *pairs; /* HIL_DSP_PAIR_WORDS a pair of columns */
 };
 
-/* Of a pair of columns: b0, 256 * b1 + b0, both multipliers, both shifts to the right, less one (0
- * to 22), as s1 * 256 + s0. A column without its like is followed by zeros. */
+/* Of a pair of columns: b0, 256 * b1 + b0 or, in parts, b1, both multipliers, both shifts to the
+ * right, less one (0 to 22), as s1 * 256 + s0. A column without its like is followed by zeros. */
 #define HIL_DSP_PAIR_WORDS 5
 
 /* What a column does with its sums. */
@@ -86,16 +91,20 @@ HIL_INLINE int8_t hil_dsp_columns_s8_output(const struct hil_dsp_columns_s8 *p, 
                               p->out_zero_point, p->out_min, p->out_max);
 }
 
-/* The outputs of a pair of columns from A0 and 256 * A1 + A0, the second only where `both`. */
+/* The outputs of a pair of columns from A0 and 2 * A1, the second only where `both`. */
 HIL_INLINE void hil_dsp_columns_s8_store(const struct hil_dsp_columns_s8 *p, uint32_t first,
-                                         uint32_t packed, const struct hil_dsp_scale *scale_0,
+                                         int32_t twice_1, const struct hil_dsp_scale *scale_0,
                                          const struct hil_dsp_scale *scale_1, int both,
                                          int8_t *out) {
-    const int32_t twice_1 = (int32_t)(packed - first) >> 7;
     out[0] = hil_dsp_columns_s8_output(p, (int32_t)(first * 2U), scale_0);
     if (both) {
         out[1] = hil_dsp_columns_s8_output(p, twice_1, scale_1);
     }
+}
+
+/* 2 * A1 from 256 * A1 + A0. */
+HIL_INLINE int32_t hil_dsp_columns_s8_twice(uint32_t first, uint32_t packed) {
+    return (int32_t)(packed - first) >> 7;
 }
 
 /* Sums of three rows by a pair of columns: the first three are A0 of each row, then follow
@@ -209,6 +218,15 @@ struct hil_dsp_sums {
           [step_b] "m"(step_b), [step_c] "m"(step_c), [last] "m"(last)                             \
         : "r0", "r1", "r2", "cc", "memory")
 
+/* A loop over units alone. */
+#define HIL_DSP_COLUMNS_UNITS(units)                                                               \
+    __asm__ volatile(                                                                              \
+        units                                                                                      \
+        : [s0] "+r"(s0), [s1] "+r"(s1), [s2] "+r"(s2), [s3] "+r"(s3), [s4] "+r"(s4),               \
+          [s5] "+r"(s5), [rows] "+r"(rows), [weights] "+r"(weights), [v] "=&r"(v), [w] "=&r"(w)    \
+        : [middle] "m"(middle), [end] "m"(end)                                                     \
+        : "r0", "r1", "r2", "cc", "memory")
+
 /* The outputs of three rows for an even number of columns, saturated. */
 HIL_INLINE void hil_dsp_columns_s8_pairs(const struct hil_dsp_columns_s8 *p, const uint32_t *start,
                                          int8_t *out, int32_t step_b, int32_t step_c) {
@@ -250,7 +268,32 @@ HIL_INLINE void hil_dsp_columns_s8_pairs(const struct hil_dsp_columns_s8 *p, con
     }
 }
 
+/* Adds the products of units of three rows with a pair of columns. */
+HIL_INLINE void hil_dsp_columns_s8_units(const uint32_t *from, const int16_t *columns,
+                                         int32_t units, struct hil_dsp_sums *sums) {
+    const uint32_t *const middle = from + 6 * (units - units % 4);
+    const uint32_t *const end = from + 6 * units;
+    register uint32_t s0 __asm__("r4") = sums->s[0];
+    register uint32_t s1 __asm__("r5") = sums->s[1];
+    register uint32_t s2 __asm__("r6") = sums->s[2];
+    register uint32_t s3 __asm__("r8") = sums->s[3];
+    register uint32_t s4 __asm__("r9") = sums->s[4];
+    register uint32_t s5 __asm__("r10") = sums->s[5];
+    register const uint32_t *rows __asm__("r11") = from;
+    register const int16_t *weights __asm__("r12") = columns;
+    register uint32_t v __asm__("lr");
+    register uint32_t w __asm__("r3");
+    if (units >= 4) {
+        HIL_DSP_COLUMNS_UNITS(HIL_DSP_COLUMNS_FOURS);
+    }
+    if (units % 4 != 0) {
+        HIL_DSP_COLUMNS_UNITS(HIL_DSP_COLUMNS_ONES);
+    }
+    *sums = (struct hil_dsp_sums){{s0, s1, s2, s3, s4, s5}};
+}
+
 #undef HIL_DSP_COLUMNS_PAIRS
+#undef HIL_DSP_COLUMNS_UNITS
 #undef HIL_DSP_SCALE_SIGNED
 #undef HIL_DSP_SCALE_RECTIFIED
 #undef HIL_DSP_COLUMNS_ONES
@@ -259,24 +302,49 @@ HIL_INLINE void hil_dsp_columns_s8_pairs(const struct hil_dsp_columns_s8 *p, con
 #undef HIL_DSP_COLUMNS_LOOP
 #undef HIL_DSP_COLUMNS_UNIT
 
-#endif
+#else
 
-HIL_INLINE struct hil_dsp_sums hil_dsp_columns_s8_pair(const uint32_t *rows, const int16_t *weights,
-                                                       int32_t units, const int32_t *bias) {
-    struct hil_dsp_sums sums;
-    for (int i = 0; i < 3; i++) {
-        sums.s[i] = (uint32_t)bias[0];
-        sums.s[3 + i] = (uint32_t)bias[1];
-    }
+HIL_INLINE void hil_dsp_columns_s8_units(const uint32_t *rows, const int16_t *weights,
+                                         int32_t units, struct hil_dsp_sums *sums) {
     for (int32_t words = 2 * units; words > 0; words--) {
         const uint32_t both = hil_dsp_pair(weights[0], weights[1]);
         const uint32_t first = hil_dsp_even(both);
         for (int i = 0; i < 3; i++) {
-            sums.s[i] = hil_dsp_dual(rows[i], first, sums.s[i]);
-            sums.s[3 + i] = hil_dsp_dual(rows[i], both, sums.s[3 + i]);
+            sums->s[i] = hil_dsp_dual(rows[i], first, sums->s[i]);
+            sums->s[3 + i] = hil_dsp_dual(rows[i], both, sums->s[3 + i]);
         }
         rows += 3;
         weights += 2;
+    }
+}
+
+#endif
+
+/* A0 and 2 * A1 of three rows by a pair of columns. */
+HIL_INLINE struct hil_dsp_sums hil_dsp_columns_s8_pair(const struct hil_dsp_columns_s8 *p,
+                                                       const uint32_t *rows, int32_t column,
+                                                       const int32_t *bias) {
+    const int32_t units = (p->depth + 3) / 4;
+    const int16_t *const weights = p->weights + 2 * units * column;
+    const int parts = p->part < units;
+    struct hil_dsp_sums sums;
+    int32_t twice[3];
+    for (int i = 0; i < 3; i++) {
+        sums.s[i] = (uint32_t)bias[0];
+        sums.s[3 + i] = (uint32_t)bias[parts ? 0 : 1];
+        twice[i] = parts ? 2 * bias[1] : 0;
+    }
+    for (int32_t at = 0; at < units; at += p->part) {
+        const int32_t left = units - at;
+        hil_dsp_columns_s8_units(rows + 6 * at, weights + 4 * at, left < p->part ? left : p->part,
+                                 &sums);
+        for (int i = 0; i < 3; i++) {
+            twice[i] += hil_dsp_columns_s8_twice(sums.s[i], sums.s[3 + i]);
+            sums.s[3 + i] = sums.s[i];
+        }
+    }
+    for (int i = 0; i < 3; i++) {
+        sums.s[3 + i] = (uint32_t)twice[i];
     }
     return sums;
 }
@@ -287,10 +355,9 @@ HIL_INLINE struct hil_dsp_sums hil_dsp_columns_s8_pair(const uint32_t *rows, con
 HIL_INLINE void hil_dsp_columns_s8_three_rows(const struct hil_dsp_columns_s8 *p,
                                               const uint32_t *rows, int8_t *out_a, int8_t *out_b,
                                               int8_t *out_c) {
-    const int32_t units = (p->depth + 3) / 4;
     int32_t column = 0;
 #if HIL_DSP_ASSEMBLY
-    if (p->count > 1) {
+    if (p->count > 1 && p->part >= (p->depth + 3) / 4) {
         hil_dsp_columns_s8_pairs(p, rows, out_a, (int32_t)(out_b - out_a),
                                  (int32_t)(out_c - out_b));
         column = p->count & ~1;
@@ -298,14 +365,15 @@ HIL_INLINE void hil_dsp_columns_s8_three_rows(const struct hil_dsp_columns_s8 *p
 #endif
     for (; column < p->count; column += 2) {
         const int32_t *const pair = p->pairs + HIL_DSP_PAIR_WORDS * (column / 2);
-        const struct hil_dsp_sums sums =
-            hil_dsp_columns_s8_pair(rows, p->weights + 2 * units * column, units, pair);
+        const struct hil_dsp_sums sums = hil_dsp_columns_s8_pair(p, rows, column, pair);
         const struct hil_dsp_scale scale_0 = hil_dsp_columns_s8_scale(p, pair, 0);
         const struct hil_dsp_scale scale_1 = hil_dsp_columns_s8_scale(p, pair, 1);
         const int both = p->count % 2 == 0 || column + 1 < p->count;
-        hil_dsp_columns_s8_store(p, sums.s[2], sums.s[5], &scale_0, &scale_1, both, out_c + column);
-        hil_dsp_columns_s8_store(p, sums.s[1], sums.s[4], &scale_0, &scale_1, both, out_b + column);
-        hil_dsp_columns_s8_store(p, sums.s[0], sums.s[3], &scale_0, &scale_1, both, out_a + column);
+        int8_t *const rows_out[] = {out_a, out_b, out_c};
+        for (int i = 2; i >= 0; i--) {
+            hil_dsp_columns_s8_store(p, sums.s[i], (int32_t)sums.s[3 + i], &scale_0, &scale_1, both,
+                                     rows_out[i] + column);
+        }
     }
 }
 

@@ -21,6 +21,8 @@ window_row = "batch * out_h * out_w * filter_h"
 unit = "batch * out_h * out_w * units"
 block = "((batch * out_h * out_w + 2) // 3) * ((out_c + 1) // 2)"
 block_unit = "block * units"
+split = "block * (part < units)"
+part_block = "split * ((units + part - 1) // part)"
 clamped = "batch * out_h * out_w * out_c * (out_max - out_min != 255)"
 @*/
 struct hil_dsp_conv2d_s8 {
@@ -28,6 +30,7 @@ struct hil_dsp_conv2d_s8 {
     int32_t out_c; /* output channels */
     HIL_WINDOW_FIELDS;
     int32_t units;         /* of four elements under a window */
+    int32_t part;          /* units of a part of these; at least as many as there are: no parts */
     int32_t in_zero_point; /* the input that stands for 0.0, which pixels outside the image have */
     HIL_OUTPUT_RANGE_FIELDS;
     const int16_t
@@ -39,6 +42,7 @@ HIL_INLINE void hil_dsp_conv2d_s8(const struct hil_dsp_conv2d_s8 *p, const int8_
                                   void *scratch) {
     const struct hil_dsp_columns_s8 columns = {
         .depth = p->filter_h * p->filter_w * p->in_c,
+        .part = p->part,
         .count = p->out_c,
         .out_zero_point = p->out_zero_point,
         .out_min = p->out_min,

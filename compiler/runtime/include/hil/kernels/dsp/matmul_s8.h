@@ -20,12 +20,15 @@ tile = "(rows + 2) // 3"
 unit = "tile * units"
 block = "tile * ((columns + 1) // 2)"
 block_unit = "block * units"
+split = "block * (part < units)"
+part_block = "split * ((units + part - 1) // part)"
 clamped = "rows * columns * (out_max - out_min != 255)"
 @*/
 struct hil_dsp_matmul_s8 {
     int32_t rows;    /* rows of the input, and of the output */
     int32_t depth;   /* elements of a row */
     int32_t units;   /* of four elements of depth */
+    int32_t part;    /* units of a part of depth; at least as many as there are: no parts */
     int32_t columns; /* outputs of a row */
     HIL_OUTPUT_RANGE_FIELDS;
     const int16_t *weights; /* these as in struct hil_dsp_columns_s8 */
@@ -36,6 +39,7 @@ HIL_INLINE void hil_dsp_matmul_s8(const struct hil_dsp_matmul_s8 *p, const int8_
                                   void *scratch) {
     const struct hil_dsp_columns_s8 columns = {
         .depth = p->depth,
+        .part = p->part,
         .count = p->columns,
         .out_zero_point = p->out_zero_point,
         .out_min = p->out_min,

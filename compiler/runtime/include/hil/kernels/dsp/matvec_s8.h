@@ -15,13 +15,14 @@
  *
  *   weights      int16 [block][units][2 pairs][4]: 256 * w1 + w0 of elements 4u, 4u + 2, 4u + 1,
  *                4u + 3; 16 bytes a unit
- *   bias         int32 [block][4]: b0, 256 * b1 + b0, b2, 256 * b3 + b2
+ *   bias         int32 [block][4]: b0, 256 * b1 + b0, b2, 256 * b3 + b2; in parts b0, b1, b2, b3
  *   multipliers  int32, shifts int8 (to the right, less one): one a column or one for all
  *
  * Order: a row is read whole to scratch first (`widened`), or once for each four columns; outputs
  * are written in order.
  *
- * Bounds: those of columns_s8.h: |A| < 2^23 and half-words that `paired_weights()` accepts.
+ * Bounds: those of columns_s8.h: |A| < 2^23, or of each part, and half-words that
+ * `paired_weights()` accepts.
  *
  * Output: hil_dsp_requantize as in columns_s8.h, in C.
  *
@@ -54,18 +55,21 @@ row = "rows"
 widened_unit = "rows * units * widened"
 four = "rows * ((columns + 3) // 4)"
 four_unit = "four * units"
+split = "four * (part < units)"
+part_four = "split * ((units + part - 1) // part)"
 narrow_unit = "four_unit * (1 - widened)"
 @*/
 struct hil_dsp_matvec_s8 {
     int32_t rows;    /* rows of the input, and of the output */
     int32_t depth;   /* elements of a row */
     int32_t units;   /* of four elements of depth */
+    int32_t part;    /* units of a part of depth; at least as many as there are: no parts */
     int32_t columns; /* outputs of a row */
     int32_t widened; /* 1: each row is widened to scratch first; 0: four columns at a time, anew */
     HIL_OUTPUT_RANGE_FIELDS;
     int32_t per_channel;        /* 1: a multiplier and a shift a column; 0: one for all */
     const int16_t *weights;     /* as in struct hil_dsp_columns_s8, in blocks of four columns */
-    const int32_t *bias;        /* of each pair of columns in whole blocks: b0, 256 * b1 + b0 */
+    const int32_t *bias;        /* of each pair of columns in whole blocks: the head says how */
     const int32_t *multipliers; /* of each column, in Q0.31 */
     const int8_t *shifts;       /* to the right, less one: 0 to 22 */
 };
@@ -180,24 +184,47 @@ HIL_INLINE void hil_dsp_matvec_s8_units(const void *row, int32_t widened, const 
 
 #endif
 
-/* The sums of a row of bytes, or of what it was widened to, by four columns. */
-HIL_INLINE struct hil_dsp_matvec_sums hil_dsp_matvec_s8_block(const struct hil_dsp_matvec_s8 *p,
-                                                              const int8_t *in, const void *wide,
-                                                              const int16_t *weights,
-                                                              const int32_t *bias) {
-    struct hil_dsp_matvec_sums sums;
-    for (int i = 0; i < 4; i++) {
-        sums.s[i] = (uint32_t)bias[i];
-    }
+/* Adds the products of a row of bytes, or of what it was widened to, with four columns: of `count`
+ * units from the unit `at` on. */
+HIL_INLINE void hil_dsp_matvec_s8_part(const struct hil_dsp_matvec_s8 *p, const int8_t *in,
+                                       const uint32_t *wide, const int16_t *weights, int32_t at,
+                                       int32_t count, struct hil_dsp_matvec_sums *sums) {
     if (p->widened) {
-        hil_dsp_matvec_s8_units(wide, 1, weights, p->units, &sums);
-        return sums;
+        hil_dsp_matvec_s8_units(wide + 2 * at, 1, weights + 8 * at, count, sums);
+        return;
     }
-    const int32_t whole = p->depth / 4;
-    hil_dsp_matvec_s8_units(in, 0, weights, whole, &sums);
-    if (p->depth % 4 != 0) {
-        const uint32_t word = hil_dsp_load_part(in + 4 * whole, p->depth % 4);
-        hil_dsp_matvec_s8_unit(hil_dsp_even(word), hil_dsp_odd(word), weights + 8 * whole, &sums);
+    const int last = p->depth % 4 != 0 && at + count == p->units;
+    const int32_t whole = last ? count - 1 : count;
+    hil_dsp_matvec_s8_units(in + 4 * at, 0, weights + 8 * at, whole, sums);
+    if (last) {
+        at += whole;
+        const uint32_t word = hil_dsp_load_part(in + 4 * at, p->depth % 4);
+        hil_dsp_matvec_s8_unit(hil_dsp_even(word), hil_dsp_odd(word), weights + 8 * at, sums);
+    }
+}
+
+/* A0, 2 * A1, A2, 2 * A3 of a row by four columns. */
+HIL_INLINE struct hil_dsp_matvec_sums
+hil_dsp_matvec_s8_block(const struct hil_dsp_matvec_s8 *p, const int8_t *in, const uint32_t *wide,
+                        const int16_t *weights, const int32_t *bias) {
+    const int parts = p->part < p->units;
+    struct hil_dsp_matvec_sums sums;
+    int32_t twice[2];
+    for (int i = 0; i < 2; i++) {
+        sums.s[2 * i] = (uint32_t)bias[2 * i];
+        sums.s[2 * i + 1] = (uint32_t)bias[2 * i + (parts ? 0 : 1)];
+        twice[i] = parts ? 2 * bias[2 * i + 1] : 0;
+    }
+    for (int32_t at = 0; at < p->units; at += p->part) {
+        const int32_t left = p->units - at;
+        hil_dsp_matvec_s8_part(p, in, wide, weights, at, left < p->part ? left : p->part, &sums);
+        for (int i = 0; i < 2; i++) {
+            twice[i] += hil_dsp_columns_s8_twice(sums.s[2 * i], sums.s[2 * i + 1]);
+            sums.s[2 * i + 1] = sums.s[2 * i];
+        }
+    }
+    for (int i = 0; i < 2; i++) {
+        sums.s[2 * i + 1] = (uint32_t)twice[i];
     }
     return sums;
 }
@@ -217,6 +244,7 @@ HIL_INLINE void hil_dsp_matvec_s8(const struct hil_dsp_matvec_s8 *p, const int8_
                                   void *scratch) {
     const struct hil_dsp_columns_s8 columns = {
         .depth = 0, /* what storing does not need */
+        .part = 0,
         .count = 0,
         .out_zero_point = p->out_zero_point,
         .out_min = p->out_min,
@@ -230,15 +258,15 @@ HIL_INLINE void hil_dsp_matvec_s8(const struct hil_dsp_matvec_s8 *p, const int8_
         }
         const int16_t *weights = p->weights;
         for (int32_t column = 0; column < p->columns; column += 4) {
-            const struct hil_dsp_matvec_sums sums =
-                hil_dsp_matvec_s8_block(p, in, scratch, weights, p->bias + column);
+            const struct hil_dsp_matvec_sums sums = hil_dsp_matvec_s8_block(
+                p, in, (const uint32_t *)scratch, weights, p->bias + column);
             const int32_t left = p->columns - column;
             for (int32_t i = 0; i < 4 && (p->columns % 4 == 0 || i < left); i += 2) {
                 const struct hil_dsp_scale scale_0 = hil_dsp_matvec_s8_scale(p, column + i);
                 const struct hil_dsp_scale scale_1 = hil_dsp_matvec_s8_scale(p, column + i + 1);
                 const int both = p->columns % 2 == 0 || i + 1 < left;
-                hil_dsp_columns_s8_store(&columns, sums.s[i], sums.s[i + 1], &scale_0, &scale_1,
-                                         both, out + column + i);
+                hil_dsp_columns_s8_store(&columns, sums.s[i], (int32_t)sums.s[i + 1], &scale_0,
+                                         &scale_1, both, out + column + i);
             }
             weights += 8 * p->units;
         }

@@ -5,7 +5,7 @@
  *
  *                 column 0     column 1      column 2     column 3
  *      packed     r4: A0       r5: 256 * A1 + A0          r6: A2       r7: 256 * A3 + A2
- *      wide       r4: 256 * A0   r5: 256 * A1             r6: 256 * A2   r7: 256 * A3
+ *      wide       r4: B * A0     r5: B * A1               r6: B * A2     r7: B * A3
  *
  * Registers, at the top of a unit; all fourteen are taken:
  *
@@ -23,8 +23,8 @@
  *           +16 + 16u    columns 0, 1: 256 * w1 + w0 of elements 4u | 4u + 2, of 4u + 1 | 4u + 3;
  *                        columns 2, 3: the same
  *           +16 + 16U    scales
- *   wide    +0           256 * b of the four columns
- *           +16 + 32u    256 * w of 4u | 4u + 2 of the four columns; of 4u + 1 | 4u + 3
+ *   wide    +0           B * b of the four columns, B as in pairs_s8.h
+ *           +16 + 32u    B * w of 4u | 4u + 2 of the four columns; of 4u + 1 | 4u + 3
  *           +16 + 32U    scales
  *   scales  of each column multiplier, addend and, with signs, lacking
  *
@@ -135,7 +135,7 @@ HIL_INLINE int32_t hil_dsp_matvec_words(const struct hil_dsp_matvec_s8_column_pa
     HIL_DSP_FOURS_ROW_##ROW##_2                                                                    \
     HIL_DSP_FOURS_PRODUCTS_##WEIGHTS("r0", "r1") HIL_DSP_FOURS_PRODUCTS_##WEIGHTS("r2", "r3")
 
-/* Sums as 256 times what they are. */
+/* Sums as 256, or B, times what they are. */
 #define HIL_DSP_FOURS_SPLIT_PACKED                                                                 \
     "sub r5, r5, r4\n\t"                                                                           \
     "sub r7, r7, r6\n\t"                                                                           \

@@ -36,13 +36,11 @@
  *   packed  +0       b0           +4   256 * b1 + b0        what the sums start from
  *           +8 + 8u  even: 256 * w1 + w0 of elements 4u | 4u + 2     +4  odd: of 4u + 1 | 4u + 3
  *           +8 + 8U  scales
- *   wide    +0       256 * b0     +4   256 * b1         of two rows each plus a fraction, 0 to 255
- *           +8 + 16u 256 * w of 4u | 4u + 2: column 0, column 1; of 4u + 1 | 4u + 3: both again
- *           +8 + 16U scales
- *           for 2 rows 256 * b1 follows the first two words of weights, so that one ldm loads both
- *           biases and a unit's weights
- *   scales  multiplier, addend and, with signs, lacking, or its own shift where shift is 0: of
- * column 0, then of column 1
+ *   wide    +0       B * b0       +4   B * b1           of two rows each plus a fraction, 0 to B -
+ * 1; B is 256, or a lower power of 2 where sums are large +8 + 16u B * w of 4u | 4u + 2: column 0,
+ * column 1; of 4u + 1 | 4u + 3: both again +8 + 16U scales for 2 rows B * b1 follows the first two
+ * words of weights, so that one ldm loads both biases and a unit's weights scales  multiplier,
+ * addend and, with signs, lacking, or its own shift where shift is 0: of column 0, then of column 1
  *
  * Order: all rows of a group are read before its first output is written; outputs go pair of
  * columns by pair, the last row's first, so a row that is not wanted may share the first row's
@@ -52,13 +50,15 @@
  *   packed  256 * w1 + w0 is a half-word unless w1 = -128 and w0 < 0, which `paired_weights()`
  *           refuses. With the raw word s3 adds up 256 * A1 + A0, with sxtb16 of it s0 adds up
  *           A0; the difference 256 * A1 is exact whatever wrapped on the way, since |A1| < 2^23.
- *   wide    -32768 <= 256 * w <= 32512, and 256 * A is exact for the same reason.
- *   |A| < 2^23 for all inputs, bias included, is proven by `_proven()`, which else starts the sum
- *   from half its range instead of the bias and moves the rest to the addend.
+ *   wide    -32768 <= B * w <= 32512, and B * A is exact, since |B * A| < 2^31.
+ *   |A| < 2^23, or below 2^31 / B, for all inputs, bias included, is proven by `_proven()`, which
+ *   else starts the sum from half its range instead of the bias and adds the difference to the
+ *   addend; `_bits_of()` chooses B.
  *   |addend| + |256 * A * multiplier / 2^32| + lacking < 2^31: `_lines()`.
  *
- * Output: saturate8((addend + (256 * A * multiplier >> 32)) >> shift), an smmla and an ssat, where
- * 256 * A has the fraction that `_finer_affine_requantizations()` found if it needed one.
+ * Output: saturate8((addend + (256 * A * multiplier >> 32)) >> shift), an smmla and an ssat, with B
+ * instead of 256 for wide weights, where 256 * A has the fraction that
+ * `_finer_affine_requantizations()` found if it needed one.
  * `_lines()` proves for each channel that this line and the reference's double rounding give each
  * of the 256 outputs first for the same sum; both rise with the sum, so they agree for all. Of a
  * fused activation's range that goes for the outputs in it, and kernels clamp to it at their end
@@ -196,7 +196,7 @@ struct hil_dsp_places {
 
 #define HIL_DSP_UNIT_WIDE_1 HIL_DSP_LOAD_WIDE_2 HIL_DSP_EVEN_WIDE_1 HIL_DSP_ODD_WIDE_1
 
-/* Sums as 256 times what they are. */
+/* Sums as 256, or B, times what they are. */
 #define HIL_DSP_SPLIT_PACKED_3                                                                     \
     "sub %[s3], %[s3], %[s0]\n\t"                                                                  \
     "sub %[s4], %[s4], %[s1]\n\t"                                                                  \
@@ -683,7 +683,7 @@ HIL_INLINE void hil_dsp_pairs_s8_columns(const struct hil_dsp_pairs_s8 *p, const
 
 #endif
 
-/* Sums of some rows by a pair of columns, as 256 times what they are. */
+/* Sums of some rows by a pair of columns, as 256, or B, times what they are. */
 struct hil_dsp_pair_sums {
     int32_t s[2][HIL_DSP_MAX_ROWS];
 };

@@ -25,6 +25,7 @@ mac = "copied * out_c"
 struct hil_dsp_transpose_conv2d_s8 {
     HIL_PHASES_FIELDS;
     int32_t units;         /* of four elements, of the deepest phase */
+    int32_t part;          /* of these: struct hil_dsp_columns_s8 */
     int32_t in_zero_point; /* the input that stands for 0.0, which pixels outside the image have */
     HIL_OUTPUT_RANGE_FIELDS;
     const int16_t *weights; /* of each phase as in struct hil_dsp_columns_s8 */
@@ -43,6 +44,7 @@ HIL_INLINE void hil_dsp_transpose_conv2d_s8(const struct hil_dsp_transpose_conv2
             const struct hil_phase phase = hil_phase_of(p->phases + HIL_PHASE_WORDS * i);
             const struct hil_dsp_columns_s8 columns = {
                 .depth = phase.filter_h * phase.filter_w * p->in_c,
+                .part = p->part,
                 .count = p->out_c,
                 .out_zero_point = p->out_zero_point,
                 .out_min = p->out_min,

@@ -37,7 +37,7 @@
  *
  * Tests: the twin is the second hil_v6m_products (tests/c/test_v6m_kernels.py, scales:
  * test_scales_give_the_output_of_every_sum, limits:
- * test_channels_that_no_input_changes_and_sums_at_their_limits); the assembly:
+ * test_constant_channels_and_sums_at_limits); the assembly:
  * tests/board/test_kernels.py. Layout: tests/c/test_kernel_layouts.py.
  */
 #ifndef HIL_KERNELS_V6M_COLUMNS_S8_H

@@ -39,7 +39,7 @@ HIL_INLINE void hil_v6m_matmul_s8(const struct hil_v6m_matmul_s8 *p, const int8_
         const int8_t *from[HIL_V6M_ROWS];
         int8_t *to[HIL_V6M_ROWS];
         for (int32_t i = 0; i < p->tile; i++) {
-            /* A row too many is the one before it again. */
+            /* An extra row repeats the previous one. */
             if (i > 0 && i < left) {
                 in += p->depth;
                 out += p->columns;

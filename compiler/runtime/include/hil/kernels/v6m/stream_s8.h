@@ -37,7 +37,7 @@
  * bytes a column.
  *
  * Tests: the twin is the second hil_v6m_stream_row (tests/c/test_v6m_kernels.py, limits:
- * test_channels_that_no_input_changes_and_sums_at_their_limits, depths and columns:
+ * test_constant_channels_and_sums_at_limits, depths and columns:
  * test_streams_of_each_depth_and_rest); the assembly: tests/board/test_kernels.py. Layout:
  * tests/c/test_kernel_layouts.py.
  */

@@ -25,7 +25,7 @@
  *   scales   int32 [column][4], `scales()` or `even_scales()`; see hil_v7m_output
  *
  * Order: three rows are read whole, then the outputs of all three are written four columns by four.
- * A row too many is the one before it again.
+ * An extra row repeats the previous one.
  *
  * Bounds: of each part of a column -2^20 <= A, B, C < 2^20, for all inputs: `_part()` cuts the
  * depth so (a turn of the loop is 8 elements, at most 8 * 255 * 128 < 2^20, so a cut always

@@ -33,7 +33,7 @@ HIL_INLINE void hil_v7m_matmul_s8(const struct hil_v7m_matmul_s8 *p, const int8_
                                   void *scratch) {
     const struct hil_v7m_columns_s8 columns = HIL_V7M_COLUMNS_OF(p, p->depth, p->columns);
     for (int32_t left = p->rows; left > 0; left -= 3) {
-        /* A row too many is the one before it again. */
+        /* An extra row repeats the previous one. */
         const int8_t *const b = left > 1 ? in + p->depth : in;
         const int8_t *const c = left > 2 ? b + p->depth : b;
         int8_t *const out_b = left > 1 ? out + p->columns : out;

@@ -33,7 +33,7 @@ HIL_INLINE void hil_v7m_matmul_s8_packed(const struct hil_v7m_matmul_s8_packed *
                                          int8_t *out, void *scratch) {
     const struct hil_v7m_packed_s8 columns = HIL_V7M_PACKED_OF(p, p->depth, p->columns);
     for (int32_t left = p->rows; left > 0; left -= 2) {
-        /* A row too many is the one before it again. */
+        /* An extra row repeats the previous one. */
         const int32_t more = left > 1;
         const int8_t *const b = in + more * p->depth;
         const int32_t behind = more * p->columns;

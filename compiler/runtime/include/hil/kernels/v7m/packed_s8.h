@@ -49,7 +49,7 @@
  * weights take 8 bytes for three.
  *
  * Tests: the twin is the second hil_v7m_packed_products (tests/c/test_v7m_kernels.py, limits:
- * test_sums_at_their_limits, test_packed_parts_are_cut_where_sums_leave_their_bits); the assembly:
+ * test_sums_at_their_limits, test_packed_parts_end_where_sums_overflow); the assembly:
  * tests/board/test_kernels.py. Layout: tests/c/test_kernel_layouts.py.
  */
 #ifndef HIL_KERNELS_V7M_PACKED_S8_H

@@ -1,0 +1,23 @@
+"""The 1200-baud touch: a board with Arduino's USB stack restarts into its bootloader when its
+port is opened at 1200 baud and closed.
+"""
+
+from __future__ import annotations
+
+import serial
+
+from hil.errors import ProbeError
+
+_TOUCH_BAUD = 1200
+
+
+def touch(port: str) -> None:
+    """Open the port at 1200 baud and close it; :class:`~hil.errors.ProbeError` if it cannot."""
+    try:
+        with serial.Serial(port, _TOUCH_BAUD, exclusive=True) as line:
+            line.dtr = False
+    except (OSError, ValueError) as error:
+        raise ProbeError(
+            f"the board at {port} cannot be restarted into its bootloader: {error}",
+            "close other programs that use the port, or press reset twice",
+        ) from None

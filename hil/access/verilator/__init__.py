@@ -1,0 +1,6 @@
+"""The runner ``verilator``: the RTL of a core in a simulator, which counts its cycles."""
+
+from hil.access.verilator.build import VERILATOR
+from hil.access.verilator.runner import VerilatorRunner, memory_models
+
+__all__ = ["VERILATOR", "VerilatorRunner", "memory_models"]

@@ -1,0 +1,567 @@
+// A system on a chip around the RTL of a core: memory with wait states, a line to the host, a cycle
+// counter. Verilator makes class Vhil_rtl of the module hil_rtl, the wrapper of the core.
+//
+// simulator LINE_FD CONTROL_FD FLASH_WAIT RAM_WAIT PREFETCH KIND:ORIGIN:BYTES...
+//
+// LINE_FD is a listening socket: the serial line. CONTROL_FD is a connected one: the host reads and
+// writes memory, resets, and takes counts; the program ends with it.
+#include <fcntl.h>
+#include <poll.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdarg>
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <deque>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "Vhil_rtl.h"
+#include "verilated.h"
+
+// Set by the build from the core's description.
+#ifndef HIL_SAME_CYCLE
+#error "define HIL_SAME_CYCLE: whether an access ends in the cycle of its request (Wishbone)"
+#endif
+#ifndef HIL_BUS_ERRORS
+#error "define HIL_BUS_ERRORS: whether the core has inputs for errors of accesses"
+#endif
+
+namespace {
+
+constexpr uint32_t BOOT_BYTES = 0x1000;
+constexpr uint32_t LINE_BASE = 0xF0000000;
+constexpr uint32_t LINE_BYTES = 0x1000;
+// Registers of the line and the counter; the port rtl_soc of the firmware has the same.
+enum : uint32_t {
+    RECEIVE = 0x00,    // read: the next byte, or all ones
+    SEND = 0x04,       // write: a byte
+    WAIT = 0x08,       // read: answered when a byte was received, or after WAIT_MS
+    TIME_LOW = 0x0C,   // read: cycles since reset; TIME_HIGH is of the same moment
+    TIME_HIGH = 0x10,  // read
+    START = 0x14,      // write: the next read of TIME_LOW starts a measurement, the one after ends it
+    RESET = 0x18,      // write: resets the core
+};
+constexpr uint32_t NOTHING = 0xFFFFFFFF;
+constexpr int WAIT_MS = 1000;
+// Cycles between looks at the sockets while the core computes: some milliseconds.
+constexpr uint64_t LOOK_CYCLES = 4096;
+constexpr size_t SEND_MAX = 1 << 20;
+constexpr size_t MEASUREMENTS_MAX = 1 << 16;
+constexpr uint32_t LINE_BUFFER_BYTES = 16;
+
+[[noreturn]] void fail(const char *format, ...) {
+    va_list arguments;
+    va_start(arguments, format);
+    std::vfprintf(stderr, format, arguments);
+    va_end(arguments);
+    std::fputc('\n', stderr);
+    std::exit(1);
+}
+
+struct Memory {
+    bool is_flash;
+    uint32_t origin;
+    std::vector<uint8_t> bytes;
+    // Wait states of an access; with some, the memory serves one access at a time.
+    uint64_t wait;
+    uint64_t free_at = 0;
+
+    bool has(uint32_t address, uint64_t count) const {
+        return address >= origin && uint64_t{address - origin} + count <= bytes.size();
+    }
+    // Returns how many cycles an access that is asked for at `now` takes longer than without waits.
+    uint64_t occupy(uint64_t now) {
+        if (wait == 0) {
+            return 0;
+        }
+        const uint64_t start = std::max(now, free_at);
+        free_at = start + wait + 1;
+        return start + wait - now;
+    }
+};
+
+// A line of flash that fetches hit without waits, and the next one, which is read ahead.
+struct Prefetch {
+    bool is_valid = false;
+    uint32_t line = 0;
+    uint64_t next_at = 0; // cycle at which the next line is there
+
+    uint64_t fetch(Memory &flash, uint32_t address, uint64_t now) {
+        const uint32_t wanted = address / LINE_BUFFER_BYTES;
+        if (is_valid && wanted == line) {
+            return 0;
+        }
+        const bool is_next = is_valid && wanted == line + 1;
+        const uint64_t waits = is_next ? (next_at > now ? next_at - now : 0) : flash.occupy(now);
+        is_valid = true;
+        line = wanted;
+        next_at = now + waits;
+        next_at += flash.occupy(next_at) + 1;
+        return waits;
+    }
+};
+
+struct Request {
+    bool is_valid;
+    bool is_write;
+    uint32_t address;
+    uint32_t data;
+    uint32_t lanes; // one bit a byte
+};
+
+struct Response {
+    bool granted = false;
+    bool is_valid = false;
+    bool is_error = false;
+    uint32_t data = 0;
+};
+
+class Soc {
+  public:
+    Soc(int line_listener, int control, std::vector<Memory> memories, bool prefetch)
+        : listener_(line_listener), control_(control), memories_(std::move(memories)),
+          has_prefetch_(prefetch) {
+        for (int descriptor : {listener_, control_}) {
+            fcntl(descriptor, F_SETFL, fcntl(descriptor, F_GETFL) | O_NONBLOCK);
+        }
+    }
+
+    [[noreturn]] void run() {
+        for (;;) {
+            reset();
+            while (!must_reset_) {
+                if (cycles_ % LOOK_CYCLES == 0) {
+                    serve(0);
+                }
+                step();
+            }
+        }
+    }
+
+  private:
+    // -- the core ------------------------------------------------------------------------------
+
+    void reset() {
+        must_reset_ = false;
+        fetches_ = Port{};
+        accesses_ = Port{};
+        prefetch_ = Prefetch{};
+        for (Memory &memory : memories_) {
+            memory.free_at = 0;
+        }
+        core_.i_gnt = core_.i_rvalid = core_.i_err = 0;
+        core_.d_gnt = core_.d_rvalid = core_.d_err = 0;
+        core_.clk = 0;
+        core_.rst_n = 1; // some cores need its falling edge
+        core_.eval();
+        core_.rst_n = 0;
+        core_.eval();
+        for (int i = 0; i < 16; ++i) {
+            core_.clk = !core_.clk;
+            core_.eval();
+        }
+        // The host connects when memory has the image.
+        while (line_ < 0 && !must_reset_) {
+            serve(-1);
+        }
+        cycles_ = retired_ = 0;
+        is_starting_ = is_measuring_ = false;
+        core_.rst_n = 1;
+        core_.eval();
+    }
+
+    void step() {
+        ++cycles_;
+        const Request fetch{core_.i_req != 0, false, core_.i_addr, 0, 0xF};
+        const Request access{core_.d_req != 0, core_.d_we != 0, core_.d_addr, core_.d_wdata,
+                             core_.d_be};
+        const Response data = accesses_.step(*this, access, false);
+        const Response instruction = fetches_.step(*this, fetch, true);
+        core_.i_gnt = instruction.granted;
+        core_.i_rvalid = instruction.is_valid;
+        core_.i_rdata = instruction.data;
+        core_.i_err = instruction.is_error;
+        core_.d_gnt = data.granted;
+        core_.d_rvalid = data.is_valid;
+        core_.d_rdata = data.data;
+        core_.d_err = data.is_error;
+        core_.clk = 0;
+        core_.eval();
+        retired_ += core_.retired;
+        if (core_.halted) {
+            fail("the core has stopped at a trap that it cannot handle; its last access was to "
+                 "0x%08x, its last fetch from 0x%08x",
+                 accesses_.request.address, fetches_.request.address);
+        }
+        core_.clk = 1;
+        core_.eval();
+    }
+
+    struct Port {
+        bool is_pending = false;
+        uint64_t waits = 0;
+        Request request{};
+        Response answer;
+
+        Response step(Soc &soc, const Request &asked, bool is_fetch) {
+            Response response;
+            if (!HIL_SAME_CYCLE) {
+                finish(response);
+            }
+            if (asked.is_valid && !is_pending) {
+                is_pending = response.granted = true;
+                request = asked;
+                answer = Response{};
+                waits = soc.access(asked, is_fetch, answer);
+            }
+            if (HIL_SAME_CYCLE) {
+                finish(response);
+            }
+            return response;
+        }
+
+        void finish(Response &response) {
+            if (is_pending && waits == 0) {
+                response = answer;
+                response.is_valid = true;
+                is_pending = false;
+            } else if (is_pending) {
+                --waits;
+            }
+        }
+    };
+
+    // -- memory --------------------------------------------------------------------------------
+
+    Memory *memory_at(uint32_t address, uint64_t count) {
+        for (Memory &memory : memories_) {
+            if (memory.has(address, count)) {
+                return &memory;
+            }
+        }
+        return nullptr;
+    }
+
+    // Does what is asked; returns its wait states.
+    uint64_t access(const Request &asked, bool is_fetch, Response &answer) {
+        const uint32_t address = asked.address & ~3U;
+        if (address - LINE_BASE < LINE_BYTES && !is_fetch) {
+            answer.data = asked.is_write ? (write_register(address - LINE_BASE, asked.data), 0)
+                                         : read_register(address - LINE_BASE);
+            return 0;
+        }
+        if (address < BOOT_BYTES && !asked.is_write) {
+            answer.data = boot_word(address);
+            return 0;
+        }
+        Memory *memory = memory_at(address, 4);
+        if (memory == nullptr || (asked.is_write && memory->is_flash)) {
+            // A fetch may be ahead of the core; what it executes of it is not an instruction.
+            if (!HIL_BUS_ERRORS && !is_fetch) {
+                fail("the core %s 0x%08x, where there is no %s", asked.is_write ? "wrote to" : "read",
+                     asked.address, asked.is_write ? "RAM" : "memory");
+            }
+            answer.is_error = true;
+            return 0;
+        }
+        uint8_t *bytes = &memory->bytes[address - memory->origin];
+        if (asked.is_write) {
+            for (unsigned lane = 0; lane < 4; ++lane) {
+                if (asked.lanes >> lane & 1) {
+                    bytes[lane] = static_cast<uint8_t>(asked.data >> 8 * lane);
+                }
+            }
+        } else {
+            std::memcpy(&answer.data, bytes, 4);
+        }
+        if (is_fetch && memory->is_flash && has_prefetch_) {
+            return prefetch_.fetch(*memory, address, cycles_);
+        }
+        return memory->occupy(cycles_);
+    }
+
+    // Cores start at the address 0 or 0x80: there is a jump to the image.
+    uint32_t boot_word(uint32_t address) const {
+        const uint32_t to = memories_.front().origin;
+        switch (address & ~0x80U) {
+        case 0:
+            return ((to + 0x800) & 0xFFFFF000) | 0x2B7; // lui t0, %hi(to)
+        case 4:
+            return (to & 0xFFF) << 20 | 0x28067; // jr %lo(to)(t0)
+        default:
+            return 0x13; // nop
+        }
+    }
+
+    // -- registers -----------------------------------------------------------------------------
+
+    uint32_t read_register(uint32_t offset) {
+        switch (offset) {
+        case RECEIVE: {
+            if (received_.empty()) {
+                return NOTHING;
+            }
+            const uint8_t byte = received_.front();
+            received_.pop_front();
+            return byte;
+        }
+        case WAIT:
+            // No cycle passes meanwhile, and no time of this machine's processor.
+            if (received_.empty()) {
+                serve(WAIT_MS);
+            }
+            return 0;
+        case TIME_LOW:
+            mark();
+            time_high_ = static_cast<uint32_t>(cycles_ >> 32);
+            return static_cast<uint32_t>(cycles_);
+        case TIME_HIGH:
+            return time_high_;
+        default:
+            return 0;
+        }
+    }
+
+    void write_register(uint32_t offset, uint32_t value) {
+        switch (offset) {
+        case SEND:
+            if (line_ >= 0 && sent_.size() < SEND_MAX) {
+                sent_.push_back(static_cast<char>(value));
+            }
+            break;
+        case START:
+            is_starting_ = true;
+            break;
+        case RESET:
+            must_reset_ = true;
+            break;
+        default:
+            break;
+        }
+    }
+
+    struct Measurement {
+        uint64_t cycles;
+        uint64_t retired;
+    };
+
+    void mark() {
+        if (is_starting_) {
+            is_starting_ = false;
+            is_measuring_ = true;
+            began_ = {cycles_, retired_};
+        } else if (is_measuring_) {
+            is_measuring_ = false;
+            if (measurements_.size() == MEASUREMENTS_MAX) {
+                measurements_.clear(); // of runs that nobody has asked about
+            }
+            measurements_.push_back({cycles_ - began_.cycles, retired_ - began_.retired});
+        }
+    }
+
+    // -- the host ------------------------------------------------------------------------------
+
+    // Serves the sockets; returns when one had something, or after so many ms (-1: without limit).
+    void serve(int timeout_ms) {
+        send_line();
+        pollfd files[] = {{control_, POLLIN, 0}, {line_ < 0 ? listener_ : line_, POLLIN, 0}};
+        if (!sent_.empty()) {
+            files[1].events |= POLLOUT;
+        }
+        if (poll(files, 2, timeout_ms) < 0) {
+            if (errno == EINTR) {
+                return;
+            }
+            fail("poll: %s", std::strerror(errno));
+        }
+        if (files[0].revents) {
+            serve_control();
+        }
+        if (!files[1].revents) {
+            return;
+        }
+        if (line_ < 0) {
+            line_ = accept4(listener_, nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC);
+        } else {
+            send_line();
+            receive_line();
+        }
+    }
+
+    void receive_line() {
+        uint8_t bytes[65536];
+        const ssize_t count = recv(line_, bytes, sizeof bytes, 0);
+        if (count > 0) {
+            received_.insert(received_.end(), bytes, bytes + count);
+        } else if (count == 0 || (errno != EAGAIN && errno != EINTR)) {
+            close_line();
+        }
+    }
+
+    void send_line() {
+        while (line_ >= 0 && !sent_.empty()) {
+            const ssize_t count = send(line_, sent_.data(), sent_.size(), MSG_NOSIGNAL);
+            if (count > 0) {
+                sent_.erase(0, static_cast<size_t>(count));
+            } else if (errno == EAGAIN || errno == EINTR) {
+                return;
+            } else {
+                close_line();
+            }
+        }
+    }
+
+    void close_line() {
+        close(line_);
+        line_ = -1;
+        sent_.clear();
+        received_.clear();
+    }
+
+    // A request is a letter and two 32-bit numbers, little-endian: R address count, W address count
+    // and the bytes, X (reset), C (counts). The answer is a byte, 0 or 1 (no such memory), and
+    // data: the bytes, or how many measurements there are and two 64-bit numbers for each.
+    void serve_control() {
+        uint8_t head[9];
+        take(head, sizeof head);
+        uint32_t address;
+        uint32_t count;
+        std::memcpy(&address, head + 1, 4);
+        std::memcpy(&count, head + 5, 4);
+        switch (head[0]) {
+        case 'R':
+        case 'W': {
+            Memory *memory = memory_at(address, count);
+            std::vector<uint8_t> other(memory == nullptr ? count : 0);
+            uint8_t *bytes = memory ? memory->bytes.data() + (address - memory->origin) : other.data();
+            if (head[0] == 'W') {
+                take(bytes, count);
+            }
+            const uint8_t status = memory == nullptr;
+            give(&status, 1);
+            if (head[0] == 'R') {
+                give(bytes, count);
+            }
+            break;
+        }
+        case 'X': {
+            must_reset_ = true;
+            if (line_ >= 0) {
+                close_line();
+            }
+            const uint8_t status = 0;
+            give(&status, 1);
+            break;
+        }
+        case 'C': {
+            const uint8_t status = 0;
+            const uint32_t found = static_cast<uint32_t>(measurements_.size());
+            give(&status, 1);
+            give(&found, 4);
+            give(measurements_.data(), found * sizeof(Measurement));
+            measurements_.clear();
+            break;
+        }
+        default:
+            fail("the host sent a request that is not known: %d", head[0]);
+        }
+    }
+
+    void take(void *to, size_t size) {
+        auto *bytes = static_cast<uint8_t *>(to);
+        while (size > 0) {
+            const ssize_t count = recv(control_, bytes, size, 0);
+            if (count > 0) {
+                bytes += count;
+                size -= static_cast<size_t>(count);
+            } else if (count < 0 && (errno == EAGAIN || errno == EINTR)) {
+                wait_for(POLLIN);
+            } else {
+                std::exit(0); // the host has closed it
+            }
+        }
+    }
+
+    void give(const void *from, size_t size) {
+        auto *bytes = static_cast<const uint8_t *>(from);
+        while (size > 0) {
+            const ssize_t count = send(control_, bytes, size, MSG_NOSIGNAL);
+            if (count > 0) {
+                bytes += count;
+                size -= static_cast<size_t>(count);
+            } else if (count < 0 && (errno == EAGAIN || errno == EINTR)) {
+                wait_for(POLLOUT);
+            } else {
+                std::exit(0);
+            }
+        }
+    }
+
+    void wait_for(short events) {
+        pollfd file{control_, events, 0};
+        poll(&file, 1, -1);
+    }
+
+    const int listener_;
+    const int control_;
+    std::vector<Memory> memories_;
+    const bool has_prefetch_;
+    Vhil_rtl core_;
+    Port fetches_;
+    Port accesses_;
+    Prefetch prefetch_;
+    int line_ = -1;
+    std::deque<uint8_t> received_;
+    std::string sent_;
+    bool must_reset_ = false;
+    uint64_t cycles_ = 0;
+    uint64_t retired_ = 0;
+    uint32_t time_high_ = 0;
+    bool is_starting_ = false;
+    bool is_measuring_ = false;
+    Measurement began_{};
+    std::vector<Measurement> measurements_;
+};
+
+uint64_t number(const char *text) {
+    char *end;
+    const uint64_t value = std::strtoull(text, &end, 0);
+    if (end == text || (*end != '\0' && *end != ':')) {
+        fail("%s is not a number", text);
+    }
+    return value;
+}
+
+Memory memory_of(const char *text, uint64_t flash_wait, uint64_t ram_wait) {
+    const bool is_flash = std::strncmp(text, "flash:", 6) == 0;
+    const char *origin = std::strchr(text, ':');
+    const char *size = origin ? std::strchr(origin + 1, ':') : nullptr;
+    if (size == nullptr) {
+        fail("%s is not KIND:ORIGIN:BYTES", text);
+    }
+    return {is_flash, static_cast<uint32_t>(number(origin + 1)),
+            std::vector<uint8_t>(number(size + 1)), is_flash ? flash_wait : ram_wait};
+}
+
+} // namespace
+
+int main(int argc, char **argv) {
+    if (argc < 8) {
+        fail("usage: %s LINE_FD CONTROL_FD FLASH_WAIT RAM_WAIT PREFETCH KIND:ORIGIN:BYTES...", argv[0]);
+    }
+    std::vector<Memory> memories;
+    for (int i = 6; i < argc; ++i) {
+        memories.push_back(memory_of(argv[i], number(argv[3]), number(argv[4])));
+    }
+    const auto soc = std::make_unique<Soc>(static_cast<int>(number(argv[1])),
+                                           static_cast<int>(number(argv[2])), std::move(memories),
+                                           number(argv[5]) != 0);
+    soc->run();
+}

@@ -1,0 +1,256 @@
+"""The tools of ``hil mcp``, each a command of ``hil`` in a process of its own, without a shell.
+
+This module needs the package ``mcp``.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import anyio
+from mcp.server.mcpserver import MCPServer
+from mcp.server.mcpserver.exceptions import ToolError
+from pydantic import Field
+
+from hil.errors import HilError
+from hilc import __version__
+
+if TYPE_CHECKING:
+    from anyio.abc import ByteReceiveStream, Process
+
+    from hil.cli.actions.mcp import Reach
+
+#: Time limit in seconds for the end of a command that is interrupted.
+_ENDING_S = 20.0
+#: Last characters of a command's stderr in the error of one without an answer.
+_SHOWN = 2000
+#: Commands at a time: each has a compiler, and perhaps an emulator.
+_AT_A_TIME = 2
+
+_INSTRUCTIONS = """\
+Tools compile a trained model (TensorFlow Lite, ONNX, PyTorch) for a microcontroller, run it on an
+emulated or a real board, and compare its outputs with a reference. Each returns the JSON answer of
+a command of `hil`. Its exit_code is 0 if all is good, 1 if outputs differ or a limit is exceeded, 2
+for bad input, 3 if the build failed, 4 if the board failed; an entry of `results` that failed has
+an `error` with a hint. Paths are relative to the folder in which the server was started.
+"""
+
+Goal = Literal["speed", "balanced", "ram", "size"]
+Models = Annotated[
+    str | list[str],
+    Field(description="a .tflite, .onnx or .pt2 file or an archive; several share one image"),
+]
+Board = Annotated[str, Field(description="a board's name, which the tool `boards` lists")]
+Limit = Annotated[
+    str | None, Field(description="a limit in bytes, such as 64K", pattern=r"^[0-9]+[KM]?$")
+]
+Samples = Annotated[
+    int | None, Field(description="the number of random samples; default: for about 5 s", ge=1)
+]
+
+
+class Tools:
+    """The tools, and the server that offers them.
+
+    ``reach`` is what they may use, ``timeout_s`` the time limit of each in seconds.
+    """
+
+    def __init__(self, reach: Reach, timeout_s: float) -> None:
+        self._reach, self._timeout_s = reach, timeout_s
+        self._limiter = anyio.CapacityLimiter(_AT_A_TIME)
+
+    def serve(self) -> None:
+        """Serve the tools on stdin and stdout until stdin ends."""
+        server = MCPServer(
+            "hil", version=__version__, instructions=_INSTRUCTIONS, log_level="WARNING"
+        )
+        own = (self.boards, self.doctor, self.compile, self.explain, self.verify, self.diagnose)
+        others = (self.bench, self.evaluate, self.console, self.flash, self.erase, self.reset)
+        for tool in (*own, *others):
+            server.tool()(tool)
+        server.run("stdio")
+
+    async def boards(self, name: str | None = None) -> dict[str, Any]:
+        """List the known boards, or describe one."""
+        named = [] if name is None else self._allowed(self._reach.names, name)[1:]
+        return await self._run("boards", *named)
+
+    async def doctor(self) -> dict[str, Any]:
+        """Report which compilers, emulators, flashers, references and probes are there."""
+        return await self._run("doctor")
+
+    async def compile(
+        self,
+        model: Models,
+        output: Annotated[str, Field(description="the archive (.tar) or folder to write")],
+        board: Board,
+        optimize: Goal = "balanced",
+        ram: Limit = None,
+        flash: Limit = None,
+    ) -> dict[str, Any]:
+        """Compile a model to C for a board, within limits of workspace (ram) and flash."""
+        words = ["--output", self._path(output), *self._allowed(self._reach.names, board)]
+        limits = [*_option("--ram", ram), *_option("--flash", flash)]
+        return await self._run(
+            "compile", *self._models(model), *words, *_option("--optimize", optimize), *limits
+        )
+
+    async def explain(
+        self, model: Models, board: Board, optimize: Goal = "balanced"
+    ) -> dict[str, Any]:
+        """Return a model's memory plan on a board, its kernels, and what less memory costs."""
+        on = self._allowed(self._reach.names, board)
+        return await self._run(
+            "explain", *self._models(model), *on, *_option("--optimize", optimize)
+        )
+
+    async def verify(
+        self, model: Models, board: Board, optimize: Goal = "balanced", samples: Samples = None
+    ) -> dict[str, Any]:
+        """Run a model on a board and compare every output with the reference."""
+        words = [*_option("--optimize", optimize), *_option("--samples", samples)]
+        return await self._on_board("verify", model, board, *words)
+
+    async def diagnose(
+        self, model: Models, board: Board, optimize: Goal = "balanced", samples: Samples = None
+    ) -> dict[str, Any]:
+        """Compare each layer with the reference: where outputs first differ, and how."""
+        words = [*_option("--optimize", optimize), *_option("--samples", samples)]
+        return await self._on_board("verify", model, board, "--per-layer", *words)
+
+    async def bench(
+        self, model: Models, board: Board, optimize: Goal = "balanced"
+    ) -> dict[str, Any]:
+        """Count an inference's instructions or cycles on a board, and a model's flash and RAM."""
+        return await self._on_board("bench", model, board, *_option("--optimize", optimize))
+
+    async def evaluate(
+        self,
+        model: Models,
+        board: Board,
+        data: Annotated[str, Field(description="an NPZ or CSV file, or a folder of classes")],
+        optimize: Goal = "balanced",
+    ) -> dict[str, Any]:
+        """Measure a model's accuracy on a board over labelled data."""
+        words = ["--data", self._path(data), *_option("--optimize", optimize)]
+        return await self._on_board("evaluate", model, board, *words)
+
+    async def console(
+        self,
+        model: Models,
+        board: Board,
+        seconds: Annotated[float, Field(description="how long to listen", gt=0, le=300)] = 5.0,
+    ) -> dict[str, Any]:
+        """Start a model's firmware; return the logs, faults and console lines of its board."""
+        return await self._on_board("monitor", model, board, *_option("--seconds", seconds))
+
+    async def flash(self, model: Models, board: Board) -> dict[str, Any]:
+        """Program a real board with a model's firmware and reset it. Needs --allow."""
+        on = self._allowed(self._reach.changes, board)
+        return await self._run("flash", *self._models(model), *on)
+
+    async def erase(self, board: Board) -> dict[str, Any]:
+        """Erase all flash of a real board. Needs --allow."""
+        return await self._run("erase", *self._allowed(self._reach.changes, board))
+
+    async def reset(self, board: Board) -> dict[str, Any]:
+        """Restart a real board. Needs --allow."""
+        return await self._run("reset", *self._allowed(self._reach.changes, board))
+
+    async def _on_board(
+        self, command: str, model: Models, board: Board, *words: str
+    ) -> dict[str, Any]:
+        """Run a command that runs a model on a board."""
+        on = self._allowed(self._reach.uses, board)
+        return await self._run(command, *self._models(model), *on, *words)
+
+    def _models(self, paths: Models) -> list[str]:
+        given = [paths] if isinstance(paths, str) else paths
+        if not given:
+            raise ToolError("no model is given: give a path, or several")
+        return [self._path(path) for path in given]
+
+    def _path(self, text: str) -> str:
+        return str(self._allowed(self._reach.path, text))
+
+    def _allowed(self, check: Callable[[str], Any], value: str) -> Any:
+        """Return what ``check`` returns; its error is the tool's."""
+        try:
+            return check(value)
+        except HilError as error:
+            raise ToolError(f"{error.fact}: {error.hint}" if error.hint else error.fact) from error
+
+    async def _run(self, *words: str) -> dict[str, Any]:
+        async with self._limiter:
+            return await _answer_of(words, str(self._reach.folder), self._timeout_s)
+
+
+def _option(name: str, value: object) -> list[str]:
+    return [] if value is None else [name, str(value)]
+
+
+async def _answer_of(words: Sequence[str], folder: str, timeout_s: float) -> dict[str, Any]:
+    """Return the JSON answer of a command.
+
+    Raise ToolError if it takes longer than ``timeout_s`` seconds, or gives no answer. The command
+    has ended when this returns, also if the call is cancelled.
+    """
+    # A module of the folder must not take the place of one of the program's.
+    isolated = ["-P"] if sys.version_info >= (3, 11) else []
+    process = await anyio.open_process(
+        [sys.executable, *isolated, "-m", "hil", *words, "--json"],
+        stdin=subprocess.DEVNULL,
+        cwd=folder,
+        start_new_session=True,
+    )
+    assert process.stdout is not None, "anyio makes pipes"
+    assert process.stderr is not None, "anyio makes pipes"
+    output: list[bytes] = []
+    errors: list[bytes] = []
+    try:
+        with anyio.move_on_after(timeout_s) as limit:
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(_read, process.stdout, output)
+                tasks.start_soon(_read, process.stderr, errors)
+            await process.wait()
+    finally:
+        with anyio.CancelScope(shield=True):
+            await _end(process)
+    if limit.cancelled_caught:
+        raise ToolError(
+            f"hil {words[0]} takes longer than {timeout_s:g} s: start hil mcp with --timeout S"
+        )
+    try:
+        answer = json.loads(b"".join(output))
+    except ValueError:
+        answer = None
+    if not isinstance(answer, dict):
+        shown = b"".join(errors).decode(errors="replace")[-_SHOWN:]
+        raise ToolError(f"hil {words[0]} ended with {process.returncode}, no answer: {shown}")
+    return answer
+
+
+async def _read(stream: ByteReceiveStream, parts: list[bytes]) -> None:
+    async for part in stream:
+        parts.append(part)
+
+
+async def _end(process: Process) -> None:
+    """Interrupt a command that still runs, so that it releases its board; kill it if it stays."""
+    if process.returncode is None:
+        with suppress(ProcessLookupError):
+            process.send_signal(signal.SIGINT)
+        with anyio.move_on_after(_ENDING_S):
+            await process.wait()
+    if process.returncode is None:
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        await process.wait()
+    await process.aclose()

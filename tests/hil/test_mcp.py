@@ -1,0 +1,153 @@
+"""``hil mcp`` through the client of the package ``mcp``, on emulated boards."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+import time
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+import anyio
+import psutil
+import pytest
+from mcp import Client, StdioServerParameters
+
+from hil.cli.actions.mcp import Reach
+from hil.errors import InputError
+
+DIGITS = Path(__file__).resolve().parents[2] / "examples" / "digits" / "digits.tflite"
+Tool = Callable[..., Awaitable[Any]]
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    own = tmp_path / "project"
+    own.mkdir()
+    shutil.copy(DIGITS, own / "digits.tflite")
+    (tmp_path / "secret.tflite").write_bytes(DIGITS.read_bytes())
+    (own / "link.tflite").symlink_to(tmp_path / "secret.tflite")
+    # A module that Python would import in place of its own.
+    (own / "numpy.py").write_text("raise SystemExit('imported from the working folder')")
+    return own
+
+
+def with_server(folder: Path, use: Callable[[Tool], Awaitable[None]], *options: str) -> None:
+    """Start ``hil mcp`` in the folder; call ``use`` with a function that calls a tool."""
+    words = ["-P"] if sys.version_info >= (3, 11) else []
+    program = StdioServerParameters(
+        command=sys.executable, args=[*words, "-m", "hil", "mcp", *options], cwd=folder
+    )
+
+    async def main() -> None:
+        async with Client(program) as client:
+
+            async def call(tool: str, /, **arguments: Any) -> Any:
+                return await client.call_tool(tool, arguments)
+
+            await use(call)
+
+    anyio.run(main)
+
+
+def error_of(result: Any) -> str:
+    assert result.is_error
+    return str(result.content[0].text)
+
+
+def test_answers_are_the_commands_json(folder: Path) -> None:
+    async def use(call: Tool) -> None:
+        verified = (
+            await call("verify", model="digits.tflite", board="mps2-an386", samples=3)
+        ).structured_content
+        assert verified["command"] == "verify"
+        assert verified["exit_code"] == 0
+        assert verified["results"][0]["match"] is True
+        assert verified["results"][0]["samples"] == 3
+        compiled = await call(
+            "compile", model="digits.tflite", output="out.tar", board="mps2-an386"
+        )
+        assert compiled.structured_content["exit_code"] == 0
+        assert (folder / "out.tar").is_file()
+        absent = (await call("verify", model="none.tflite", board="mps2-an386")).structured_content
+        assert absent["exit_code"] == 2
+        assert "none.tflite" in absent["results"][0]["error"]["message"]
+        described = (await call("boards", name="mps2-an386")).structured_content
+        assert described["results"][0]["cpu"] == "cortex-m4"
+
+    with_server(folder, use)
+
+
+def test_what_is_out_of_reach_is_refused(folder: Path) -> None:
+    async def use(call: Tool) -> None:
+        for path in ("../secret.tflite", "link.tflite", str(folder.parent / "secret.tflite"), "\0"):
+            refused = error_of(await call("verify", model=path, board="microbit"))
+            assert "outside the folder" in refused
+        for board in ("nucleo-l476rg", "frdm-k64f", "native"):
+            refused = error_of(await call("verify", model="digits.tflite", board=board))
+            assert f"hil mcp --allow {board}" in refused
+        for tool in ("erase", "reset"):
+            assert "--allow" in error_of(await call(tool, board="mps2-an386"))
+        for board in ("--version", "./board.toml", "lab", "", "a b"):
+            assert (await call("verify", model="digits.tflite", board=board)).is_error
+        wanted = {"model": "digits.tflite", "board": "microbit"}
+        assert (await call("verify", **wanted, optimize="--help")).is_error
+        assert (await call("verify", **wanted, samples=-1)).is_error
+        assert (await call("compile", **wanted, output="o.tar", ram="1K --force")).is_error
+        assert not (folder / "o.tar").exists()
+
+    with_server(folder, use)
+
+
+def test_an_allowed_board_is_used(folder: Path) -> None:
+    """It is not connected here, which the command reports."""
+
+    async def use(call: Tool) -> None:
+        answer = (await call("reset", board="nucleo-l476rg")).structured_content
+        assert answer["exit_code"] == 4
+        assert "not connected" in answer["error"]["message"]
+
+    with_server(folder, use, "--allow", "nucleo-l476rg")
+
+
+def test_a_late_command_is_ended(folder: Path) -> None:
+    async def use(call: Tool) -> None:
+        late = await call("console", model="digits.tflite", board="mps2-an386", seconds=300)
+        assert "longer than 15 s" in error_of(late)
+
+    with_server(folder, use, "--timeout", "15")
+    all_ended(folder)
+
+
+def test_a_client_that_leaves_ends_commands(folder: Path) -> None:
+    async def use(call: Tool) -> None:
+        with anyio.move_on_after(8):
+            await call("console", model="digits.tflite", board="mps2-an386", seconds=300)
+
+    with_server(folder, use)
+    all_ended(folder)
+
+
+def children_in(folder: Path) -> list[str]:
+    """Processes whose working folder is ``folder``."""
+    found = []
+    for process in psutil.process_iter(["cwd", "name", "status"]):
+        if process.info["cwd"] == str(folder) and process.info["status"] != psutil.STATUS_ZOMBIE:
+            found.append(process.info["name"])
+    return found
+
+
+def all_ended(folder: Path) -> None:
+    deadline = time.monotonic() + 60
+    while left := children_in(folder):
+        assert time.monotonic() < deadline, left
+        time.sleep(0.1)
+
+
+def test_reach_of_a_folder_that_is_a_link(tmp_path: Path) -> None:
+    (tmp_path / "real").mkdir()
+    reach = Reach((tmp_path / "real").resolve(), frozenset())
+    assert reach.path("a/../b.tflite") == str(tmp_path / "real" / "b.tflite")
+    with pytest.raises(InputError, match="outside"):
+        reach.path("a/../../b.tflite")
