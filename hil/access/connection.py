@@ -92,5 +92,7 @@ class Connection:
     #: How long a probe and a port are awaited that are not connected, as after a power cycle, and a
     #: board that another process uses.
     appear_s: float = 0.0
+    #: Whether the image is other people's firmware, whose serial line cannot be proven.
+    is_foreign: bool = field(default=False, kw_only=True)
     #: Whether a locked chip is erased to open it; else it is an error.
     erase_to_unlock: bool = field(default=False, kw_only=True)

@@ -16,6 +16,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+import serial
+
 from hil import virtual_probe
 from hil.access import proof
 from hil.access.board_lock import board_lock
@@ -41,10 +43,10 @@ from hil.access.protocols import (
 from hil.access.qemu import QemuBoard, QemuMemory
 from hil.access.registry import add_flasher, flashers
 from hil.board.config import remember
-from hil.errors import DeviceError, InputError, ProbeError, Remedy
+from hil.errors import DeviceError, InputError, LinkError, ProbeError, Remedy
 from hil.firmware.formats import image_in
 from hil.firmware.image import symbol_address
-from hil.link.line import await_port, check_port
+from hil.link.line import await_port, check_port, open_error, open_line
 from hil.link.ports import is_lasting, lasting_name, resolve
 from hil.support.scope import decided
 from hilc.support.temporary import TemporaryFolder
@@ -111,12 +113,13 @@ class UnprovenBoard:
 
     counter: Final = "cycles"
     is_emulated: Final = False
-    line: Final = None
     memory: Final = None
 
     def __init__(self, url: str, reset: Callable[[], None], *, can_reset: bool = True) -> None:
         """Create it with the URL of its line; ``reset`` starts the firmware again."""
         self.url = url
+        #: The line, if it was opened before the start.
+        self.line: Line | None = None
         self.reset = reset
         self.can_reset = can_reset
 
@@ -281,6 +284,8 @@ class Hardware(Runner):
                 running: Running = start.virtual(session)
             elif connection.rtt:
                 running = start.over_rtt(session)
+            elif connection.is_foreign:
+                running = start.foreign(session)
             elif "core" in flasher.capabilities:
                 running = start.proven(session)
             else:
@@ -372,10 +377,28 @@ class _Start:
 
         return ProbedBoard(line.url, line.line, reset, port=line.name, probe=self._chosen.uid)
 
-    def unproven(self, session: FlasherSession) -> UnprovenBoard:
-        """Start the firmware; its line is the only port that may be the board's."""
-        session.start(self._image)
-        session.close()
+    def foreign(self, session: FlasherSession) -> UnprovenBoard:
+        """Start other people's firmware. The line is opened before, for what is said first."""
+        line = self._line_before() if self._flasher.uses_probe else None
+        board = self.unproven(session)
+        board.line = line
+        return board
+
+    def _line_before(self) -> Line | None:
+        """Return the board's line before its firmware starts; None if the port is not there yet."""
+        try:
+            url = self._only_port()
+        except (ProbeError, LinkError):
+            return None
+        try:
+            line = open_line(url, self._board.line)
+        except (serial.SerialException, OSError, ValueError) as error:
+            raise open_error(url, error) from None
+        self._stack.callback(line.close)
+        return line
+
+    def _only_port(self) -> str:
+        """Return the device of the only port that may be the board's, locked for this process."""
         chosen, port = self._chosen, self._connection.port
         if port is None:
             assert chosen.probe is not None, "a flasher without probes has a port"
@@ -384,6 +407,13 @@ class _Start:
         names = lock_names(None, url)
         lock = board_lock(f"the port {url}", *names, wait_s=self._connection.appear_s)
         self._stack.enter_context(lock)
+        return url
+
+    def unproven(self, session: FlasherSession) -> UnprovenBoard:
+        """Start the firmware; its line is the only port that may be the board's."""
+        session.start(self._image)
+        session.close()
+        url = self._only_port()
 
         def reset() -> None:
             with self._reopened() as session:

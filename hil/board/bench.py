@@ -6,7 +6,7 @@
     board = "nucleo-l476rg"                 # a description's name, or its path from this file
     probe = "066BFF343633464257254156"      # unique id, or a part of it
     port = "usb:066BFF343633464257254156"   # by a name that lasts
-    runner = "pyocd"                        # what starts it; by default the board's flasher
+    runner = "openocd"                      # what starts it; by default the board's flasher
     tags = { site = "a" }
 
     [boards.kws-1.line]                     # as a board file's, and baud

@@ -51,6 +51,19 @@ class MonitorEntry:
     lines: tuple[HeardLine, ...]
 
 
+@entry_of("run --elf")
+@dataclass(frozen=True)
+class ElfRunEntry:
+    """Output of a firmware that was not built by this project."""
+
+    board: str
+    elf: str
+    lines: tuple[HeardLine, ...]
+    #: The regular expression of ``--expect``, and whether a line contained it; None without one.
+    expect: str | None
+    matched: bool | None
+
+
 @dataclass(frozen=True)
 class MlperfDevice:
     """The answers of the device to ``name``, ``profile`` and the model's name."""

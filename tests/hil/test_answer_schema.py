@@ -43,6 +43,7 @@ LINES: dict[str, tuple[str, int]] = {
     "frontier": (f"explain digits.tflite --board {BOARD} --frontier", 0),
     "export": (f"export digits.tflite --build-system arduino --board {BOARD} -o arduino_lib", 0),
     "build": (f"build digits.tflite --board {BOARD}", 0),
+    "run --elf": ("run --elf /bin/true --board native", 0),
     "run": ("run digits.tflite --board native", 0),
     "verify": ("verify a=digits.tflite b=digits.tflite --board native --samples 1 --per-layer", 0),
     "bench": (f"bench digits.tflite --board {BOARD} --history h.db", 0),
@@ -87,7 +88,11 @@ def test_each_command_has_an_entry_and_a_line() -> None:
     # A group of commands is read when the command line names it.
     whole = [build_parser([name, "micro"]) for name in group.choices]
     found = {name for parser in whole for name in parsed_commands(parser)}
-    found = found - {"board", "lab", "tvmc", "tvmc micro"} | {"frontier", "boards --connected"}
+    found = found - {"board", "lab", "tvmc", "tvmc micro"} | {
+        "frontier",
+        "boards --connected",
+        "run --elf",
+    }
     assert found == set(commands())
     assert found == set(LINES)
     assert set(ENTRIES) >= COMBINED == {"verify", "bench", "build"}

@@ -75,8 +75,11 @@ def monitor_command(args: argparse.Namespace, console: Console) -> int:
         console.log(f"listening to {url}; Ctrl-C ends it")
         try:
             transcript.follow(listen(port, args.seconds, alive, elf, reconnects=args.reconnect))
-        finally:
-            # The lines heard so far are the result, also of Ctrl-C.
+        except KeyboardInterrupt:
+            # The lines heard so far are the result.
             if console.as_json:
                 console.result(MonitorEntry(args.board, tuple(transcript.lines)), "")
+            raise
+    if console.as_json:
+        console.result(MonitorEntry(args.board, tuple(transcript.lines)), "")
     return 0

@@ -121,8 +121,12 @@ def add_prove_options(parser: Parser) -> None:
 def prove(args: argparse.Namespace, console: Console) -> int:
     """Check a board; return the exit code."""
     from hil.cli.actions.board_prove import prove_command
+    from hil.cli.each_board import board_of_bench
 
-    return prove_command(args, console)
+    if args.name is not None and args.board is None:
+        args.board, args.name = args.name, None
+    with board_of_bench(args, console):
+        return prove_command(args, console)
 
 
 COMMAND = CommandGroup(
