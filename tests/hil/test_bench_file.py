@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 from fake_bench import Bench
+from waiting import PATIENCE_S
 
 import hil
 from hil.access.bench_boards import held_board, reach_of
@@ -222,3 +223,58 @@ def test_the_first_free_board_is_taken(rig: Bench, hil_json: Hil) -> None:
         pass
     assert "left (mps2-an386): not connected" in caught.value.fact
     assert "right (mps2-an386): in use by this process" in caught.value.fact
+
+
+def test_a_late_board_is_awaited(rig: Bench, hil_json: Hil) -> None:
+    write(rig, "left")
+    (board,) = rig.boards
+    words = ("verify", str(DIGITS), "--board", "left@bench", "--samples", "1")
+    board.unplug()
+    (failed,) = hil_json(*words, code=4)["results"]
+    assert "is not connected" in failed["error"]["message"]
+    board.plug(after_s=2.0)
+    (found,) = hil_json(*words, "--wait", str(PATIENCE_S))["results"]
+    assert found["match"]
+
+
+def test_a_board_in_use_is_awaited(rig: Bench) -> None:
+    write(rig, "left")
+    flash = ("flash", str(DIGITS), "--board", "left@bench")
+    with held_board("left@bench"):
+        ended = subprocess.run([*rig.hil, *flash], capture_output=True, text=True, timeout=120)
+        assert ended.returncode == 4
+        assert "the board left@bench is in use by process" in ended.stderr
+        words = [*rig.hil, *flash, "--wait", str(PATIENCE_S)]
+        waiting = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    output, errors = waiting.communicate(timeout=PATIENCE_S)
+    assert waiting.returncode == 0, output + errors
+
+
+SUITE = """
+import pytest
+from hil.access.board_lock import is_own
+
+@pytest.mark.hil(model={model!r})
+@pytest.mark.parametrize("number", range(4))
+def test_model(hil_device, number):
+    assert hil_device.port in {ports!r}
+    assert is_own(hil_device.port.partition(":")[2])
+"""
+
+
+def test_pytest_takes_the_boards_of_a_bench(rig: Bench, tmp_path: Path) -> None:
+    write(rig, "left", "right")
+    ports = {unit.port for unit in read_bench().values()}
+    (tmp_path / "test_suite.py").write_text(SUITE.format(model=str(DIGITS), ports=ports))
+    # In one process: others would not find the stand-in for USB.
+    words = [*rig.python, "-m", "pytest", "-q", "-pno:cacheprovider", "test_suite.py"]
+    for spec in ("arch=armv7e-m@bench", "right@bench"):
+        ended = subprocess.run(
+            [*words, f"--hil-board={spec}"], capture_output=True, text=True, timeout=300
+        )
+        assert ended.returncode == 0, ended.stdout + ended.stderr
+        assert "4 passed" in ended.stdout
+    refused = subprocess.run(
+        [*words, "--hil-board=left@bench", "--hil-port=loop://"], capture_output=True, text=True
+    )
+    assert "--hil-port is given for left@bench" in refused.stderr
