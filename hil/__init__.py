@@ -22,26 +22,35 @@ if TYPE_CHECKING:
     from hil.export.package import About
     from hil.firmware.build import Firmware, Sizes, build, create_project
     from hil.firmware.models import compile as compile
+    from hil.jobs.bench import BenchJob
+    from hil.jobs.evaluate import EvaluateJob
+    from hil.jobs.functions import bench, evaluate, verify
+    from hil.jobs.job import Job
+    from hil.jobs.matrix import JobOutcome, matrix
+    from hil.jobs.verify import VerifyJob
     from hil.page.report import report
     from hil.results.evaluate import Mismatch
     from hil.results.verify import Cost
     from hil.verify.bench import BenchReport
     from hil.verify.comparison import LayerReport, Oracle, Report, TensorReport
     from hil.verify.evaluation import Evaluation, MetricReport
-    from hil.verify.jobs import bench, evaluate, verify
     from hil.verify.metrics import Score
     from hilc.quantization import quantize
 
 # `open` and `compile` are public too; `from hil import *` must not replace Python's own.
 __all__ = [
     "About",
+    "BenchJob",
     "BenchReport",
     "Cost",
     "Device",
+    "EvaluateJob",
     "Evaluation",
     "Exported",
     "Firmware",
     "HilError",
+    "Job",
+    "JobOutcome",
     "LayerReport",
     "MetricReport",
     "Mismatch",
@@ -50,11 +59,13 @@ __all__ = [
     "Score",
     "Sizes",
     "TensorReport",
+    "VerifyJob",
     "bench",
     "build",
     "create_project",
     "evaluate",
     "export",
+    "matrix",
     "quantize",
     "report",
     "verify",
@@ -63,13 +74,17 @@ __all__ = [
 # Loaded on first use: `hil --help` and pytest's collection need neither compiler nor link.
 _HOMES = {
     "About": "hil.export.package",
+    "BenchJob": "hil.jobs.bench",
     "BenchReport": "hil.verify.bench",
     "Cost": "hil.results.verify",
     "Device": "hil.device",
+    "EvaluateJob": "hil.jobs.evaluate",
     "Evaluation": "hil.verify.evaluation",
     "Exported": "hil.export.job",
     "Firmware": "hil.firmware.build",
     "HilError": "hil.errors",
+    "Job": "hil.jobs.job",
+    "JobOutcome": "hil.jobs.matrix",
     "LayerReport": "hil.verify.comparison",
     "MetricReport": "hil.verify.evaluation",
     "Mismatch": "hil.results.evaluate",
@@ -78,16 +93,18 @@ _HOMES = {
     "Score": "hil.verify.metrics",
     "Sizes": "hil.firmware.build",
     "TensorReport": "hil.verify.comparison",
-    "bench": "hil.verify.jobs",
+    "VerifyJob": "hil.jobs.verify",
+    "bench": "hil.jobs.functions",
     "build": "hil.firmware.build",
     "compile": "hil.firmware.models",
     "create_project": "hil.firmware.build",
-    "evaluate": "hil.verify.jobs",
+    "evaluate": "hil.jobs.functions",
     "export": "hil.export.job",
+    "matrix": "hil.jobs.matrix",
     "open": "hil.device.session",
     "quantize": "hilc.quantization",
     "report": "hil.page.report",
-    "verify": "hil.verify.jobs",
+    "verify": "hil.jobs.functions",
 }
 #: Modules for users.
 _MODULES = ("board", "device", "errors", "oracle", "samples")

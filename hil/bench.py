@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
+from hil.jobs.functions import bench
 from hil.verify.bench import BenchReport
-from hil.verify.jobs import bench
 
 __all__ = ["BenchReport", "bench"]

@@ -29,12 +29,12 @@ from marked import replaced, section, table
 from whole_networks import board_named
 
 import hil
+from hil import Report, verify
 from hil.board import Board
 from hil.errors import HilError
 from hil.firmware.sources import ModelOptions, ModelSource, load_sources
 from hil.oracle import reference_of
 from hil.support.cache import cache_folder
-from hil.verify import Report, verify
 from hilc.artifact.library import ModelLibrary
 from hilc.frontends import load_model, read_model
 from hilc.interpreter import run_node

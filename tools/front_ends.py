@@ -21,10 +21,10 @@ from models import INT8_MODELS, model_path
 from quantized_twins import qdq_twin
 
 import hil
+from hil import verify
 from hil.bench import bench
 from hil.board import load_board
 from hil.oracle import reference_of
-from hil.verify import verify
 from hil.verify.samples import random_sample
 from hilc.frontends import load_model
 

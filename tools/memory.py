@@ -21,11 +21,11 @@ from steps import ROOT, compiled, models
 
 import hil
 import hilc
+from hil import verify
 from hil.bench import bench
 from hil.oracle import reference_of
 from hil.page.plan_picture import STYLE, plan_figure, save
 from hil.samples import RandomSamples
-from hil.verify import verify
 from hilc.memory.explain import Explanation
 
 MODEL, BOARD, CPU = "kws", "mps2-an386", "cortex-m4"

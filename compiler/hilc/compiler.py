@@ -10,7 +10,6 @@ from pathlib import Path
 
 from hilc.artifact.generate import generate
 from hilc.artifact.library import ModelLibrary
-from hilc.codegen.control_flow import with_control_flow
 from hilc.codegen.dialects import require_installed
 from hilc.codegen.names import name_pools
 from hilc.errors import InputError
@@ -21,6 +20,7 @@ from hilc.memory.plan import Planner
 from hilc.memory.program import PoolSpec, Program
 from hilc.ops import OPS
 from hilc.options import CompileOptions, Model, takes_options
+from hilc.schedule.called import with_control_flow
 from hilc.schedule.frontier import Frontier, find_frontier
 from hilc.schedule.goals import Goals
 from hilc.schedule.groups import require_fed_group
@@ -207,8 +207,8 @@ def _planner(
     source: PreparedModel, cpu: Cpu, options: CompileOptions, goal: str
 ) -> tuple[PreparedModel, Planner]:
     """Return the planner of a source, and the source as it is planned."""
-    called = replace(options, optimize=goal)
-    source = replace(source, graph=with_control_flow(source.graph, cpu, called))
+    planned = with_control_flow(source.graph, cpu, goal=goal, api=options.api)
+    source = replace(source, graph=planned)
     if options.feed == "rows":
         source = replace(source, graph=with_feed(source.graph))
     planner = Planner(

@@ -171,6 +171,9 @@ class CompileOptions(Options):
                 "have no meaning",
                 "leave them out, or give the input as a whole: feed=whole",
             )
+        from hilc.target import load_cpu
+
+        load_cpu(self.cpu)  # an unknown core is an error now, not at the first compilation
         # Copy, so that later changes by the caller have no effect.
         object.__setattr__(self, "pins", MappingProxyType(dict(self.pins)))
         object.__setattr__(self, "shapes", MappingProxyType(dict(self.shapes)))

@@ -20,9 +20,9 @@ from torch import nn
 from torch.nn import functional as F
 
 import hil
+from hil import verify
 from hil.bench import bench
 from hil.oracle import reference_of
-from hil.verify import verify
 
 FRAMES, BANDS = 49, 40
 CLASSES = ("rising", "falling", "two tones", "noise")

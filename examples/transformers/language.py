@@ -25,9 +25,9 @@ from torch import nn
 from torch.nn import functional as F
 
 import hil
+from hil import verify
 from hil.bench import bench
 from hil.oracle import reference_of
-from hil.verify import verify
 from hilc.artifact.library import ModelLibrary
 
 FOLDER = Path(__file__).resolve().parent

@@ -142,7 +142,7 @@ def check_installed(part: Runner | Flasher, board: Board) -> None:
         raise DeviceError(f"{need.name} is not installed", need.hint)
 
 
-def pinned(board: Board, runner: str | None, connection: Connection) -> Connection:
+def pinned(board: Board, runner: str | Runner | None, connection: Connection) -> Connection:
     """Return the connection to one probe, by its whole unique id, so that later starts use no
     other.
 
@@ -151,35 +151,45 @@ def pinned(board: Board, runner: str | None, connection: Connection) -> Connecti
     """
     if connection.lab is not None:
         return connection
-    chosen = runner_named(runner_name(board, runner, connection))
+    chosen = _runner_of(board, runner, connection)
     if not isinstance(chosen, Hardware):
         return connection
     return pinned_to_probe(chosen.flasher, board, connection)
 
 
-def is_machine(board: Board, runner: str | None, connection: Connection) -> bool:
+def _runner_of(board: Board, runner: str | Runner | None, connection: Connection) -> Runner:
+    if runner is None or isinstance(runner, str):
+        return runner_named(runner_name(board, runner, connection))
+    return runner
+
+
+def is_machine(board: Board, runner: str | Runner | None, connection: Connection) -> bool:
     """Return whether :func:`start` creates the machine of the firmware, which ends with it."""
-    chosen = runner_named(runner_name(board, runner, connection))
+    chosen = _runner_of(board, runner, connection)
     return connection.probe == VIRTUAL or not chosen.uses_probe
 
 
 def start(
     board: Board,
     firmware: Image,
-    runner: str | None = None,
+    runner: str | Runner | None = None,
     connection: Connection | None = None,
 ) -> AbstractContextManager[Running]:
     """Start ``firmware``; leaving the context ends everything that was started.
 
-    ``runner`` (``NAME`` or ``NAME:KEY=VALUE,...``) must be one of the board's runners or flashers;
-    see :func:`runner_name`. Raise :class:`~hil.errors.InputError` for another one, and
-    :class:`~hil.errors.DeviceError` where starting fails.
+    ``runner`` (``NAME`` or ``NAME:KEY=VALUE,...``) must be one of the board's runners or flashers
+    (:func:`runner_name`), or one that :func:`chosen_runner` returned. Raise
+    :class:`~hil.errors.InputError` for another one, and :class:`~hil.errors.DeviceError` where
+    starting fails.
     """
     connection = connection or Connection()
     if connection.lab is not None:
         return connection.lab.start(firmware.elf, connection)
     connection = replace(connection, rtt=connection.rtt or board.is_over_rtt)
-    board, chosen = chosen_runner(board, runner, connection)
+    if runner is None or isinstance(runner, str):
+        board, chosen = chosen_runner(board, runner, connection)
+    else:
+        chosen = runner
     if is_own(chosen.start):
         return chosen.start(board, firmware, connection)
     if connection.port is not None:

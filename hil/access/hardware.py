@@ -206,7 +206,7 @@ def _appearing(flasher: Flasher, board: Board, connection: Connection) -> ProbeI
     deadline, is_asked = time.monotonic() + connection.appear_s, False
     while True:
         try:
-            probes = flasher.candidates(board)
+            probes = flasher.candidates(board, connection)
             if connection.uid:
                 return same_probe(connection.uid, probes)
             return choose_probe(board, connection.probe, probes)

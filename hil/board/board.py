@@ -192,6 +192,8 @@ class Board:
     is_default: bool
     #: Date on which `hil board prove` passed on the real board; "" if never.
     proven: str
+    #: Size of the boot loader that starts the image; 0 for none.
+    boot_loader_bytes: int = 0
     #: Files beside ``path`` that describe its chip.
     chip_files: tuple[Path, ...] = ()
     #: The pin that a meter of current watches; None for none.
@@ -427,6 +429,7 @@ def _read_board(path: Path) -> Board:
         renode=None,
         is_default=top.boolean("default", False),
         proven=proof.date[:10] if (proof := proof_of(description.path)) is not None else "",
+        boot_loader_bytes=top.size("boot_loader_bytes") if "boot_loader_bytes" in top else 0,
         chip_files=description.chip_files,
         trigger=None if host else _trigger(top),
         line=_line(top, ports),

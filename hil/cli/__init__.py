@@ -267,11 +267,6 @@ def _run(words: Sequence[str], console: Console) -> int:
 
         chosen = chosen_file(file)
     with chosen, console.listening(args.verbose), one_command():
-        if getattr(args, "on_boards", None):
-            # Commands without boards do not need the compiler that this imports.
-            from hil.cli.on_boards import run_on_boards
-
-            return run_on_boards(args, console)
         from hil.cli.each_board import run_command
 
         return run_command(args, console)
@@ -328,7 +323,7 @@ def _report(error: BaseException, console: Console) -> int:
     """Print the error in the requested format; return the exit code."""
     _release(error)
     # Not at the top: importing hil.errors loads the compiler.
-    from hil.cli.failures import known_error
+    from hil.support.failures import known_error
 
     known = known_error(error)
     if known is None:

@@ -12,11 +12,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import hil
-from hil.access import Connection, runner_named
+from hil.access import Connection
 from hil.board import Board, load_board
 from hil.cli.byte_counts import parse_bytes
 from hil.cli.console import Console
-from hil.cli.render import fed_text, flashed_text
+from hil.cli.render import flashed_text
+from hil.device.remarks import check_regions, feed_remark, tuning_remark
 from hil.errors import HilError, HilWarning, InputError
 from hil.firmware.project import check_suits
 from hil.firmware.sources import ModelOptions, load_libraries
@@ -24,7 +25,6 @@ from hilc.artifact.library import ModelLibrary
 from hilc.ir import Array
 from hilc.memory.program import Pin, PoolSpec
 from hilc.options import CompileOptions
-from hilc.schedule.tuning import load_tuning
 from hilc.support.option import flag_of, options_of
 from hilc.target import load_cpu
 
@@ -50,11 +50,13 @@ def compile_options(
 
         compared_with = definition_of(args.reference)
     if args.tuning is not None and board is not None:
-        _tell_counter(args.tuning, board)
+        remark = tuning_remark(args.tuning, board)
+        if remark:
+            warnings.warn(remark, HilWarning, stacklevel=2)
     return ModelOptions(
         cpu=load_cpu(args.cpu).name if args.cpu else board.cpu.name if board else "host",
         is_cpu_chosen=bool(args.cpu),
-        given=_given(args, board),
+        given=given_options(args, board),
         compared_with=compared_with,
         for_firmware=for_firmware,
         board=board if for_firmware and board and not board.is_host else None,
@@ -64,8 +66,11 @@ def compile_options(
     )
 
 
-def _given(args: argparse.Namespace, board: Board | None) -> dict[str, Any]:
-    """Return the options of the compiler that are given, by the names of their fields."""
+def given_options(args: argparse.Namespace, board: Board | None = None) -> dict[str, Any]:
+    """Return the options of the compiler that are given, by the names of their fields.
+
+    The regions of ``--memory`` are checked if the board is known.
+    """
     memory = parse_memory(args.memory, board) if args.memory else ()
     read: dict[str, Callable[[Any], Any]] = {
         "memory": lambda text: memory,
@@ -83,23 +88,6 @@ def _given(args: argparse.Namespace, board: Board | None) -> dict[str, Any]:
         if value is not None and value != []:
             given[name] = read[name](value) if name in read else value
     return given
-
-
-def _tell_counter(path: str, board: Board) -> None:
-    """Warn if a log counts instructions and the board cycles, or the reverse.
-
-    The program with the fewest instructions may not take the fewest cycles.
-    """
-    log = load_tuning(path)
-    counts = "cycles" if runner_named(board.default_runner).uses_probe else "instructions"
-    if not board.is_host and log.counter != counts:
-        warnings.warn(
-            f"the tuning log counts {log.counter}, measured on {log.board}, and {board.name} "
-            f"counts {counts}: the fastest kernels by {log.counter} may not be the fastest by "
-            f"{counts}; measure them with hil tune --board {board.name}",
-            HilWarning,
-            stacklevel=2,
-        )
 
 
 def allowed_fallback(args: argparse.Namespace) -> bool | None:
@@ -161,10 +149,10 @@ def connection_of(args: argparse.Namespace, board: Board) -> Connection:
 
 def checked_board(args: argparse.Namespace) -> Board:
     """Return the board of the arguments; raise before a build if it cannot be reached."""
-    from hil.device.session import check_connection
+    from hil.device.route import ready_route
 
     board = board_of(args)
-    check_connection(board, args.runner, connection_of(args, board))
+    ready_route(board, args.runner, connection_of(args, board))
     return board
 
 
@@ -196,12 +184,7 @@ def parse_memory(text: str, board: Board | None) -> tuple[PoolSpec, ...]:
     for entry in text.split(","):
         name, separator, size = entry.strip().partition(":")
         if board is not None:
-            regions = [region.name for region in board.regions("ram")]
-            if name not in regions:
-                raise InputError(
-                    f"--memory: {board.name} has no RAM region {name!r}",
-                    f"choose from {', '.join(regions)}" if regions else "drop --memory",
-                )
+            check_regions([PoolSpec(region=name)], board, "--memory")
         elif not re.fullmatch(r"[a-z][a-z0-9_]*", name):
             raise InputError(
                 f"--memory {text!r}: {name!r} is not a region name", "write REGION or REGION:BYTES"
@@ -230,7 +213,7 @@ def compiled_for(args: argparse.Namespace, board: Board, console: Console) -> li
             if remark := check_suits(library, module, board):
                 console.warn(remark)
         for name, report in library.reports.items():
-            if cost := fed_text(report):
+            if cost := feed_remark(report):
                 console.warn(f"{name}: {cost}")
     return libraries
 
@@ -284,10 +267,15 @@ def opened(
             wait_s=args.wait or 0.0,
         ) as device,
     ):
-        device.log = lambda text: console.log(f"{board.name}: {text}")
-        if not device.is_proven:
-            console.log(
-                f"{board.name}: attached to the firmware at {device.port}; its build id is "
-                "checked, not which board it runs on"
-            )
+        show_log(board.name, device, console)
         yield device
+
+
+def show_log(board: str, device: Device, console: Console) -> None:
+    """Print the log of a device, and whether the board behind its port is proven."""
+    device.log = lambda text: console.log(f"{board}: {text}")
+    if not device.is_proven:
+        console.log(
+            f"{board}: attached to the firmware at {device.port}; its build id is checked, not "
+            "which board it runs on"
+        )

@@ -32,7 +32,7 @@ def board_of_bench(args: argparse.Namespace, console: Console) -> Iterator[None]
     Raise :class:`InputError` if an option contradicts the bench file.
     """
     text = getattr(args, "board", None)
-    if not text or "probe" not in args or not is_of_bench(text):
+    if not isinstance(text, str) or "probe" not in args or not is_of_bench(text):
         yield
         return
     # Not at the top: the help of the program needs no boards.

@@ -83,7 +83,7 @@ def _run(word: str, args: argparse.Namespace, console: Console, is_gate: bool) -
     parse_sources([word])
     history = history_of(args)
     one = argparse.Namespace(**{**vars(args), "models": [word]})
-    _, reports = measured(one, console, is_gate=is_gate)
+    reports = measured(one, console, is_gate=is_gate)
     entries = [report.entry() for report in reports]
     record(history, "bench", entries, console)
     return [measurement_of(entry, word) for entry in entries]

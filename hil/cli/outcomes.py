@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Literal
 
-from hil.board import Board
-from hil.cli.console import Console
 from hil.cli.reports import Outcome
 from hil.errors import InputError
 from hil.verify import Report
@@ -20,37 +17,17 @@ from hilc.artifact.extra import CODE_SUFFIXES
 def outcome_with(
     args: argparse.Namespace,
     command: Literal["verify", "bench"],
-    board: Board,
+    board: str,
     reports: Sequence[Report | BenchReport],
 ) -> Outcome:
     """Return the outcome of ``command`` on ``board``: its reports, with the options of output."""
     return Outcome(
         command,
-        board.name,
+        board,
         tuple(reports),
         in_detail=args.per_layer,
         limit=getattr(args, "limit", False),
-        reruns=getattr(args, "reruns", ()),
     )
-
-
-@contextmanager
-def keeping(
-    args: argparse.Namespace,
-    console: Console,
-    command: Literal["verify", "bench"],
-    board: Board,
-    reports: Sequence[Report | BenchReport],
-) -> Iterator[None]:
-    """Keep the reports that there are where an error ends the context: it is not all of the
-    outcome.
-    """
-    try:
-        yield
-    except Exception:
-        if reports:
-            console.found = outcome_with(args, command, board, reports)
-        raise
 
 
 def split_sources(args: argparse.Namespace) -> str | None:

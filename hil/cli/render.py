@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Literal
 
 from hil.board import Board
 from hil.cli.console import shown_name, shown_text, table
+from hil.device.remarks import feed_remark
 from hil.results.boards import BoardEntry, BoardRegion, FrameSizes
 from hil.results.verify import Diagnosis, Fidelity
 from hil.support.fused import group_text
@@ -378,19 +379,9 @@ def chosen_lines(report: ChoiceReport) -> list[str]:
             f"the fastest program: {fastest.workspace_bytes:,} B of workspace, "
             f"{fastest.instructions:,} {report.counter}; the chosen one takes {difference}"
         )
-    if cost := fed_text(report):
+    if cost := feed_remark(report):
         lines.append(cost)
     return lines
-
-
-def fed_text(report: ChoiceReport) -> str:
-    """Return what an input costs that is fed by rows and does not save memory; else nothing."""
-    if not report.whole_saves_bytes:
-        return ""
-    return (
-        "rows that are fed cost memory here: with --feed whole, workspace, inputs and outputs take "
-        f"{report.whole_saves_bytes:,} B less"
-    )
 
 
 def tuning_text(log: Tuning) -> str:

@@ -8,22 +8,9 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
-from hil.access import (
-    Connection,
-    Counter,
-    Resettable,
-    Running,
-    Simulated,
-    check_line,
-    check_ready,
-    is_machine,
-    pinned,
-    runner_name,
-    runner_named,
-    start,
-)
+from hil.access import Connection, Counter, Resettable, Running, Simulated, start
 from hil.access.bench_boards import held_board, reach_of, refuse_options
 from hil.access.board_lock import board_lock
 from hil.access.probes import lock_names
@@ -32,6 +19,7 @@ from hil.board.bench import is_of_bench
 from hil.device.device import Device
 from hil.device.power import Power, power_of_board
 from hil.device.recovery import Recovery, Step
+from hil.device.route import Route, ready_route, route_to
 from hil.errors import DeviceError, HangError, InputError, LinkError, Remedy
 from hil.firmware.build import Firmware, build
 from hil.firmware.sources import (
@@ -44,7 +32,7 @@ from hil.firmware.sources import (
 from hil.lab.selector import parse_selector
 from hil.link.bulk import Bulk
 from hil.link.client import RUN_TIMEOUT_S, Client
-from hil.link.line import Link, await_port, drive_line
+from hil.link.line import Link, drive_line
 from hil.link.ports import lasting_name
 from hilc.artifact.library import ModelLibrary
 from hilc.support.arguments import typed
@@ -166,12 +154,35 @@ def open(
     connection = Connection(
         probe, port, board.is_over_rtt, progress, flashed, lab, bulk, wait_s or 0.0
     )
-    connection = check_connection(board, runner, connection)
+    route = ready_route(board, runner, connection)
     libraries = _libraries(models, board, workspace)
-    has_firmware = bool(libraries) or not _attaches(runner, connection)
+    with open_compiled(
+        board,
+        libraries,
+        route,
+        workspace=workspace,
+        run_timeout_s=run_timeout_s,
+        recover=recover,
+    ) as device:
+        yield device
+
+
+@contextlib.contextmanager
+def open_compiled(
+    board: Board,
+    libraries: Sequence[ModelLibrary],
+    route: Route,
+    *,
+    workspace: str = "own",
+    run_timeout_s: float = RUN_TIMEOUT_S,
+    recover: bool = True,
+) -> Iterator[Device]:
+    """Open a device that runs compiled models on a board whose route was chosen before; otherwise
+    like :func:`open`.
+    """
+    has_firmware = bool(libraries) or not route.attaches
     firmware = build(libraries, board, workspace=workspace) if has_firmware else None
-    way = (firmware, runner, connection, run_timeout_s, recover)
-    with _device(board, libraries, *way) as device:
+    with _device(board, libraries, firmware, route, run_timeout_s, recover) as device:
         yield device
 
 
@@ -200,62 +211,10 @@ def open_firmware(
     recover: bool = True,
 ) -> Iterator[Device]:
     """Open a device for a firmware that is already built; otherwise like :func:`open`."""
-    connection = Connection(probe, port)
-    way = (firmware, runner, connection, run_timeout_s, recover)
-    with _device(firmware.board, firmware.libraries, *way) as device:
+    board = firmware.board
+    route = route_to(board, runner, Connection(probe, port)).pinned()
+    with _device(board, firmware.libraries, firmware, route, run_timeout_s, recover) as device:
         yield device
-
-
-def _check_bulk(board: Board, runner: str | None, connection: Connection) -> None:
-    """Raise if the board's memory is known to be inaccessible."""
-    name = runner_name(board, runner, connection)
-    if connection.lab is not None:
-        why = "a lab forwards a board's serial line, not its memory"
-    elif _attaches(runner, connection):
-        why = "a port gives access to the serial line only"
-    elif not runner_named(name).reaches_memory:
-        why = f"the runner {name} has no access to memory besides the serial line"
-    elif is_machine(board, runner, connection):
-        return
-    elif not board.is_over_rtt:
-        raise InputError(
-            "a probe accesses tensors only if it carries the serial line", "use --transport rtt"
-        )
-    # A probe bypasses a core's data cache; no supported emulator has one.
-    elif board.cpu.debug.data_cache and board.qemu is None:
-        why = f"{board.name} has a data cache, which a probe would bypass"
-    else:
-        return
-    raise InputError(f"--bulk: {why}", "drop --bulk")
-
-
-def check_connection(board: Board, runner: str | None, connection: Connection) -> Connection:
-    """Return the connection to the board that is found now; raise before a build if a prerequisite
-    for reaching it is missing.
-    """
-    check_line(connection)
-    if connection.bulk:
-        _check_bulk(board, runner, connection)
-    power_of_board(board)  # report an error in it now, not when recovery needs it
-    if _attaches(runner, connection):
-        assert connection.port is not None
-        await_port(connection.port, connection.appear_s)
-        return connection
-    return check_ready(board, runner, connection)
-
-
-def runner_label(board: Board, runner: str | None, connection: Connection, lab: Any = None) -> str:
-    """Return what starts a board, for the provenance of results."""
-    if lab is not None:
-        return f"lab:{lab.place}"
-    if _attaches(runner, connection):
-        return "port"
-    return runner_name(board, runner, connection)
-
-
-def _attaches(runner: str | None, connection: Connection) -> bool:
-    """Return whether to connect to a firmware that already runs at the chosen port."""
-    return connection.port is not None and runner is None and connection.probe is None
 
 
 @contextlib.contextmanager
@@ -263,23 +222,21 @@ def _device(
     board: Board,
     libraries: Sequence[ModelLibrary],
     firmware: Firmware | None,
-    runner: str | None,
-    connection: Connection,
+    route: Route,
     run_timeout_s: float,
     recover: bool,
 ) -> Iterator[Device]:
-    if not _attaches(runner, connection):
-        # Recovery is for this board, also while another one is connected.
-        connection = pinned(board, runner, connection)
-    with contextlib.closing(_Way(board, firmware, runner, connection, run_timeout_s)) as way:
+    """Open a device; its route is to one board, so that recovery is for this one also while another
+    is connected.
+    """
+    with contextlib.closing(_Way(board, firmware, route, run_timeout_s)) as way:
         recovery = Recovery(board.name, way.steps, unit=way.unit) if recover else None
         # The native board's time base is this machine's clock.
         ticks_are: Counter = "nanoseconds" if board.is_host else "cycles"
 
         def opened() -> Device:
             assert way.client is not None, "start and each recovery step create a client"
-            label = runner_label(board, runner, connection, connection.lab)
-            known = (way.running, firmware, ticks_are, recovery, label)
+            known = (way.running, firmware, ticks_are, recovery, route.label)
             return Device(way.client, libraries, *known)
 
         try:
@@ -305,14 +262,13 @@ class _Way:
         self,
         board: Board,
         firmware: Firmware | None,
-        runner: str | None,
-        connection: Connection,
+        route: Route,
         run_timeout_s: float,
     ) -> None:
         self._board = board
         self._firmware = firmware
-        self._runner = runner
-        self._connection = connection
+        self._route = route
+        self._connection = connection = route.connection
         # The system may give the name of a port that was unplugged to another board's.
         self._port = lasting_name(connection.port) if connection.port is not None else None
         self._run_timeout_s = run_timeout_s
@@ -324,7 +280,7 @@ class _Way:
 
     @property
     def _attaches(self) -> bool:
-        return _attaches(self._runner, self._connection)
+        return self._route.attaches
 
     @property
     def unit(self) -> str:
@@ -345,7 +301,7 @@ class _Way:
         appear_s = max(appear_s, self._connection.appear_s)
         connection = replace(self._connection, appear_s=appear_s)
         self.running = self._started.enter_context(
-            start(self._board, self._firmware, self._runner, connection)
+            start(self._route.board, self._firmware, self._route.runner, connection)
         )
         if self.device is not None:
             self.device.renew(self.running)
@@ -377,7 +333,7 @@ class _Way:
         elif self._is_there and not isinstance(error, HangError):
             # Hanging firmware does not receive it.
             steps.append(Step(Remedy.RESET, "a reset over the line", self._reset_over_line))
-        is_started_here = is_machine(self._board, self._runner, self._connection)
+        is_started_here = self._route.is_machine
         if self._connection.lab is not None or (not self._attaches and not is_started_here):
             steps.append(Step(Remedy.FLASH, "programming it again", self._restart))
         power = power_of_board(self._board) if self._connection.lab is None else None
@@ -470,6 +426,9 @@ class _Way:
 def _libraries(
     models: Sequence[ModelLibrary | str | Path], board: Board, workspace: str
 ) -> list[ModelLibrary]:
+    compiled = [model for model in models if isinstance(model, ModelLibrary)]
+    if len(compiled) == len(models):
+        return compiled
     sources = [m if isinstance(m, ModelLibrary) else _source(m) for m in models]
     return load_sources(sources, ModelOptions(board.cpu.name, board=board, workspace=workspace))
 

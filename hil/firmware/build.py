@@ -486,10 +486,9 @@ def _writing(folder: Path, *, is_cached: bool) -> Iterator[None]:
     except OutputError as error:
         if not is_cached:
             raise
-        raise BuildError(error.fact, f"free some space there, or {REMEDY}") from None
+        raise OutputError(error.fact, f"free some space there, or {REMEDY}") from None
     except OSError as error:
-        problem = cannot_write(error.filename or folder, error, _other_place(is_cached))
-        raise BuildError(problem.fact, problem.hint) from None
+        raise cannot_write(error.filename or folder, error, _other_place(is_cached)) from None
 
 
 def _other_place(is_cached: bool) -> str:
@@ -538,7 +537,8 @@ def _read_result(folder: Path) -> tuple[str, Sizes] | None:
 def _run_cmake(
     folder: Path, board: Board, definitions: Sequence[str], *, is_cached: bool
 ) -> tuple[fit.Demand, ...]:
-    """Configure and build; return the resources that do not suffice, empty on success.
+    """Configure and build; return the resources that do not suffice, empty on success. Raise
+    :class:`OutputError` where the disk is full.
 
     Where CMake or Ninja fails, and no compiler, everything is done once more: they go on after a
     write that failed, and stumble over what is not there, when the disk may have room again.
@@ -559,7 +559,7 @@ def _run_cmake(
     if code == 0:
         return ()
     if place := _why_no_room(folder, text):
-        raise BuildError(
+        raise OutputError(
             f"there is no room to build in {folder}: {place}",
             f"free some space there, or {_other_place(is_cached)}",
         )

@@ -7,8 +7,10 @@ arena, since only one of them runs at a time.
 
 from __future__ import annotations
 
+import operator
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import Literal, get_args
 
 from hil.board import Board
@@ -72,11 +74,30 @@ def shared_bytes(modules: Sequence[Module]) -> dict[str | None, int]:
     return dict(largest)
 
 
-def static_bytes(modules: Sequence[Module], workspace: Workspace) -> dict[str | None, int]:
+#: Models and workspace of the last answer of :func:`static_bytes`, and the answer.
+_LAST: tuple[tuple[Module, ...], Workspace, Mapping[str | None, int]] | None = None
+
+
+def static_bytes(modules: Sequence[Module], workspace: Workspace) -> Mapping[str | None, int]:
     """All static RAM of the models by region: pools, guards, arena, buffers of inputs and outputs.
 
-    Pools that name no region have their guards where the firmware's base is counted.
+    Pools that name no region have their guards where the firmware's base is counted. The plan of an
+    image, its estimate and its layouts ask for the same models: these are added up once.
     """
+    global _LAST
+    last = _LAST
+    if last is not None and last[1] == workspace and _are_same(last[0], modules):
+        return last[2]
+    found = MappingProxyType(_summed(modules, workspace))
+    _LAST = (tuple(modules), workspace, found)
+    return found
+
+
+def _are_same(some: Sequence[Module], others: Sequence[Module]) -> bool:
+    return len(some) == len(others) and all(map(operator.is_, some, others))
+
+
+def _summed(modules: Sequence[Module], workspace: Workspace) -> dict[str | None, int]:
     total: Counter[str | None] = Counter(pools_bytes(modules, workspace))
     for region, nbytes in total.items():
         if region is not None and nbytes:

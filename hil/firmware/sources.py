@@ -26,6 +26,7 @@ from hilc.schedule.frontier import Frontier
 from hilc.schedule.search import LimitError
 from hilc.support.inputs import check_regular
 from hilc.support.option import flag_of, options_of
+from hilc.support.outputs import OutputError
 
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
 #: Attempts to correct a flash limit by the error of the estimate after a link.
@@ -88,6 +89,10 @@ class ModelOptions:
         """The limit of a model's flash in bytes; None: no limit."""
         limit: int | None = self.given.get("flash")
         return limit
+
+    def reporting_to(self, progress: Callable[[], None] | None) -> ModelOptions:
+        """Return the options of a compiler that calls ``progress`` for every program it tries."""
+        return replace(self, progress=progress)
 
     def within_flash(self, limit: int) -> ModelOptions:
         """Return the options with another limit of flash in bytes."""
@@ -215,6 +220,8 @@ def load_sources(sources: Sequence[ModelInput], options: ModelOptions) -> list[M
         try:
             libraries = _load_all(sources, options, {0: error.least_flash})
             return _held_in_flash(sources, options, libraries)
+        except OutputError:
+            raise
         except (InputError, BuildError):  # over the limit, or beyond the board
             raise error from None
     return _held_in_flash(sources, options, libraries)

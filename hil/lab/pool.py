@@ -195,7 +195,7 @@ def _local(board: Board, runner: str | None, probe: str | None, port: str | None
 
     # A probe that is not connected fails when it is used, and others take over.
     with contextlib.suppress(ProbeError):
-        probe = choose_probe(board, probe, chosen.flasher.candidates(board)).uid
+        probe = choose_probe(board, probe, chosen.flasher.candidates(board, Connection(probe))).uid
     return _Local(probe, port, locks=tuple(lock_names(probe, port)))
 
 

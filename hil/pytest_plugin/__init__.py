@@ -29,7 +29,7 @@ import sys
 import time
 from collections.abc import Callable, Generator, Hashable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -56,6 +56,7 @@ from hil.pytest_plugin.outcomes import (
 if TYPE_CHECKING:
     from hil.board import Board
     from hil.device import Device, Model
+    from hil.jobs import JobOutcome
     from hil.lab.pool import Pool, Unit
     from hil.verify import Report
     from hil.verify.bench import BenchReport
@@ -467,6 +468,53 @@ def hil_evaluate(request: pytest.FixtureRequest, hil_device: Device) -> Callable
         return report.check()
 
     return evaluate
+
+
+@pytest.fixture
+def hil_matrix(request: pytest.FixtureRequest) -> Iterator[Callable[..., list[JobOutcome]]]:
+    """Return a function that runs jobs (``hil.VerifyJob`` and others), also in processes.
+
+    It takes what ``hil.matrix`` takes: ``hil_matrix([hil.VerifyJob("kws.tflite", 20)],
+    workers=2)``. A job without a board runs on each of ``--hil-board``, or on the emulated default
+    board. It returns the outcomes; a job that failed, or found a difference, fails the test.
+    """
+    import hil
+
+    session = request.config.stash[_SESSION]
+    boards = request.config.getoption("--hil-board") or [_default_board()]
+    allowed = _fallback(request.config)
+    found: list[dict[str, Any]] = []
+
+    def on_boards(job: Any) -> Iterator[Any]:
+        if getattr(job, "allow_fallback", True) is None:
+            job = replace(job, **allowed)
+        if job.board is not None:
+            yield job
+            return
+        for spec in dict.fromkeys(boards):
+            if session.is_shared(spec):
+                pytest.fail(
+                    f"hil_matrix: workers share the boards of {spec!r}, one test after the other; "
+                    "use hil_verify",
+                    pytrace=False,
+                )
+            own = {**session.options, **session.own_options(spec), **job.options}
+            yield replace(job, board=spec, options=own)
+
+    def matrix(jobs: Sequence[Any], **options: Any) -> list[JobOutcome]:
+        from hil.results.answer import Answer
+
+        outcomes: list[JobOutcome] = hil.matrix(
+            [each for job in jobs for each in on_boards(job)], **options
+        )
+        results = [result for outcome in outcomes for result in outcome.results]
+        found.extend(Answer.of(result.entry()).to_json() for result in results)
+        for outcome in outcomes:
+            outcome.check()
+        return outcomes
+
+    yield matrix
+    request.node.stash[_FOUND] = [*_found(request.node), *found]
 
 
 def _fallback(config: pytest.Config) -> dict[str, Any]:

@@ -90,10 +90,16 @@ class Answer:
     def of(entry: Any) -> Answer:
         """Return the answer of a command that found ``entry`` alone."""
         command = next(name for name, kind in ENTRIES.items() if kind is type(entry))
-        return Answer(command, 0 if getattr(entry, "is_good", True) else 1, [entry])
+        return Answer(command_of(command), 0 if getattr(entry, "is_good", True) else 1, [entry])
 
 
-#: The class of the entries of each command, and whether its combinations can fail one by one.
+def command_of(name: str) -> str:
+    """Return the command of a name in :data:`ENTRIES`: ``explain`` of ``explain --frontier``."""
+    return name.partition(" --")[0]
+
+
+#: The class of the entries of each command, and whether its combinations can fail one by one. An
+#: option that selects other entries is a part of the name.
 ENTRIES: dict[str, type] = {}
 COMBINED: set[str] = set()
 

@@ -24,7 +24,7 @@ class FrontierProgramEntry:
     flash_bytes: int
 
 
-@entry_of("frontier")
+@entry_of("explain --frontier")
 @dataclass(frozen=True)
 class FrontierEntry:
     """The programs of a model on a core, the fastest first."""

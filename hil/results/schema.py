@@ -14,7 +14,15 @@ from dataclasses import fields, is_dataclass
 from enum import Enum
 from typing import Any, Literal
 
-from hil.results.answer import COMBINED, ENTRIES, SCHEMA, ErrorInfo, FailedEntry, SkippedEntry
+from hil.results.answer import (
+    COMBINED,
+    ENTRIES,
+    SCHEMA,
+    ErrorInfo,
+    FailedEntry,
+    SkippedEntry,
+    command_of,
+)
 from hil.results.codec import is_omittable
 from hil.support.parts import TVM
 from hilc.support.jsondata import key_of
@@ -48,7 +56,13 @@ def commands() -> dict[str, type]:
 def answer_schema() -> dict[str, Any]:
     """Return the JSON Schema (draft 2020-12) of an answer of any command."""
     defined: dict[str, Any] = {}
-    answers = [_answer_schema(command, kind, defined) for command, kind in commands().items()]
+    kinds: dict[str, list[type]] = {}
+    for name, kind in commands().items():
+        kinds.setdefault(command_of(name), []).extend(kinds_of(name, kind))
+    answers = [
+        _envelope(command, [_type(one, defined) for one in own], defined)
+        for command, own in kinds.items()
+    ]
     # A command line that names no command.
     answers.append(_envelope("", [], defined))
     return {
@@ -62,10 +76,6 @@ def answer_schema() -> dict[str, Any]:
 def kinds_of(command: str, kind: type) -> list[type]:
     """Return the classes that an entry of a command may be of."""
     return [kind, FailedEntry, SkippedEntry] if command in COMBINED else [kind]
-
-
-def _answer_schema(command: str, kind: type, defined: dict[str, Any]) -> dict[str, Any]:
-    return _envelope(command, [_type(one, defined) for one in kinds_of(command, kind)], defined)
 
 
 def _envelope(command: str, entries: list[Any], defined: dict[str, Any]) -> dict[str, Any]:

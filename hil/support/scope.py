@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterator
+from collections.abc import Callable, Hashable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any, TypeVar
@@ -23,6 +23,18 @@ def one_command() -> Iterator[None]:
         yield
     finally:
         _DECISIONS.reset(token)
+
+
+def decisions() -> dict[Hashable, Any]:
+    """Return what was decided in the current command so far."""
+    return dict(_DECISIONS.get() or {})
+
+
+def adopt(others: Mapping[Hashable, Any]) -> None:
+    """Take what another process of the same command decided, where nothing is decided here."""
+    own = _DECISIONS.get()
+    if own is not None:
+        own.update({key: value for key, value in others.items() if key not in own})
 
 
 def decided(key: Hashable, decide: Callable[[], T]) -> T:

@@ -1,10 +1,13 @@
 """Verification and measurement of models on boards: comparison with references, samples, costs.
 
 :mod:`hil`, :mod:`hil.oracle` and :mod:`hil.samples` have the public names; ``hil.verify`` is the
-function :func:`verify`.
+function of :mod:`hil.jobs.functions`.
 """
 
 from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING
 
 from hil.results.evaluate import Mismatch
 from hil.results.parts import Fallback
@@ -19,7 +22,6 @@ from hil.verify.comparison import (
 )
 from hil.verify.diagnosis import Kind
 from hil.verify.evaluation import Evaluation, MetricReport
-from hil.verify.jobs import verify
 from hil.verify.metrics import Score
 
 __all__ = [
@@ -40,5 +42,12 @@ __all__ = [
     "Score",
     "TensorFidelity",
     "TensorReport",
-    "verify",
 ]
+
+if not TYPE_CHECKING:
+
+    def __getattr__(name: str) -> object:
+        """Return the function ``hil.verify``, which was here before: the jobs are above it."""
+        if name == "verify":
+            return import_module("hil.jobs.functions").verify
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -104,17 +104,21 @@ def prove(
         checks = _Checks(board, device, libraries, is_emulated)
         proof.run("identity", checks.identity)
         proof.run("link", checks.link)
+        # A machine that is busy may delay an emulated board; a real one that had to be recovered
+        # is found by the last check.
         for library in libraries:
             for module in library.modules:
                 proof.run(f"exact {module.name}", partial(checks.exact, library, module))
-        proof.run("timer", checks.timer)
-        proof.run("counts", checks.counts)
+        repeated = device.repeated
+        proof.run("timer", partial(repeated, checks.timer))
+        proof.run("counts", partial(repeated, checks.counts))
         proof.run("estimate", checks.estimate)
-        proof.run("stack", checks.stack)
+        proof.run("stack", partial(repeated, checks.stack))
         if recorder is not None:
-            proof.run("energy", lambda: checks.energy(recorder))
-        proof.run("fault", checks.fault)
-        proof.run("reset", checks.reset)
+            proof.run("energy", partial(checks.energy, recorder))
+        proof.run("fault", partial(repeated, checks.fault))
+        proof.run("reset", partial(repeated, checks.reset))
+        proof.run("recoveries", checks.recoveries)
         source = device.source
     statuses = [check.status for check in proof.checks]
     return ProofEntry(
@@ -299,6 +303,15 @@ class _Checks:
             raise DeviceError("the restarted firmware does not echo what it is sent")
         self._device[_DIGITS].run(1)
         return "the firmware restarted, and computed again", {}
+
+    def recoveries(self) -> tuple[str, Figures]:
+        """Check that the board did all of it without being recovered."""
+        recovery = self._device.recovery
+        attempts = [] if recovery is None else recovery.attempts
+        if attempts and not self._is_emulated:
+            steps = "; ".join(map(str, attempts))
+            raise DeviceError(f"the board was recovered {len(attempts)} times: {steps}")
+        return f"{len(attempts)}", {"recoveries": len(attempts)}
 
 
 def _digits(board: Board, name: str) -> ModelLibrary:

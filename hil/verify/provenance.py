@@ -16,7 +16,7 @@ import re
 import shlex
 import shutil
 import subprocess
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -44,7 +44,7 @@ from hilc.support.process import run
 _GIT_LIMIT_S = 5.0
 #: Elements of a list that are shown of a call, and arguments that change no result.
 _MOST_SHOWN = 16
-_UNSAID = ("progress", "repeated", "journal", "restart")
+_UNSAID = ("progress", "repeated", "journal", "restart", "command")
 #: Compiler flags that depend on where the project lies, and the files that they name.
 _PLACED = re.compile(r"-I|-ffile-prefix-map=|-D")
 
@@ -63,13 +63,12 @@ def provenance(
     *,
     runner: str,
     options: Mapping[str, Any],
-    words: Sequence[str] = (),
-    call: str = "",
+    command: str,
 ) -> Provenance:
     """Return what a result of ``module`` on a device with this firmware was made from.
 
-    ``options`` are the compiler's that the user chose, ``words`` those of the command line, or
-    ``call`` what was called (:func:`call_text`).
+    ``options`` are the compiler's that the user chose, ``command`` the command line, or what was
+    called (:func:`call_text`).
     """
     commit, is_dirty = checked_out(Path.cwd())
     inputs_sha256, count = _hashed(samples)
@@ -84,7 +83,7 @@ def provenance(
         options={name: plain(value) for name, value in options.items()},
         c_flags=_c_flags(firmware, module),
         versions=_versions(firmware.board, runner),
-        command=command_text(["hil", *words]) if words else call,
+        command=command,
         run=uuid4().hex,
     )
 
@@ -101,9 +100,13 @@ def call_text(function: Callable[..., Any], given: Mapping[str, Any]) -> str:
             words += [f"{key}={_argument(value)}" for key, value in given[name].items()]
         elif parameter.default is parameter.empty:
             words.append(_argument(given[name]))
-        elif name not in _UNSAID and _argument(given[name]) != _argument(parameter.default):
+        elif name in given and name not in _UNSAID and not _is_default(given[name], parameter):
             words.append(f"{name}={_argument(given[name])}")
     return f"hil.{function.__name__}({', '.join(words)})"
+
+
+def _is_default(value: Any, parameter: inspect.Parameter) -> bool:
+    return _argument(value) == _argument(parameter.default)
 
 
 def _argument(value: Any) -> str:

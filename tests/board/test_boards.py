@@ -12,13 +12,14 @@ from campaigns import cases, sampled
 
 import hil
 import hilc
+from hil import verify
 from hil.bench import BenchReport, bench
 from hil.board import load_board
 from hil.device import Device
 from hil.link.protocol import Tensors
 from hil.link.tensors import TensorRef
 from hil.oracle import reference_of
-from hil.verify import Report, verify
+from hil.verify import Report
 from hil.verify.samples import Sample
 from hilc.artifact.library import ModelLibrary, Module
 

@@ -10,8 +10,9 @@ from stateful import samples
 
 import hil
 import hilc
+from hil import verify
 from hil.board import load_board
-from hil.verify import Oracle, verify
+from hil.verify import Oracle
 from hilc.frontends import load_model
 from hilc.interpreter import Interpreter
 

@@ -16,11 +16,12 @@ from nested_generator import host_object
 import hil
 import hilc
 import hilc.host
+from hil import verify
 from hil.board import load_board
 from hil.build import build
 from hil.cli import main
 from hil.oracle import reference_of
-from hil.verify import Report, verify
+from hil.verify import Report
 from hilc.artifact.library import ModelLibrary
 from hilc.errors import InputError
 from hilc.external import ExternalModule, load_generator

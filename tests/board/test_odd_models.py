@@ -8,9 +8,9 @@ from odd_models import ODD_MODELS, reference_name
 
 import hil
 import hilc
+from hil import verify
 from hil.board import load_board
 from hil.oracle import reference_of
-from hil.verify import verify
 from hil.verify.samples import random_sample
 
 

@@ -39,7 +39,7 @@ def test_an_emulated_board_is_proven(
     assert status.pop("timer") == status.pop("estimate") == "not run"
     assert set(status.values()) == {"passed"}
     assert set(status) == {
-        *("identity", "link", "exact digits", "counts", "stack", "fault", "reset")
+        *("identity", "link", "exact digits", "counts", "stack", "fault", "reset", "recoveries")
     }
     with pytest.raises(InputError, match="does not prove the real board"):
         proof_of(described(tmp_path, name, found))

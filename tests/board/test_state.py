@@ -12,6 +12,7 @@ from tflm import needs_tflm
 
 import hil
 import hilc
+from hil import verify
 from hil.board import load_board
 from hil.cli.actions.compile import module_entry
 from hil.device import Device
@@ -20,7 +21,7 @@ from hil.errors import InputError
 from hil.link.codec import Frame
 from hil.link.protocol import Command, Kind
 from hil.results.codec import encode
-from hil.verify import Oracle, verify
+from hil.verify import Oracle
 from hilc.artifact.library import ModelLibrary
 from hilc.frontends import load_model
 from hilc.interpreter import Interpreter

@@ -22,6 +22,7 @@ import numpy as np
 from steps import ROOT, Result, Results, Step, compiled, models, one_line, run_step, run_steps
 
 import hil
+from hil import verify
 from hil.bench import bench
 from hil.board import load_board
 from hil.build import build
@@ -29,7 +30,6 @@ from hil.cli.console import table
 from hil.firmware.fit import FitError
 from hil.oracle import reference_of
 from hil.support.cache import cache_folder
-from hil.verify import verify
 from hil.verify.samples import Sample
 from hilc.artifact.library import ModelLibrary
 

@@ -11,18 +11,22 @@ from typing import Any
 import numpy as np
 import pytest
 
-from hil.bench import BenchReport, bench
+import hil
 from hil.board import Board, load_board
 from hil.cli.render import bench_text
 from hil.device import RunResult
 from hil.errors import InputError, LinkError
 from hil.firmware.build import Firmware, ModelSizes, Sizes
 from hil.link.replies import Memory
-from hil.verify.bench import layer_counts, whole_counts
+from hil.verify.bench import BenchReport, layer_counts, whole_counts
+from hil.verify.bench import bench as bench_of_device
 from hil.verify.samples import random_sample
 from hilc.artifact.library import Layer, Module, TensorInfo
 from hilc.artifact.manifest import Folded
 from hilc.artifact.work import Work
+
+#: For devices that stand for open ones.
+bench: Any = bench_of_device
 
 X = TensorInfo("x", "x", (2,), "int8", 1.0, 0, 2, 0)
 MODULE = Module(
@@ -98,7 +102,7 @@ class GivenDevice:
 
 def measure(ticks: list[int], module: Module = MODULE, **options: Any) -> Any:
     # It computes nothing that could be compared.
-    return bench(GivenDevice(ticks), module, check=False, **options)
+    return bench(GivenDevice(ticks), module, **options)
 
 
 def test_json_is_the_contract() -> None:
@@ -177,11 +181,11 @@ def test_text_tells_what_was_counted() -> None:
 
 def test_what_cannot_be_counted() -> None:
     with pytest.raises(InputError, match="neither instructions nor cycles"):
-        bench(GivenDevice([], "native"), MODULE, check=False)
+        bench(GivenDevice([], "native"), MODULE)
     unknown = GivenDevice([])
     unknown.firmware = None
     with pytest.raises(InputError, match="sizes of a firmware that runs already"):
-        bench(unknown, MODULE, check=False)
+        bench(unknown, MODULE)
 
 
 def limited() -> BenchReport:
@@ -232,7 +236,7 @@ def test_a_limit_that_is_not_known() -> None:
 def test_cycles_have_a_latency() -> None:
     device = GivenDevice([70, 50, 40])
     device.counter = "cycles"
-    report = bench(device, MODULE, check=False)
+    report = bench(device, MODULE)
     # 500 cycles of a clock of 25 MHz.
     assert report.latency_us == pytest.approx(20.0)
     assert not report.is_deterministic
@@ -279,7 +283,7 @@ def test_energy_is_that_of_as_many_inferences_more(monkeypatch: pytest.MonkeyPat
     )
     device: Any = Noted([70, 50, 60, 40, 51, 61])
     recorder: Any = Recorder()
-    report: Any = bench(device, MODULE, check=False, runs=2, energy=recorder)
+    report: Any = bench(device, MODULE, runs=2, recorder=recorder)
     assert said == ["70", "50", "60", "40", "start", "51", "61", "stop"]
     assert report.counts == (500, 600)
     assert report.energy == "energy of recording"
@@ -319,7 +323,7 @@ def test_a_layer_and_a_program_for_the_tuning_log() -> None:
 
 def test_options_are_refused_where_nothing_is_built() -> None:
     with pytest.raises(InputError, match="board and optimize given for a module of an open"):
-        measure([70, 50, 40], optimize="ram", board="mps2-an386", name=None)
+        hil.bench(GivenDevice([]), MODULE, optimize="ram", board="mps2-an386", name=None)
 
 
 def test_an_image_that_does_not_tell_its_owners() -> None:
@@ -328,9 +332,9 @@ def test_an_image_that_does_not_tell_its_owners() -> None:
     models = {"net": ModelSizes(300, 30, 40, 8), "other": ModelSizes(111, 30, 40, 8)}
     sizes = replace(device.firmware.sizes, models=models)
     device.firmware = replace(device.firmware, sizes=sizes)
-    assert bench(device, MODULE, check=False).flash_by_owner == {}
+    assert bench(device, MODULE).flash_by_owner == {}
     models["net"] = ModelSizes(300, 30, 40, 8, flash_owners={"kernels": 200})
     device._ticks = iter([70, 50, 40])
-    owners = bench(device, MODULE, check=False).flash_by_owner
+    owners = bench(device, MODULE).flash_by_owner
     assert owners["kernels"] == 200
     assert owners["other models"] == 111

@@ -203,6 +203,14 @@ def test_a_named_board_is_programmed_and_verified(rig: Bench, hil_json: Hil) -> 
         assert found["provenance"]["line"] == {"port": read_bench()[name].port, "proven": True}
 
 
+def test_two_boards_of_one_type_in_one_command(rig: Bench, hil_json: Hil) -> None:
+    write(rig, "left", "right")
+    boards = ("--board", "left@bench", "--board", "right@bench")
+    found = hil_json("verify", str(DIGITS), *boards, "--samples", "1")["results"]
+    lines = [each["provenance"]["line"]["port"] for each in found]
+    assert lines == [unit.port for unit in read_bench().values()]
+
+
 def test_the_first_free_board_is_taken(rig: Bench, hil_json: Hil) -> None:
     write(rig, "left", "right")
     units = read_bench()

@@ -318,10 +318,11 @@ def test_a_disk_that_is_full_says_where(
     limit = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (nbytes, limit[1]))
     try:
-        with pytest.raises(BuildError) as caught:
+        with pytest.raises(OutputError) as caught:
             build([LIBRARY], BOARD)
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, limit)
+    assert caught.value.exit_code == 2
     assert str(tmp_path / "cache" / "builds") in caught.value.fact
     assert "File " in caught.value.fact
     assert "HIL_CACHE" in caught.value.hint

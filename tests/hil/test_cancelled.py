@@ -25,13 +25,13 @@ from tflite_builder import ModelBuilder
 from waiting import PATIENCE_S
 
 from hil.cli import main
-from hil.cli.actions import report as reporting
-from hil.cli.actions import verify as running
-from hil.cli.matrix import WORKER
 from hil.cli.outcome_files import OutcomeFiles
 from hil.cli.reports import Outcome
 from hil.errors import DeviceError, NotRunError
 from hil.history import History
+from hil.jobs.matrix import WORKER, board_name
+from hil.jobs.run import Run
+from hil.jobs.verify import VerifyJob
 from hilc.support.outputs import OutputError
 
 #: What a command of these tests runs: two models on two boards.
@@ -192,16 +192,16 @@ def test_a_matrix_without_jobs(
 ) -> None:
     """Cancelled in the combination ``at``, after those before it."""
     calls: list[Any] = []
-    verify = running.verify_command
+    results = VerifyJob.results
 
-    def counted(args: argparse.Namespace, console: Any) -> int:
+    def counted(*args: Any) -> Any:
         calls.append(args)
         if len(calls) > at:
             os.kill(os.getpid(), signal.SIGTERM)
             time.sleep(30)
-        return verify(args, console)
+        return results(*args)
 
-    monkeypatch.setattr(running, "verify_command", counted)
+    monkeypatch.setattr(VerifyJob, "results", counted)
     assert main(WORDS) == 143
     expected = {label: "done" for label in LABELS[:at]}
     expected |= dict.fromkeys(LABELS[at:], "not run: terminated")
@@ -216,17 +216,17 @@ def test_a_cancelled_report(
     folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Page and results have what had finished: after the signal, and for SIGKILL before it."""
-    verify = running.verify_on_board
+    compared = VerifyJob.on
     before: list[str] = []
 
-    def counted(args: argparse.Namespace, console: Any) -> int:
-        if args.models == ["two.tflite"]:
+    def counted(job: VerifyJob, *args: Any) -> Any:
+        if job.models == ("two.tflite",):
             before.extend((folder / name).read_text() for name in ("results.json", "page.html"))
             os.kill(os.getpid(), signal.SIGTERM)
             time.sleep(30)
-        return verify(args, console)
+        return compared(job, *args)
 
-    monkeypatch.setattr(reporting, "verify_on_board", counted)
+    monkeypatch.setattr(VerifyJob, "on", counted)
     words = ["report", "one.tflite", "two.tflite", "--board", "native", "--samples", "1", "--json"]
     assert main([*words, "-o", "page.html", "--results", "results.json"]) == 143
     printed = capsys.readouterr().out
@@ -246,20 +246,44 @@ def test_a_cancelled_report(
     assert main(["report", "--from", "results.json", "-o", "again.html"]) == 1
 
 
+@cases("number", [signal.SIGINT, signal.SIGTERM], first=1)
+def test_a_single_combination(
+    folder: Path,
+    number: signal.Signals,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """Its entry has the error, as that of a matrix has."""
+
+    def ended(*args: Any) -> Any:
+        os.kill(os.getpid(), number)
+        time.sleep(30)
+
+    monkeypatch.setattr(VerifyJob, "results", ended)
+    words = ["verify", "one.tflite", "--board", "native", "--junit", "junit.xml", "--json"]
+    assert main(words) == 128 + number
+    captured = capsys.readouterr()
+    why = {signal.SIGTERM: "terminated", signal.SIGINT: "interrupted"}[number]
+    (entry,) = answers.entries(captured.out)
+    assert (entry["model"], entry["board"]) == ("one", "native")
+    assert entry["error"]["message"] == f"not run: {why}"
+    assert answers.answer(captured.out)["exit_code"] == 128 + number
+    assert captured.err.strip() == why
+
+
 def test_a_child_that_the_same_signal_ended(
     folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """An emulator gets Ctrl-C of a terminal, too: its end is no result of the combination."""
 
-    def ended(args: argparse.Namespace, console: Any) -> int:
+    def ended(*args: Any) -> Any:
         try:
             os.kill(os.getpid(), signal.SIGINT)
             time.sleep(30)
         except KeyboardInterrupt:
             raise DeviceError("QEMU ended") from None
-        return 0
 
-    monkeypatch.setattr(running, "verify_command", ended)
+    monkeypatch.setattr(VerifyJob, "results", ended)
     assert main(WORDS) == 130
     assert set(in_json(capsys.readouterr().out).values()) == {"not run: interrupted"}
 
@@ -268,14 +292,14 @@ def test_a_bug_in_one_combination(
     folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Its traceback is printed, and the others have their results."""
-    verify = running.verify_command
+    results = VerifyJob.results
 
-    def broken(args: argparse.Namespace, console: Any) -> int:
-        if args.models == ["one.tflite"] and args.board == "mps2-an386":
+    def broken(job: VerifyJob, run: Run) -> Any:
+        if (job.models, board_name(job)) == (("one.tflite",), "mps2-an386"):
             raise ZeroDivisionError("the bug")
-        return verify(args, console)
+        return results(job, run)
 
-    monkeypatch.setattr(running, "verify_command", broken)
+    monkeypatch.setattr(VerifyJob, "results", broken)
     assert main(WORDS) == 70
     captured = capsys.readouterr()
     found = in_json(captured.out)

@@ -243,5 +243,5 @@ def test_a_page_of_wrong_outputs(archives: Archives, capsys: pytest.CaptureFixtu
 
 
 def test_a_source_that_is_not_compared_with() -> None:
-    with pytest.raises(InputError, match="source is given, and the outputs are not compared"):
+    with pytest.raises(InputError, match="source names a model, and check=False compares nothing"):
         hil.bench(str(DIGITS), board=BOARD, check=False, source=str(DIGITS))

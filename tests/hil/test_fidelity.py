@@ -11,10 +11,11 @@ from tflite_builder import ModelBuilder
 
 import hilc
 import hilc.host
+from hil import verify
 from hil.cli.render import verify_text
 from hil.errors import InputError
 from hil.results.codec import encode
-from hil.verify import Fidelity, Oracle, TensorFidelity, verify
+from hil.verify import Fidelity, Oracle, TensorFidelity
 from hil.verify.fidelity import FidelityMeter, exact_meter, float_meter
 from hilc import interpreter
 from hilc.artifact.library import TensorInfo

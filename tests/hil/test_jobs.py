@@ -21,10 +21,10 @@ import hilc.host
 from hil.bench import BenchReport
 from hil.device import Model, RunResult
 from hil.errors import InputError, NumericError
+from hil.jobs.functions import bench as bench_function
+from hil.jobs.functions import verify as verify_function
 from hil.oracle import reference_of
 from hil.verify import Report
-from hil.verify.jobs import bench as bench_function
-from hil.verify.jobs import verify as verify_function
 from hilc.frontends import load_model
 
 BOARD = "mps2-an386"

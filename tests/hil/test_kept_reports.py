@@ -4,9 +4,9 @@ the command replaces it.
 
 from __future__ import annotations
 
-import importlib
 import xml.etree.ElementTree as ElementTree
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +21,7 @@ from hil import access
 from hil.cli import main
 from hil.device import session
 from hil.errors import LinkError
+from hil.jobs.bench import BenchJob
 from hil.verify import comparison, evaluation
 
 BOARD = "mps2-an386"
@@ -45,9 +46,14 @@ def calls(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
         return job
 
-    for name in ("verify", "bench"):
-        module = importlib.import_module(f"hil.cli.actions.{name}")
-        monkeypatch.setattr(module, name, failing(getattr(module, name)))
+    def measuring(real: Callable[..., Any]) -> Callable[..., Any]:
+        def job(self: BenchJob, model: Any, *args: Any) -> Any:
+            return failing(partial(real, self))(model, *args)
+
+        return job
+
+    monkeypatch.setattr("hil.jobs.verify.compare", failing(comparison.compare))
+    monkeypatch.setattr(BenchJob, "_measured", measuring(BenchJob._measured))
     return seen
 
 

@@ -19,9 +19,9 @@ from processes import file_size_limit
 from torture import limits as campaign
 from waiting import PATIENCE_S
 
-from hil.cli.failures import known_error
 from hil.errors import DeviceError, InputError
 from hil.history import History
+from hil.support.failures import known_error
 from hil.support.process import ChildProcess
 from hilc.support import limits
 from hilc.support.outputs import OutputError, update_folder

@@ -27,11 +27,14 @@ from waiting import PATIENCE_S
 
 from hil.cli import main
 from hil.cli.command_line import build_parser
-from hil.cli.matrix import combinations, should_retry
+from hil.cli.matrix import combinations
 from hil.cli.outcome_files import junit_xml, markdown
 from hil.cli.reports import Outcome
 from hil.errors import DeviceError, HilError, InputError, LinkError, Remedy
 from hil.firmware.fit import Demand, FitError
+from hil.jobs.matrix import JobOutcome, should_retry
+from hil.jobs.run import Run
+from hil.jobs.verify import VerifyJob
 from hil.verify import Report
 
 
@@ -283,18 +286,17 @@ def test_a_report_of_several_goals(
 
 def test_what_is_repeated() -> None:
     """Failures of the board, and nothing else; as often as is asked for."""
-    args = argparse.Namespace(retries=2)
-    failed = Outcome("verify", "b", error=DeviceError("it hangs"))
-    assert [should_retry(failed, args, n) for n in (1, 2, 3)] == [True, True, False]
-    assert not should_retry(Outcome("verify", "b", error=InputError("x")), args, 1)
-    assert not should_retry(Outcome("verify", "b", exit_code=1), args, 1)
+    failed = JobOutcome(error=DeviceError("it hangs"))
+    assert [should_retry(failed, 2, n) for n in (1, 2, 3)] == [True, True, False]
+    assert not should_retry(JobOutcome(error=InputError("x")), 2, 1)
+    assert not should_retry(JobOutcome(is_wrong=True), 2, 1)
+    assert not should_retry(replace(failed, is_wrong=True), 2, 1)
 
 
 def test_a_lost_board_is_repeated_in_a_lab_only() -> None:
-    args = argparse.Namespace(retries=2)
-    lost = Outcome("verify", "b", error=DeviceError("no probe", is_lost=True))
-    assert not should_retry(lost, args, 1)
-    assert should_retry(replace(lost, place="bench-2"), args, 1)
+    lost = JobOutcome(error=DeviceError("no probe", is_lost=True))
+    assert not should_retry(lost, 2, 1)
+    assert should_retry(replace(lost, place="bench-2"), 2, 1)
 
 
 @pytest.mark.parametrize("goals", [[], ["--optimize=ram", "--optimize=speed"]])
@@ -306,18 +308,16 @@ def test_an_earlier_run_is_reported(
     goals: list[str],
 ) -> None:
     """In JSON, the JUnit file and the summary, of the combination that it belongs to."""
-    from hil.cli.actions import verify as running
-
     calls = []
 
     def fails_once(*args: Any) -> Any:
         calls.append(args)
         if len(calls) == 1:
             raise LinkError("no answer")
-        return verify(*args)
+        return results(*args)
 
-    verify = running.verify_command
-    monkeypatch.setattr(running, "verify_command", fails_once)
+    results = VerifyJob.results
+    monkeypatch.setattr(VerifyJob, "results", fails_once)
     junit, summary = tmp_path / "out.xml", tmp_path / "summary.md"
     words = ["verify", str(models / "one.tflite"), "--board=native", "--samples=1", *goals]
     words += ["--retries=1", f"--junit={junit}", f"--summary={summary}"]
@@ -348,18 +348,16 @@ def test_an_exit_code_is_a_failure() -> None:
 def test_a_board_that_fails_is_tried_again(
     models: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    from hil.cli.actions import verify as running
-
     calls = []
 
     def fails_once(*args: Any) -> Any:
         calls.append(args)
         if len(calls) == 1:
             raise LinkError("no answer")
-        return verify(*args)
+        return results(*args)
 
-    verify = running.verify_command
-    monkeypatch.setattr(running, "verify_command", fails_once)
+    results = VerifyJob.results
+    monkeypatch.setattr(VerifyJob, "results", fails_once)
     words = ["verify", str(models / "one.tflite"), "--board=native", "--samples=1"]
     words += ["--optimize=ram", "--optimize=speed"]
     assert main([*words, "--retries=1"]) == 0
@@ -373,21 +371,19 @@ def test_the_only_combination_is_repeated(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    from hil.cli.actions import verify as running
-
     errors: list[BaseException] = []
     places: list[Any] = []
 
-    def fails(args: argparse.Namespace, console: Any) -> Any:
-        places.append(args.failed_places)
-        args.lab = argparse.Namespace(place=f"place-{len(errors)}")
+    def fails(job: VerifyJob, run: Run) -> Any:
+        places.append(run.avoid)
+        run.place = f"place-{len(errors)}"
         if errors:
             raise errors.pop()
-        args.lab = None
-        return verify(args, console)
+        run.place = ""
+        return results(job, run)
 
-    verify = running.verify_command
-    monkeypatch.setattr(running, "verify_command", fails)
+    results = VerifyJob.results
+    monkeypatch.setattr(VerifyJob, "results", fails)
     junit = tmp_path / "junit.xml"
     words = ["verify", str(models / "one.tflite"), "--board=native", "--samples=1"]
     words += ["--junit", str(junit)]

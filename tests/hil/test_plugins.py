@@ -254,10 +254,10 @@ def test_a_fault_of_a_runner_names_its_plugin(site: Site, source: str, problem: 
 def test_a_bug_while_a_runner_runs_is_not_the_runners(site: Site) -> None:
     """Its context is left with the exception, which so passes through its frames."""
     (site.folder / "odd.py").write_text(
-        "import own_parts, hil.cli.actions.bench as running\n"
+        "import own_parts, hil.jobs.bench as running\n"
         "def broken(*words, **more):\n    raise KeyError('ours')\n"
         "broken.__globals__['__name__'] = 'hil.odd'\n"
-        "running.bench = broken\n"
+        "running.measure = broken\n"
     )
     site.install("acme-odd", "odd = odd")
     words = ("bench", DIGITS, "--board", BOARD, "--runner", "terminal")

@@ -32,7 +32,7 @@ from tiny_library import tiny_library
 from waiting import is_under_way, until
 
 import hil
-from hil import virtual_probe
+from hil import verify, virtual_probe
 from hil.access import Flashed
 from hil.access.pyocd import flash
 from hil.board import load_board
@@ -55,7 +55,7 @@ from hil.link import protocol
 from hil.link.fault import FaultError
 from hil.link.line import Link
 from hil.samples import RandomSamples
-from hil.verify import Oracle, verify
+from hil.verify import Oracle
 from hilc.artifact.library import ModelLibrary
 
 CORTEX_M = "mps2-an386"

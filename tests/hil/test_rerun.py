@@ -16,8 +16,9 @@ from small_models import SMALL_MODELS
 
 import hilc
 import hilc.host
+from hil import verify
 from hil.results.verify import Culprit
-from hil.verify import Oracle, Report, verify
+from hil.verify import Oracle, Report
 from hil.verify.diagnosis import Evidence, Kind
 from hil.verify.rerun import examine
 from hil.verify.samples import random_sample

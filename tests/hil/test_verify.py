@@ -12,10 +12,11 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
+from hil import verify
 from hil.cli.render import verify_text
 from hil.errors import DeviceError, InputError, NumericError
 from hil.results.verify import Cost
-from hil.verify import FLOAT_RTOL, Oracle, Report, comparison, cost, verify
+from hil.verify import FLOAT_RTOL, Oracle, Report, comparison, cost
 from hil.verify.diagnosis import PAIRS_MAX
 from hilc.artifact.library import Layer, TensorInfo
 

@@ -22,6 +22,7 @@ from campaigns import cases, sampled
 
 import hilc
 from hilc.frontends import load_model
+from hilc.fusion import fused
 from hilc.fusion.bands import Geometry, Variant
 from hilc.fusion.call import Entry
 from hilc.fusion.fused import GroupCalls
@@ -164,6 +165,24 @@ def test_groups_in_the_cheapest_partition_are_planned(
     assert max(made.values(), default=0) <= max(outlined.values()) == 1
     assert made.total() < laid_out
     assert outlined.total() < sketched
+
+
+def test_schedules_are_made_and_laid_out_when_needed(monkeypatch) -> None:
+    """All rows at a time were scheduled first, 387 times, each with the effects of its entries."""
+    made: list[Schedule] = []
+
+    class Counted(Schedule):
+        def __init__(self, geometry, variant) -> None:
+            super().__init__(geometry, variant)
+            made.append(self)
+
+    monkeypatch.setattr(fused, "Schedule", Counted)
+    hilc.compile(models.model_path("kws"), cpu="cortex-m4")
+    assert 0 < len(made) < 300
+    rows = Counter(schedule.geometry.group.rows for schedule in made)
+    assert rows[8] < rows[1]
+    with_effects = [schedule for schedule in made if "effects" in vars(schedule)]
+    assert 0 < len(with_effects) < len(made) / 10
 
 
 @pytest.mark.full

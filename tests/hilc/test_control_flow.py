@@ -14,20 +14,22 @@ from stateful import samples
 from tflm import needs_tflm
 
 import hilc
-from hilc.codegen.control_flow import with_control_flow
-from hilc.codegen.options import Options
+from hilc.codegen import control_flow as codegen
+from hilc.codegen.control_flow import with_written_calls
 from hilc.errors import HilError, ModelError, UnsupportedError
-from hilc.external import ExternalModule
+from hilc.external import ExternalCall, ExternalModule
 from hilc.frontends import load_model
 from hilc.interpreter import Interpreter
 from hilc.ir import Array, Graph, Node, Numerics, Tensor
+from hilc.memory.plan import Planner
 from hilc.ops.control_flow import IfAttributes, WhileAttributes
 from hilc.ops.external import ExternalAttributes
 from hilc.ops.verify import verify
 from hilc.references.tflm import TflmModel
+from hilc.schedule.called import PlannedControl, with_control_flow
 from hilc.schedule.search import LimitError
 from hilc.source import graph_digest
-from hilc.target import get_cpu
+from hilc.target import Cpu, get_cpu
 from hilc.transforms.numerics import with_numerics
 
 RUNS = 20
@@ -95,11 +97,40 @@ def test_a_graph_has_workspace_in_its_nodes_scratch() -> None:
     """Of two branches the larger one's; a loop keeps the next variables beside it."""
     cpu = get_cpu("cortex-m4")
     for name, scratch in (("if_int8", 0), ("while_int8", 48)):
-        graph = with_control_flow(load_model(FILES[name]), cpu, Options())
-        (module,) = [n.attrs.module for n in graph.nodes if n.op == "EXTERNAL"]  # type: ignore[attr-defined]
+        graph = with_control_flow(load_model(FILES[name]), cpu, goal="balanced", api="unpacked")
+        planned = _called_module(graph)
+        assert planned.scratch_bytes == scratch
+        assert (planned.source, planned.parts, planned.part_bytes) == ("", (), 0)
+        module = _written_module(graph, cpu)
         assert module.scratch_bytes == scratch
         assert len(module.parts) == 2
         assert module.part_bytes > 0
+        assert module.flash_bytes == planned.flash_bytes
+
+
+def _called_module(graph: Graph) -> PlannedControl:
+    (module,) = [
+        ExternalAttributes.of(node).module for node in graph.nodes if node.op == "EXTERNAL"
+    ]
+    assert isinstance(module, PlannedControl)
+    return module
+
+
+def _written_module(graph: Graph, cpu: Cpu) -> ExternalModule:
+    program = with_written_calls(Planner(graph, cpu).plan())
+    (call,) = [step.call for step in program.steps if isinstance(step.call, ExternalCall)]
+    return call.module
+
+
+def test_planning_writes_no_code(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refused(*_: object) -> None:
+        raise AssertionError("code is written while a program is planned")
+
+    monkeypatch.setattr(codegen, "write_operators", refused)
+    program = hilc.explain(FILES["nested_int8"], cpu="cortex-m4")
+    assert program.workspace_bytes > 0
+    with pytest.raises(AssertionError, match="code is written"):
+        hilc.compile(FILES["nested_int8"], cpu="cortex-m4")
 
 
 def test_constants_of_called_graphs_are_counted() -> None:
@@ -125,8 +156,9 @@ def test_estimates_count_the_graphs_that_are_called() -> None:
 def test_a_nested_graph_counts_its_calls() -> None:
     modules = {}
     for name in ("while_int8", "nested_int8"):
-        graph = with_control_flow(load_model(FILES[name]), get_cpu("cortex-m4"), Options())
-        (modules[name],) = [n.attrs.module for n in graph.nodes if n.op == "EXTERNAL"]  # type: ignore[attr-defined]
+        cpu = get_cpu("cortex-m4")
+        graph = with_control_flow(load_model(FILES[name]), cpu, goal="balanced", api="unpacked")
+        modules[name] = _written_module(graph, cpu)
     loop, nested = modules["while_int8"], modules["nested_int8"]
     assert nested.code_bytes > loop.code_bytes > 0
     assert nested.instructions > loop.instructions > 0
@@ -139,17 +171,14 @@ def test_a_limit_of_flash_counts_called_graphs() -> None:
     assert caught.value.least_flash > 5_000
 
 
-def _called_module(optimize: str) -> ExternalModule:
-    graph = load_model(convolving_file())
-    called = with_control_flow(graph, get_cpu("cortex-m4"), Options(optimize=optimize))
-    (module,) = [ExternalAttributes.of(node).module for node in called.nodes]
-    return module
-
-
 @pytest.mark.full
 def test_called_graphs_take_the_kernels_of_the_goal() -> None:
     """By estimate 135,000 instructions in 22 KB of flash, or 258,000 in 7 KB."""
-    modules = {goal: _called_module(goal) for goal in ("speed", "balanced", "ram", "size")}
+    graph, cpu = load_model(convolving_file()), get_cpu("cortex-m4")
+    modules = {
+        goal: _called_module(with_control_flow(graph, cpu, goal=goal, api="unpacked"))
+        for goal in ("speed", "balanced", "ram", "size")
+    }
     speed, ram, size = modules["speed"], modules["ram"], modules["size"]
     assert speed.instructions * 1.5 < size.instructions <= speed.instructions * 2
     assert size.flash_bytes * 2 < speed.flash_bytes

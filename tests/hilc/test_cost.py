@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -11,12 +12,15 @@ from campaigns import cases
 from linear_layers import random_layer
 from loose_call import loose_call
 
-from hilc.lowering import candidates, cost
+from hilc.errors import InputError
+from hilc.lowering import candidates, cost, cost_tables
+from hilc.lowering import kernels as described
 from hilc.lowering.bodies import body_key
 from hilc.lowering.cost import CALL_INSTRUCTIONS, Cost
 from hilc.lowering.cost_tables import (
     BASE_CORE,
     FOLDER,
+    TableRow,
     read_costs,
     shipped_costs,
     write_costs,
@@ -118,6 +122,68 @@ def test_a_kernel_without_a_cost_is_refused(tmp_path: Path, stated: str, table: 
     (tmp_path / "cortex-m3.toml").write_text(table)
     with pytest.raises(ValueError, match=message):
         list(described_kernels({"k.h": header}, read_costs(tmp_path)))
+
+
+@pytest.fixture
+def forgetting() -> Iterator[None]:
+    """Kernels are described again afterwards."""
+    yield
+    described._forget()
+
+
+def shipped_without(monkeypatch: pytest.MonkeyPatch, costs: described.Costs) -> None:
+    monkeypatch.setattr(described, "shipped_costs", lambda: costs)
+    described._forget()
+
+
+@pytest.mark.usefixtures("forgetting")
+def test_a_kernel_without_a_cost_is_named(monkeypatch: pytest.MonkeyPatch):
+    costs = {name: rows for name, rows in shipped_costs().items() if name != "hil_generic_lut_s8"}
+    shipped_without(monkeypatch, costs)
+    with pytest.raises(
+        InputError, match=r"hil_generic_lut_s8 of hil/.*/unary\.h .* no table"
+    ) as refusal:
+        kernels()
+    hint = refusal.value.hint
+    assert "`hil_generic_lut_s8 = {call = 1, element = 1}`" in hint
+    assert "measure.py costs fit hil_generic_lut_s8" in hint
+    assert "hilc/target/costs/CORE.toml" in refusal.value.fact
+
+
+@pytest.mark.usefixtures("forgetting")
+def test_a_wrong_table_of_shipped_kernels_is_refused(monkeypatch: pytest.MonkeyPatch):
+    wrong = {BASE_CORE: TableRow({"no_such_term": 1.0})}
+    shipped_without(monkeypatch, {**shipped_costs(), "hil_generic_lut_s8": wrong})
+    with pytest.raises(InputError, match=r"kernel hil_generic_lut_s8: .*no_such_term") as refusal:
+        kernels()
+    assert "hilc/target/costs/CORE.toml" in refusal.value.hint
+
+
+def test_a_table_of_the_run_time_that_cannot_be_read_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    (tmp_path / "cortex-m3.toml").write_text("k = {")
+    monkeypatch.setattr(cost_tables, "FOLDER", tmp_path)
+    with pytest.raises(InputError, match=r"hilc/target/costs: cortex-m3\.toml: "):
+        shipped_costs.__wrapped__()
+    with pytest.raises(InputError, match="hil_no_such_code has a cost in no table"):
+        cost_tables.shipped_figures("hil_no_such_code")
+
+
+def test_a_formula_that_names_no_field_is_refused():
+    kernel = Kernel(
+        "k",
+        "k.h",
+        frozenset(),
+        (),
+        (),
+        "rows * widht",
+        Cost({BASE_CORE: {"row": 1}}, {"row": "rws"}),
+    )
+    with pytest.raises(InputError, match=r"kernel k \(k\.h\): 'rows \* widht' names 'widht'"):
+        kernel.scratch_bytes(FIELDS)
+    with pytest.raises(InputError, match=r"\[cost\] of kernel k \(k\.h\): .* rws"):
+        kernel.instructions(FIELDS, get_cpu("cortex-m3"))
 
 
 @pytest.mark.parametrize(

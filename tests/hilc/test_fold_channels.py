@@ -18,8 +18,9 @@ from tflite_builder import ModelBuilder
 
 import hilc
 import hilc.host
+from hil import verify
 from hil.cli import main
-from hil.verify import Oracle, verify
+from hil.verify import Oracle
 from hilc.artifact.library import ModelLibrary
 from hilc.artifact.manifest import Folded, Module
 from hilc.errors import InputError

@@ -10,8 +10,8 @@ from whole_networks import FOLDER, NETWORKS, inputs
 
 import hilc
 import hilc.host
+from hil import verify
 from hil.oracle import reference_of
-from hil.verify import verify
 
 #: What is here: ``make.py`` makes the others.
 HERE = [name for name, network in NETWORKS.items() if not network.is_made]

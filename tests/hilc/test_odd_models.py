@@ -18,9 +18,9 @@ from tflite_builder import ModelBuilder
 
 import hilc
 import hilc.host
+from hil import verify
 from hil.cli import main
 from hil.oracle import reference_of
-from hil.verify import verify
 from hil.verify.samples import random_sample
 from hilc.artifact.library import Module
 from hilc.errors import InputError, ModelError, UnsupportedError

@@ -16,9 +16,7 @@ from campaigns import PARTS, cases
 from nodes import make_node
 from single_op import (
     KINDS,
-    MOVABLE,
     ONNX_ALONE,
-    SIGNAL_DTYPES,
     STATEFUL,
     Draft,
     SingleOp,
@@ -30,100 +28,17 @@ from single_op import (
 from hilc.errors import ModelError, UnsupportedError
 from hilc.frontends import load_model
 from hilc.ir import Array, Numerics, Quant, Tensor
-from hilc.ops import OPS
+from hilc.ops import LACKED_TYPES, OPS
 from hilc.ops.batch_matmul import BatchMatmulAttributes
 from hilc.ops.verify import verify
 
 
-def each(op: str, *dtypes: str) -> set[tuple[str, str]]:
-    """An operator with each of these types."""
-    return {(op, dtype) for dtype in dtypes}
+def lacked(reference: Numerics) -> set[tuple[str, str]]:
+    """Operators with each type that the kernels of a reference do not take, as they state it."""
+    return {(op, dtype) for op, dtypes in LACKED_TYPES[reference].items() for dtype in dtypes}
 
 
-#: What TFLite's kernels do not take, though nothing speaks against it.
-NOT_IN_LITERT = {
-    *((op, dtype) for op, dtypes in SIGNAL_DTYPES.items() for dtype in dtypes),
-    *(("CEIL", "float32"), ("ROUND", "float32"), ("ELU", "int8"), ("ELU", "float32")),
-    *(("ZEROS_LIKE", dtype) for dtype in ("int8", "uint8", "int16", "bool")),
-    *(("DIV", "int8"), ("SQUARED_DIFFERENCE", "int16"), ("ADD_N", "int8"), ("FILL", "uint8")),
-    *(("CUMSUM", "int8"), ("CUMSUM", "float32")),
-    *(("BROADCAST_TO", dtype) for dtype in MOVABLE),
-    # It interpolates inverse roots, and does not saturate all floats.
-    *(("RSQRT", "int16"), ("CAST", "float32")),
-    *(
-        (op, "bool")
-        for op in (
-            "PAD", "PADV2", "MIRROR_PAD", "PACK", "SPLIT", "SPLIT_V", "SPACE_TO_DEPTH",
-            "DEPTH_TO_SPACE", "SPACE_TO_BATCH_ND", "BATCH_TO_SPACE_ND",
-        )
-    ),
-    *((op, "int16") for op in ("SPACE_TO_DEPTH", "DEPTH_TO_SPACE", "TILE", "ONE_HOT")),
-    *(("DYNAMIC_UPDATE_SLICE", dtype) for dtype in ("uint8", "int16")),
-    *(("EMBEDDING_LOOKUP", dtype) for dtype in ("int16", "int32", "int64", "bool")),
-    *((op, dtype) for op in ("ARG_MAX", "ARG_MIN") for dtype in ("int16", "int64")),
-    *(("RESIZE_NEAREST_NEIGHBOR", dtype) for dtype in ("int32", "int64", "bool")),
-    # It sums quantized numbers up otherwise, which nobody asked for.
-    *(("SUM", dtype) for dtype in ("int8", "int16")),
-    ("UNPACK", "int64"),
-    # Later releases have them: test_functions.
-    *each("GELU", "int16"),
-    *each("SQRT", "int8"),
-}  # fmt: skip
-#: What TFLM's kernels do not take.
-NOT_IN_TFLM = {
-    *((op, "uint8") for op in ("EXPAND_DIMS", "PAD", "TRANSPOSE", "STRIDED_SLICE")),
-    *((op, "uint8") for op in ("CONCATENATION", "PACK", "SPLIT")),
-    *(("EXPAND_DIMS", dtype) for dtype in ("int32", "int64", "bool")),
-    *(("TRANSPOSE", dtype) for dtype in ("int32", "int64", "bool")),
-    *(("PAD", dtype) for dtype in ("int64", "bool")),
-    *(("SPLIT", dtype) for dtype in ("int64", "bool")),
-    ("STRIDED_SLICE", "int64"),
-    ("PACK", "bool"),
-    *((op, "int8") for op in ("EXP", "GELU", "LOG", "RELU_0_TO_1", "RELU_N1_TO_1")),
-    *((op, "float32") for op in ("GELU", "RELU_0_TO_1", "RELU_N1_TO_1", "SIGN")),
-    *((op, "int32") for op in ("ABS", "NEG", "SIGN")),
-    *(("NEG", "int64"), ("CAST", "uint8"), ("CAST", "int64")),
-    *(("ZEROS_LIKE", dtype) for dtype in ("uint8", "int16", "bool")),
-    *each("UNPACK", "uint8", "int64", "bool"),
-    *each("SPLIT_V", "uint8", "int64", "bool"),
-    *each("SLICE", "uint8", "int64"),
-    *each("PADV2", "uint8", "int64", "bool"),
-    *each("MIRROR_PAD", "uint8", "int16", "int32", "int64", "bool"),
-    *each("SPACE_TO_DEPTH", "uint8", "int16", "int32", "int64", "bool"),
-    *each("DEPTH_TO_SPACE", "uint8", "int16", "int32", "int64", "bool"),
-    *each("SPACE_TO_BATCH_ND", "uint8", "int16", "int32", "int64", "bool"),
-    *each("BATCH_TO_SPACE_ND", "uint8", "int16", "int32", "int64", "bool"),
-    *each("TILE", *MOVABLE),
-    *((op, "int64") for op in ("ADD", "SUB", "MUL", "FLOOR_MOD")),
-    *((op, dtype) for op in ("FLOOR_DIV", "FLOOR_MOD") for dtype in ("int8", "int16", "int32")),
-    *((op, "uint8") for op in ("MAXIMUM", "MINIMUM")),
-    *((op, "int16") for op in ("EQUAL", "LESS", "GREATER_EQUAL")),
-    *(("POW", dtype) for dtype in ("int32", "float32")),
-    *(("SELECT", dtype) for dtype in MOVABLE),
-    *(("FILL", dtype) for dtype in ("uint8", "int16", "int64", "bool")),
-    ("ADD_N", "int32"),
-    *(("SELECT_V2", dtype) for dtype in ("uint8", "int32", "int64", "bool")),
-    *each("GATHER", "uint8", "int16", "int32", "int64", "bool"),
-    *each("GATHER_ND", "uint8", "int16", "int32", "int64", "bool"),
-    *each("EMBEDDING_LOOKUP", "uint8", "int16", "int32", "int64", "bool"),
-    *each("DYNAMIC_UPDATE_SLICE", "uint8", "int64", "bool"),
-    *each("ONE_HOT", *MOVABLE),
-    *each("EXP", "int16"),
-    *each("GELU", "int16"),
-    *each("LOG", "int16"),
-    *each("SQRT", "int8"),
-    *each("BUCKETIZE", "int32", "int64", "float32"),
-    *each("CONV_3D", "float32"),
-    *each("SUM", "int32", "int64"),
-    *each("REDUCE_MAX", "uint8", "int16", "int32", "int64", "bool"),
-    *each("REDUCE_MIN", "uint8", "int16", "int32", "int64", "bool"),
-    *each("REDUCE_PROD", "int32", "int64", "float32"),
-    *each("REDUCE_ANY", "bool"),
-    ("RESIZE_BILINEAR", "int16"),
-    *each("RESIZE_NEAREST_NEIGHBOR", "uint8", "int32", "int64", "bool"),
-    *each("ARG_MAX", "uint8", "int16", "int32", "int64"),
-    *each("ARG_MIN", "uint8", "int16", "int32", "int64"),
-}
+NOT_IN_LITERT, NOT_IN_TFLM = lacked(Numerics.LITERT), lacked(Numerics.TFLM)
 #: What of others it refuses, as a part of what it says.
 LIMITS_OF_TFLM = {
     "CAST": "Output type U?INT(8|64) .* not supported",

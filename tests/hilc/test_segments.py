@@ -250,15 +250,15 @@ def test_the_price_of_a_stage_counts_new_arrays(worth: float) -> None:
     stages = [stage.call for stage in call.stages]
     prices = one.prices(worth)
     assert one.prices(worth) is prices
-    assert prices.entry == worth * POLICY.group_entry_bytes
+    assert (prices.worth, prices.entry) == (worth, worth * POLICY.group_entry_bytes)
     own = [array_bytes(stage) + one._band_bytes(stage.kernel) for stage in stages]
     for name, stage, nbytes in zip(group.nodes, stages, own, strict=True):
-        assert prices.stage(name, stage) == worth * nbytes
-        assert prices.stage(name, stage) == worth * nbytes  # known now
+        assert prices.stage_bytes(name, stage) == nbytes
+        assert prices.stage_bytes(name, stage) == nbytes  # known now
     # The same arrays in another layer cost nothing there.
     again = replace(stages[0])
     assert estimate._arrays((again,)) == estimate._arrays((stages[0],))
-    assert prices.stage("other", again) == worth * one._band_bytes(again.kernel)
+    assert prices.stage_bytes("other", again) == one._band_bytes(again.kernel)
 
 
 def test_segments_compare_by_instructions() -> None:

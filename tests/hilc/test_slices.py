@@ -112,7 +112,7 @@ def test_one_kernel_computes_all_slices_of_a_layer() -> None:
     graph = _blocks(1, "SAME")
     group = _group(graph, sliced=8)
     calls = GroupCalls(graph, get_cpu("cortex-m4"))
-    free = Prices(lambda name, call: 0.0, 0.0)
+    free = Prices(lambda name, call: 0, 0.0, 0.0)
     kernels = calls.kernels_within(group, 1 << 20, 1 << 20, free)
     assert kernels is not None
     assert len(kernels) == len(group.nodes)

@@ -21,7 +21,7 @@ from hilc.lowering import candidates, channels, linear, registry
 from hilc.lowering.channels import sum_ends
 from hilc.lowering.kernels import KernelCall, kernels
 from hilc.lowering.linear import LINEAR
-from hilc.lowering.parameters import HilGenericLutS8
+from hilc.lowering.parameters import HilGenericLutS8, HilGenericMatmulS8
 from hilc.lowering.registry import Layer, LoweredLayer
 from hilc.lowering.v7m import conv2d as v7m_conv2d
 from hilc.lowering.v7m import packed as v7m_packed
@@ -205,3 +205,27 @@ def test_no_layer_of_any_operator_has_a_name_twice(core: str) -> None:
     for single in singles:
         several += len(candidates(single.node, single.ins, single.outs, cpu)) > 1
     assert several > len(LINEAR)
+
+
+# What forms state -------------------------------------------------------------------------------
+
+
+def test_a_form_states_fields_by_name() -> None:
+    lowered, _ = lowered_layer("CONV_2D", "int8", (1, 3, 1, 40), (12, 1, 1, 40), "host")
+    form = linear.linear_form(lowered.layer)
+    weights = form.weights.reshape(-1)
+    made = form.parameters(HilGenericMatmulS8, weights=weights)
+    assert (made.rows, made.depth, made.columns) == (3, 40, 12)
+    assert made.weights is weights
+    assert made.requantization is form.requantization
+    # A value that is given is not that of the form.
+    assert form.parameters(HilGenericMatmulS8, weights=weights, rows=1).rows == 1
+
+
+def test_a_form_states_no_other_fields() -> None:
+    lowered, _ = lowered_layer("CONV_2D", "int8", (1, 3, 1, 40), (12, 1, 1, 40), "host")
+    form = linear.linear_form(lowered.layer)
+    with pytest.raises(TypeError, match="HilGenericMatmulS8 lacks weights"):
+        form.parameters(HilGenericMatmulS8)
+    with pytest.raises(TypeError, match="HilGenericMatmulS8 has no stream"):
+        form.parameters(HilGenericMatmulS8, weights=form.weights, stream=form.weights)

@@ -18,7 +18,7 @@ ROOT = Path(__file__).resolve().parents[2]
 #: Modules for users, and where each has its names from.
 DOORS = {
     "build": ["firmware.build"],
-    "bench": ["verify.jobs"],
+    "bench": ["jobs.functions"],
     "oracle": ["verify.oracle"],
     "samples": ["verify.samples", "verify.datasets"],
 }

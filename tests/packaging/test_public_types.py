@@ -67,7 +67,7 @@ def test_star_replaces_no_builtin() -> None:
 
 
 @pytest.mark.parametrize(
-    "first", ["", *(f"hil.{name}" for name in LIKE_MODULES), "hil.verify.jobs"]
+    "first", ["", *(f"hil.{name}" for name in LIKE_MODULES), "hil.jobs.functions"]
 )
 def test_functions_are_functions(first: str) -> None:
     """Whichever module of such a name is imported first."""

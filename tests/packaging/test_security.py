@@ -35,10 +35,11 @@ DIGITS = ROOT / "examples" / "digits" / "digits.tflite"
 EXECUTES = {
     ("compiler/hilc/lowering/cost.py", "exec"): "cost formulas of kernels' headers",
     ("compiler/hilc/support/arguments.py", "eval"): "annotations of our own functions",
-    ("hil/cli/matrix.py", "pickle.dumps"): "to a process of this program",
-    ("hil/cli/matrix.py", "pickle.loads"): "from a process of this program",
-    ("hil/cli/worker.py", "pickle.load"): "from the process that started it",
-    ("hil/cli/worker.py", "pickle.dumps"): "to the process that started it",
+    ("hil/jobs/matrix.py", "pickle.dumps"): "to a process of this program",
+    ("hil/jobs/matrix.py", "pickle.loads"): "from a process of this program",
+    ("hil/jobs/worker.py", "pickle.load"): "from the process that started it",
+    ("hil/jobs/worker.py", "pickle.loads"): "the job in what that process sent",
+    ("hil/jobs/worker.py", "pickle.dumps"): "to the process that started it",
 }
 _EXECUTE = {
     *("eval", "exec", "os.system", "os.popen", "subprocess.getoutput", "tempfile.mktemp"),
@@ -70,6 +71,7 @@ SOCKETS = {
         "socket.create_server",
     ): "a serial line: loopback, one client",
     ("hil/access/qemu.py", "socket.socketpair"): "no name: this process's QEMU",
+    ("hil/access/verilator/runner.py", "socket.socketpair"): "no name: this process's simulation",
     ("hil/access/renode.py", "socket.socket"): "looks for a free port and closes it",
     ("hil/access/renode_monitor.py", "socket.create_connection"): "a client of Renode's monitor",
     ("hil/support/qemu.py", "socket.socket"): "clients of a virtual board's private folder",
@@ -90,6 +92,8 @@ STARTS = {
     ("hil/lab/serve.py", "ChildProcess"): "this interpreter: labgrid's programs",
     ("hil/access/native.py", "ChildProcess"): "the image",
     ("hil/access/flashers/openocd.py", "ChildProcess"): "OpenOCD: names of settings",
+    ("hil/access/verilator/build.py", "run"): "Verilator, on files of packages",
+    ("hil/access/verilator/runner.py", "ChildProcess"): "the simulation that was built",
     ("hil/access/flashers/program.py", "run"): "names of settings, checked serials, our files",
     ("compiler/hilc/codegen/llvm.py", "run"): "clang, objcopy",
     ("compiler/hilc/host/build.py", "run"): "the host's C compiler",

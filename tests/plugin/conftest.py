@@ -7,6 +7,7 @@ from plugin_suite import dense_model
 
 import hil.cli.doctor
 import hil.device.session
+import hil.page.page
 import hil.results.read  # noqa: F401
 
 

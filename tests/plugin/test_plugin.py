@@ -365,3 +365,26 @@ def test_another_reference_is_told(suite: pytest.Pytester, monkeypatch: pytest.M
             "*FallbackWarning: tiny: compared with this compiler's own interpreter, not with*",
         ]
     )
+
+
+MATRIX_TEST = """
+    import hil
+
+    def test_it(hil_matrix):
+        model = "models/tiny.tflite"
+        jobs = [hil.VerifyJob(model, 2), hil.BenchJob(model, board="mps2-an386")]
+        first, *others = hil_matrix(jobs, workers=2)
+        print("ran on", [outcome.results[0].board for outcome in (first, *others)])
+
+    def test_an_error(hil_matrix):
+        hil_matrix([hil.VerifyJob("models/none.tflite", 2)])
+"""
+
+
+def test_a_matrix_of_jobs(suite: pytest.Pytester) -> None:
+    """Jobs without a board run on each selected one; an error fails the test."""
+    suite.makepyfile(MATRIX_TEST)
+    result = run(suite, "--hil-board=native", "--hil-board=mps2-an385")
+    result.assert_outcomes(passed=1, failed=1)
+    result.stdout.fnmatch_lines(["*ran on ['native', 'mps2-an385', 'mps2-an386']*"])
+    result.stdout.fnmatch_lines(["*'models/none.tflite' does not exist*"])

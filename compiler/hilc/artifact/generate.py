@@ -14,6 +14,7 @@ from hilc.artifact.shipped import parameters_file, shipped_files
 from hilc.artifact.work import work_of
 from hilc.codegen import llvm
 from hilc.codegen.arguments import Operator
+from hilc.codegen.control_flow import with_written_calls
 from hilc.codegen.dialects import INTERFACES
 from hilc.codegen.entry import write_entry
 from hilc.codegen.externals import (
@@ -59,6 +60,7 @@ def generate(
             f"{program.graph.name!r} has states, which TVM's C++ run time neither keeps nor resets",
             "use runtime=crt",
         )
+    program = with_written_calls(program)
     names = make_names(program, options.interface)
     source = write_operators(program, names, options)
     module = _module(program, names, source, options, prepared)

@@ -1,20 +1,14 @@
-"""IF and WHILE as functions that call those of their graphs.
+"""Functions of IF and WHILE, which call those of their graphs.
 
-Each graph is planned like a model whose inputs and outputs are the caller's buffers, and becomes a
-C file of its own: its layers, and a main that calls them. The node becomes one of
-:mod:`hilc.external` whose function calls these mains; its scratch is the workspace of the graph
-that needs the most, since only one runs at a time, and, for a loop, the values that one iteration
-passes to the next.
-A graph may have such nodes itself: their files are the node's too.
-
-Estimates count the flash of every graph. Of the instructions they count one iteration of a loop,
-since no file says how many there are, and the longest branch of an IF.
+Each graph that :mod:`hilc.schedule.called` planned becomes a C file of its own: its layers, and a
+main that calls them. The function of the node calls these mains. A graph may have such nodes
+itself: their files are the node's too.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 from hilc.codegen.arguments import main_arguments
 from hilc.codegen.dialects import CONVENTIONS
@@ -22,47 +16,24 @@ from hilc.codegen.externals import constants_bytes, module_source
 from hilc.codegen.naming import make_names
 from hilc.codegen.operators import write_operators
 from hilc.codegen.options import Options
-from hilc.external import EXTERNAL, ExternalCall, ExternalModule
-from hilc.ir import Graph, Node, Tensor
-from hilc.lowering.choice import CostEstimate
-from hilc.memory.allocate import align
-from hilc.memory.plan import Planner, Program
+from hilc.external import ExternalCall, ExternalModule
+from hilc.memory.plan import Program, Step
 from hilc.ops import OPS
-from hilc.ops.control_flow import branches, parts
 from hilc.ops.external import ExternalAttributes
-from hilc.schedule.estimate import as_called
-from hilc.schedule.search import search
-from hilc.support.identifiers import sanitise, shorten
-from hilc.target import Cpu
-from hilc.transforms import run_passes
-from hilc.transforms.partition import extract
-
-#: Who makes the functions, where a layer's description names a generator.
-GENERATOR = "control flow"
+from hilc.schedule.called import CalledGraph, LoopMemory, PlannedControl, constant_names
 
 
-def with_control_flow(graph: Graph, cpu: Cpu, options: Options) -> Graph:
-    """Return the graph with a call in the place of each node that calls graphs.
+def with_written_calls(program: Program) -> Program:
+    """Return the program with the functions of its nodes that call graphs written."""
+    return replace(program, steps=tuple(map(_written, program.steps)))
 
-    Each graph is planned for the goal of ``options`` on its own.
-    """
-    called = [position for position, node in enumerate(graph.nodes) if OPS[node.op].control]
-    if not called:
-        return graph
-    nodes = list(graph.nodes)
-    stem = (shorten(sanitise(graph.name)) or "default").lower()
-    for number, position in enumerate(called):
-        node = graph.nodes[position]
-        symbol = f"tvmgen_{stem}_{node.op.lower()}_{number}"
-        subgraph = extract(graph, [position], symbol.removeprefix("tvmgen_"))
-        # All outputs, as the graphs write all of them.
-        subgraph = subgraph.with_(outputs=node.outputs)
-        module = _Writer(subgraph, node, symbol, cpu, options).module()
-        attrs = ExternalAttributes(
-            graph=subgraph, module=module, generator=GENERATOR, api=options.api
-        )
-        nodes[position] = Node(EXTERNAL, subgraph.inputs, node.outputs, attrs, node.index)
-    return graph.with_(nodes=tuple(nodes))
+
+def _written(step: Step) -> Step:
+    if not isinstance(step.call, ExternalCall) or not isinstance(step.call.module, PlannedControl):
+        return step
+    api = ExternalAttributes.of(step.node).api
+    module = _Writer(step.call.module, api).module()
+    return replace(step, call=replace(step.call, module=module))
 
 
 @dataclass(frozen=True)
@@ -78,13 +49,6 @@ class _Function:
     constants_bytes: int
     prototype: str
     options: Options
-    #: Cost of a call, with the graphs that it calls itself.
-    estimate: CostEstimate
-
-    @property
-    def code_bytes(self) -> int:
-        """Flash without the constants, by estimate."""
-        return max(0, self.estimate.flash_bytes - self.constants_bytes)
 
     def call(self, inputs: Sequence[str], outputs: Sequence[str], workspace: str) -> str:
         """Return the C expression of a call."""
@@ -98,87 +62,67 @@ class _Function:
         return f"{self.name}({', '.join(passed)})"
 
 
-def _places(tensors: Sequence[Tensor]) -> Iterator[int]:
-    """Yield the offsets of consecutive tensors, in bytes."""
-    end = 0
-    for tensor in tensors:
-        yield end
-        end = align(end + tensor.nbytes)
-
-
 class _Writer:
-    """Writes the function of a node."""
+    """Writes the function of a node, by the convention ``api`` of the model's operators."""
 
-    def __init__(self, graph: Graph, node: Node, symbol: str, cpu: Cpu, options: Options) -> None:
-        self._options = options
-        self._graph = graph
-        self._node = node
-        self._symbol = symbol
-        self._cpu = cpu
+    def __init__(self, planned: PlannedControl, api: str) -> None:
+        self._planned = planned
+        self._api = api
+        self._graph = graph = planned.graph
+        node = planned.node
         #: C expressions of the node's inputs.
         variable = {name: f"input{i}" for i, name in enumerate(graph.inputs)}
-        self._constants = {
-            name: f"{symbol}_constant_{i}"
-            for i, name in enumerate(dict.fromkeys(node.inputs))
-            if graph.tensors[name].is_constant
-        }
-        fixed = {name: f"(void *){constant}" for name, constant in self._constants.items()}
+        constants = constant_names(graph, node, planned.symbol)
+        fixed = {name: f"(void *){constant}" for name, constant in constants.items()}
         self._inputs = [{**variable, **fixed}[name] for name in node.inputs]
         self._outputs = [f"output{i}" for i in range(len(node.outputs))]
 
     def module(self) -> ExternalModule:
         """Return the node's function, with all that it calls."""
-        control = OPS[self._node.op].control
+        planned = self._planned
+        control = OPS[planned.node.op].control
         assert control is not None
-        body, functions, scratch, instructions = self._while() if control.loops else self._if()
+        functions = [self._function(called) for called in planned.called]
+        body = self._while(*functions) if control.loops else self._if(*functions)
         texts = [text for function in functions for text in function.texts]
         names = [name for function in functions for name in function.functions]
         prototypes = "".join(f"{function.prototype};\n" for function in functions)
-        function = CONVENTIONS[self._options.api].external_function(
-            self._symbol, len(self._graph.inputs), len(self._outputs), bool(scratch), body
+        function = CONVENTIONS[self._api].external_function(
+            planned.symbol,
+            len(self._graph.inputs),
+            len(self._outputs),
+            bool(planned.scratch_bytes),
+            body,
         )
-        source = f"#include <stddef.h>\n#include <string.h>\n\n{prototypes}\n{function}"
-        data = {n: self._graph.tensors[n].data for n in self._constants}
+        part_bytes = sum(function.constants_bytes for function in functions)
         return ExternalModule(
-            self._symbol,
-            source=source,
-            constants={self._constants[n]: a for n, a in data.items() if a is not None},
+            planned.symbol,
+            source=f"#include <stddef.h>\n#include <string.h>\n\n{prototypes}\n{function}",
+            constants=planned.constants,
             functions=tuple(names),
-            scratch_bytes=scratch,
+            scratch_bytes=planned.scratch_bytes,
             parts=tuple(texts),
-            part_bytes=sum(function.constants_bytes for function in functions),
-            code_bytes=sum(function.code_bytes for function in functions),
-            instructions=instructions,
+            part_bytes=part_bytes,
+            code_bytes=max(0, planned.code_bytes - part_bytes),
+            instructions=planned.instructions,
         )
 
-    def _if(self) -> tuple[str, list[_Function], int, int]:
-        functions = [
-            self._function(graph, name)
-            for graph, name in zip(branches(self._node), ("then", "else"), strict=True)
-        ]
-        calls = [f.call(self._inputs[1:], self._outputs, "scratch") for f in functions]
-        body = (
+    def _if(self, then: _Function, other: _Function) -> str:
+        calls = [f.call(self._inputs[1:], self._outputs, "scratch") for f in (then, other)]
+        return (
             f"    if (*(const uint8_t *){self._inputs[0]} != 0) {{\n        return {calls[0]};\n"
             f"    }}\n    return {calls[1]};\n"
         )
-        longest = max(f.estimate.instructions for f in functions)
-        return body, functions, max(f.program.workspace_bytes for f in functions), longest
 
-    def _while(self) -> tuple[str, list[_Function], int, int]:
-        condition, body_function = (
-            self._function(graph, name)
-            for graph, name in zip(parts(self._node), ("condition", "body"), strict=True)
-        )
-        variables = [self._graph.tensors[name] for name in self._node.outputs]
-        places = list(_places(variables))
-        flag = align(places[-1] + variables[-1].nbytes) if variables else 0
-        workspace = flag + align(1)
-        following = [f"&memory[{place}]" for place in places]
+    def _while(self, condition: _Function, body_function: _Function) -> str:
+        variables = self._planned.variables
+        memory = LoopMemory.of(variables)
+        following = [f"&memory[{place}]" for place in memory.places]
         # The condition may update the last variables.
         kept = slice(len(variables) + 1 - len(condition.program.graph.outputs), None)
-        flags = [f"&memory[{flag}]", *following[kept]]
-        checked = condition.call(self._outputs, flags, f"&memory[{workspace}]")
-        computed = body_function.call(self._outputs, following, f"&memory[{workspace}]")
+        flags = [f"&memory[{memory.flag}]", *following[kept]]
+        checked = condition.call(self._outputs, flags, f"&memory[{memory.workspace}]")
+        computed = body_function.call(self._outputs, following, f"&memory[{memory.workspace}]")
 
         def copies(sources: Sequence[str], indent: str, of: slice) -> str:
             rows = list(zip(self._outputs, sources, variables, strict=True))[of]
@@ -188,29 +132,24 @@ class _Writer:
             )
 
         every = slice(None)
-        body = (
+        return (
             "    uint8_t *const memory = (uint8_t *)scratch;\n"
             f"{copies(self._inputs, '    ', every)}"
             "    for (;;) {\n"
             f"        if ({checked} != 0) {{\n            return -1;\n        }}\n"
             f"{copies(following, '        ', kept)}"
-            f"        if (memory[{flag}] == 0) {{\n            return 0;\n        }}\n"
+            f"        if (memory[{memory.flag}] == 0) {{\n            return 0;\n        }}\n"
             f"        if ({computed} != 0) {{\n            return -1;\n        }}\n"
             f"{copies(following, '        ', every)}    }}\n"
         )
-        most = max(f.program.workspace_bytes for f in (condition, body_function))
-        once = condition.estimate.instructions + body_function.estimate.instructions
-        return body, [condition, body_function], workspace + most, once
 
-    def _function(self, graph: Graph, name: str) -> _Function:
+    def _function(self, called: CalledGraph) -> _Function:
         """Return the main of a graph that the node calls."""
-        named = graph.with_(name=f"{self._graph.name}_{name}")
-        goal = self._options.optimize
+        program = with_written_calls(called.program)
         # Called by pointers, whatever the model's own convention is.
-        options = Options(api="unpacked", interface="c", pools="external", optimize=goal)
-        prepared = with_control_flow(run_passes(named), self._cpu, options)
-        found = search(Planner(prepared, self._cpu), optimize=goal)
-        program = found.program
+        options = Options(
+            api="unpacked", interface="c", pools="external", optimize=self._planned.goal
+        )
         names = make_names(program)
         source = write_operators(program, names, options)
         inner, texts = list[ExternalModule](), [source.text]
@@ -231,5 +170,4 @@ class _Writer:
             constants_bytes=source.constants_bytes + sum(map(constants_bytes, inner)),
             prototype=prototype,
             options=options,
-            estimate=as_called(found.report.chosen, program),
         )

@@ -50,8 +50,11 @@ def least_of(costs: Sequence[LeastCost]) -> LeastCost:
 class Prices:
     """Lower bounds of the prices of flash, in instructions."""
 
-    #: Price of a stage that computes this node, by the call of its first band.
-    stage: Callable[[str, KernelCall], float]
+    #: Lower bound of the flash in bytes of a stage that computes this node, by the call of its
+    #: first band.
+    stage_bytes: Callable[[str, KernelCall], int]
+    #: Price of such a byte.
+    worth: float
     #: Price of an entry of the schedule.
     entry: float
 
@@ -65,6 +68,8 @@ class KernelOption:
     cost: float
     #: Its call for the first band.
     first: KernelCall
+    #: Lower bound of its flash in bytes (:attr:`Prices.stage_bytes`).
+    flash_bytes: int
 
 
 @dataclass(frozen=True)
@@ -77,8 +82,8 @@ class _Least:
     priced: Sequence[float]
 
     @staticmethod
-    def of(ways: Sequence[KernelOption], flash: Sequence[float]) -> _Least:
-        priced = [way.cost + price for way, price in zip(ways, flash, strict=True)]
+    def of(ways: Sequence[KernelOption], worth: float) -> _Least:
+        priced = [way.cost + worth * way.flash_bytes for way in ways]
         ordered = sorted(range(len(ways)), key=lambda i: ways[i].scratch_bytes)
         return _Least(
             [ways[i].scratch_bytes for i in ordered],
@@ -94,8 +99,10 @@ class Bounds:
         self.stages = stages
         self.schedule = schedule
         self._nodes = schedule.geometry.nodes
-        self._least: dict[Prices, list[_Least]] = {}
-        self._ordered: dict[Prices, list[list[KernelOption]]] = {}
+        #: By the price of a byte of flash.
+        self._least: dict[float, list[_Least]] = {}
+        self._ordered: dict[float, list[list[KernelOption]]] = {}
+        self._known_ways: list[list[KernelOption]] | None = None
 
     @cached_property
     def bands(self) -> list[dict[tuple[int, ...], Band]]:
@@ -183,21 +190,24 @@ class Bounds:
             return self.outline(None)
         return self.outline([min((k.calls for k in own), key=_scratch) for own in self._kernels])
 
-    @cached_property
-    def _ways(self) -> list[list[KernelOption]] | None:
+    def _ways(self, prices: Prices) -> list[list[KernelOption]] | None:
         """For each stage, the ways to compute it, the fastest first; None if a stage has no
         kernel.
         """
-        if not all(self._kernels):
-            return None
-        return [
-            [
-                # A stage that accumulates has one kernel, which is counted in all peaks.
-                self._way(stage, kernel, 0 if node.accumulates else kernel.calls.scratch_bytes)
-                for kernel in kernels
+        if self._known_ways is None and all(self._kernels):
+            self._known_ways = [
+                [
+                    # A stage that accumulates has one kernel, which is counted in all peaks.
+                    self._way(
+                        stage, kernel, 0 if node.accumulates else kernel.calls.scratch_bytes, prices
+                    )
+                    for kernel in kernels
+                ]
+                for stage, (node, kernels) in enumerate(
+                    zip(self._nodes, self._kernels, strict=True)
+                )
             ]
-            for stage, (node, kernels) in enumerate(zip(self._nodes, self._kernels, strict=True))
-        ]
+        return self._known_ways
 
     @cached_property
     def _stages_by_layer(self) -> list[int] | None:
@@ -207,10 +217,11 @@ class Bounds:
             return None
         return sorted(range(len(layers)), key=layers.__getitem__)
 
-    def _way(self, stage: int, kernel: Kernel, scratch_bytes: int) -> KernelOption:
-        times, each = self._times[stage], kernel.instructions
+    def _way(self, stage: int, kernel: Kernel, scratch_bytes: int, prices: Prices) -> KernelOption:
+        times, each, first = self._times[stage], kernel.instructions, kernel.calls.first
         cost = sum([n * (each[band] + CALL_COST) for band, n in times.items()])
-        return KernelOption(kernel.variant, scratch_bytes, cost, kernel.calls.first)
+        flash_bytes = prices.stage_bytes(self._nodes[stage].node.name, first)
+        return KernelOption(kernel.variant, scratch_bytes, cost, first, flash_bytes)
 
     def _rooms(self, scratch_bytes: int, live_bytes: int) -> list[int]:
         """Return, for each stage, the most scratch of a kernel with which an :class:`Estimate` has
@@ -228,16 +239,14 @@ class Bounds:
         """For each stage, the ways to compute it, those first that are cheapest with the price of
         their flash; None if a stage has no kernel.
         """
-        if self._ways is None:
+        if (known := self._ways(prices)) is None:
             return None
-        if prices not in self._ordered:
-
-            def ordered(name: str, ways: Sequence[KernelOption]) -> list[KernelOption]:
-                return sorted(ways, key=lambda way: way.cost + prices.stage(name, way.first))
-
-            pairs = zip(self._nodes, self._ways, strict=True)
-            self._ordered[prices] = [ordered(node.node.name, ways) for node, ways in pairs]
-        return self._ordered[prices]
+        worth = prices.worth
+        if worth not in self._ordered:
+            self._ordered[worth] = [
+                sorted(ways, key=lambda way: way.cost + worth * way.flash_bytes) for ways in known
+            ]
+        return self._ordered[worth]
 
     def kernels_within(
         self, scratch_bytes: int, live_bytes: int, prices: Prices
@@ -279,16 +288,13 @@ class Bounds:
         """Return lower bounds for a call with any of these kernels, of each stage; None if a stage
         has none.
         """
-        if self._ways is None:
+        if (known := self._ways(prices)) is None:
             return None
-        if prices not in self._least:
-            self._least[prices] = [
-                _Least.of(ways, [prices.stage(node.node.name, way.first) for way in ways])
-                for node, ways in zip(self._nodes, self._ways, strict=True)
-            ]
+        if prices.worth not in self._least:
+            self._least[prices.worth] = [_Least.of(ways, prices.worth) for ways in known]
         total, priced = 0.0, prices.entry * self.count
         rooms = self._rooms(scratch_bytes, live_bytes)
-        for room, least in zip(rooms, self._least[prices], strict=True):
+        for room, least in zip(rooms, self._least[prices.worth], strict=True):
             count = bisect_right(least.scratch_bytes, room)
             if not count:
                 return None
@@ -302,11 +308,12 @@ class Bounds:
         total, priced = 0.0, prices.entry * self.count
         for stage, (node, bands) in enumerate(zip(self._nodes, self.bands, strict=True)):
             try:
-                way = self._way(stage, self.stages.kernel(node, bands, wanted[stage]), 0)
+                kernel = self.stages.kernel(node, bands, wanted[stage])
             except NotFusible:
                 return None
+            way = self._way(stage, kernel, 0, prices)
             total += way.cost
-            priced += way.cost + prices.stage(node.node.name, way.first)
+            priced += way.cost + prices.worth * way.flash_bytes
         return LeastCost(total, priced)
 
 

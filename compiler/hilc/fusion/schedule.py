@@ -6,6 +6,7 @@ time. They are computed once: see :class:`Repeat`.
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -65,19 +66,12 @@ class Effect:
     #: By buffer that is read, the offset of the read and the offset from which on it is needed
     #: afterwards.
     reads: Mapping[int, tuple[int, int]]
-    #: Size of all rows before the entry.
-    taken: int = field(init=False)
     #: By buffer of :attr:`full`, the offset from which on it is needed until rows are written.
     kept: tuple[int, ...] = field(init=False)
-    #: Lower bound of the arena: bytes that are needed afterwards never share any.
-    least: int = field(init=False)
 
     def __post_init__(self) -> None:
         reads = {} if self.grown is None else self.reads
         self.kept = tuple([reads[b][1] if b in reads else 0 for b in self.full])
-        self.taken = sum(self.sizes)
-        after = self.taken - sum(self.kept) + self.added
-        self.least = max(self.taken, self.held + self.added, after)
 
 
 @dataclass(frozen=True)
@@ -107,22 +101,26 @@ class Schedule:
         #: their rows in bytes.
         self.buffers = {name: buffer.row_bytes for name, buffer in walk.buffers.items()}
         walk.run()
-        #: By entry, the stage and band that it computes, and its effect on the buffers.
+        #: By entry, the stage and band that it computes.
         self.bands: Sequence[tuple[int, Band]] = walk.bands
-        self.effects: Sequence[Effect] = walk.effects
-        #: By entry, a lower bound of the arena in bytes.
-        self.least = [effect.least for effect in walk.effects]
+        #: By entry, a lower bound of the arena in bytes: rows needed afterwards never share any.
+        self.least: Sequence[int] = walk.least
         #: By entry, the bytes of the group's inputs that it or a later one reads, and those of the
         #: output that are written before it; of repeating entries for the first time.
         self.outside: Sequence[int] = walk.outside
+        #: Lower and upper bound of the arena in bytes.
+        self.arena_bounds = walk.arena_bounds
         #: Repeating entries, if any.
         self.repeat = walk.repeat
 
     @cached_property
-    def arena_bounds(self) -> tuple[int, int]:
-        """Lower and upper bound of the arena in bytes."""
-        least = max([max(e.taken, e.held + e.added) for e in self.effects], default=0)
-        return least, max([e.taken + e.added for e in self.effects], default=0)
+    def effects(self) -> Sequence[Effect]:
+        """By entry, its effect on the buffers. Only layouts need them, and few schedules are laid
+        out.
+        """
+        effects: list[Effect] = []
+        _Walk(self.geometry, self.variant, self.alias, effects).run()
+        return effects
 
     @cached_property
     def memory_bounds(self) -> tuple[int, int]:
@@ -146,13 +144,24 @@ class Schedule:
 class _Walk:
     """Simulation of a group: the rows demanded of each stage, and the content of the buffers."""
 
-    def __init__(self, geometry: Geometry, variant: Variant, alias: str | None) -> None:
+    def __init__(
+        self,
+        geometry: Geometry,
+        variant: Variant,
+        alias: str | None,
+        effects: list[Effect] | None = None,
+    ) -> None:
         self._nodes = nodes = geometry.nodes
         self._long_start = variant.long_start
         self._backward = geometry.group.direction == "backward"
         self.bands: list[tuple[int, Band]] = []
-        self.effects: list[Effect] = []
-        self.outside: list[int] = []
+        #: Receives the effects of the entries; None where only sizes are needed.
+        self._effects = effects
+        #: Size of all rows.
+        self._taken = 0
+        self.least = array("q")
+        self.outside = array("q")
+        self.arena_bounds = (0, 0)
         self.repeat: Repeat | None = None
         #: By stage, the rows demanded so far, and the rows computed so far.
         self._done = [0] * len(nodes)
@@ -327,12 +336,14 @@ class _Walk:
         written = self._written[index]
         if written is not None and written.again:
             # Those of the band before are dropped.
+            self._taken -= (written.end - written.first) * written.row_bytes
             written.first = written.end = written.need = band.first
         elif written is not None and written.end < band.first:
             # Rows that are not yet computed are never dropped, nor are any before them.
             rest = written.drop(written.end)
             dropped[written.number] = dropped.get(written.number, 0) + rest
             written.first = written.end = band.first
+        self._taken -= sum(dropped.values())
         self._then[index] = band.first + band.count
         if index in self._first_stages:
             self._unread = self._bytes_unread()
@@ -346,26 +357,38 @@ class _Walk:
             )
         for buffer in self._behind[index]:
             buffer.need = buffer.needed(self._then)
-        full = [b for b in self.buffers.values() if b.end > b.first]
         held = added = 0
         if written is not None:
             held = (written.end - written.first) * written.row_bytes
             added = band.count * written.row_bytes
-        self.effects.append(
-            Effect(
-                tuple([(b, nbytes) for b, nbytes in dropped.items() if nbytes]),
-                tuple([b.number for b in full]),
-                tuple([(b.end - b.first) * b.row_bytes for b in full]),
-                None if written is None else written.number,
-                held,
-                added,
-                reads,
+        self._record_sizes(held, added, reads if written is not None else {})
+        if self._effects is not None:
+            full = [b for b in self.buffers.values() if b.end > b.first]
+            self._effects.append(
+                Effect(
+                    tuple([(b, nbytes) for b, nbytes in dropped.items() if nbytes]),
+                    tuple([b.number for b in full]),
+                    tuple([(b.end - b.first) * b.row_bytes for b in full]),
+                    None if written is None else written.number,
+                    held,
+                    added,
+                    reads,
+                )
             )
-        )
         self._touched = {b.number: b for b in (*self._read[index], *self._behind[index])}
         if written is not None:
             written.end += band.count
             self._touched[written.number] = written
+            self._taken += added
+
+    def _record_sizes(self, held: int, added: int, reads: Mapping[int, tuple[int, int]]) -> None:
+        """Record the sizes of an entry that adds rows to a buffer with ``held`` bytes."""
+        taken = self._taken
+        most = max(taken, held + added)
+        after = taken + added - sum([kept for _, kept in reads.values()])
+        self.least.append(max(most, after))
+        low, high = self.arena_bounds
+        self.arena_bounds = max(low, most), max(high, taken + added)
 
     def _bytes_unread(self) -> int:
         """Return the bytes of the group's inputs that its stages still need."""

@@ -87,7 +87,7 @@ import numpy as np
 from hilc.errors import InputError
 from hilc.ir import Array, Tensor
 from hilc.lowering.access import LOOP_KINDS, READS, WINDOW_FIELDS, Access, Loop, kernel_access
-from hilc.lowering.cost import Cost
+from hilc.lowering.cost import CALL, Cost
 from hilc.lowering.cost_tables import TableRow, read_costs, shipped_costs
 from hilc.lowering.records import Record
 from hilc.lowering.structs import Structs, read_structs
@@ -187,7 +187,7 @@ class Kernel:
 
     def scratch_bytes(self, fields: Mapping[str, FieldValue]) -> int:
         """Return the scratch for one layer: the kernel's formula over the layer's parameters."""
-        return _value(self.scratch, fields)
+        return self._value(self.scratch, fields)
 
     def access(
         self,
@@ -199,11 +199,32 @@ class Kernel:
         order = (
             self.order
             if isinstance(self.order, str)
-            else [Loop(kind, _value(count, fields)) for kind, count in self.order]
+            else [Loop(kind, self._value(count, fields)) for kind, count in self.order]
         )
-        stated = {name: _value(text, fields) for name, text in self.window.items()}
+        stated = {name: self._value(text, fields) for name, text in self.window.items()}
         types = self.inputs, self.outputs
         return kernel_access(order, self.reads, {**fields, **stated}, types, inputs, outputs)
+
+    def instructions(self, fields: Mapping[str, FieldValue], cpu: Cpu) -> int:
+        """Return the instructions that a call with these parameters is expected to take."""
+        try:
+            return self.cost.instructions(fields, cpu)
+        except ValueError as error:
+            raise InputError(
+                f"[cost] of kernel {self.name} ({self.header}): {error}",
+                "its formulas may name numbers of the parameter struct, and the terms above them",
+            ) from None
+
+    def _value(self, expression: str, fields: Mapping[str, FieldValue]) -> int:
+        """Return the value of a formula of the description over the parameters."""
+        try:
+            return _evaluate(_parsed(expression), fields)
+        except KeyError as error:
+            raise InputError(
+                f"kernel {self.name} ({self.header}): {expression!r} names {error}, which is no "
+                f"field of its parameter struct",
+                f"fields are {', '.join(fields)}",
+            ) from None
 
 
 _P = TypeVar("_P", bound="Parameters")
@@ -304,15 +325,11 @@ class KernelCall:
 
     def instructions(self, cpu: Cpu) -> int:
         """Return the instructions that it is expected to take on ``cpu``."""
-        return self.kernel.cost.instructions(self.fields, cpu)
+        return self.kernel.instructions(self.fields, cpu)
 
     def access(self, inputs: Sequence[Tensor], outputs: Sequence[Tensor]) -> Access | None:
         """See :class:`hilc.lowering.access.AccessedCall`."""
         return self.kernel.access(self.fields, inputs, outputs)
-
-
-def _value(expression: str, fields: Mapping[str, FieldValue]) -> int:
-    return _evaluate(_parsed(expression), fields)
 
 
 @functools.cache
@@ -448,19 +465,56 @@ def described_kernels(headers: Mapping[str, str], costs: Costs) -> Iterator[Kern
             )
 
 
+class MissingCostError(ValueError):
+    """No table has the cost of a kernel: without one it would seem to be free, and be chosen."""
+
+    def __init__(self, kernel: str, header: str, formulas: Mapping[str, str]) -> None:
+        super().__init__(f"kernel {kernel} of {header} has a cost in no table {_COSTS}/CORE.toml")
+        self.kernel = kernel
+        self.header = header
+        #: Figures of each term, as they may stand in a table.
+        self.terms = ", ".join(f"{term} = 1" for term in (CALL, *formulas))
+
+
 @functools.cache
 def kernels() -> Mapping[str, Kernel]:
     """Every kernel of the run time and of registered folders, by name.
 
-    Raise ValueError if a kernel is described twice.
+    Raise ValueError if a kernel of a registered folder is described twice, and
+    :class:`~hilc.errors.InputError` if one of the run time is described wrongly or has no cost.
     """
-    found: dict[str, Kernel] = {}
-    shipped = _Folder(shipped_headers(), shipped_costs())
-    for folder in (shipped, *_REGISTERED.values()):
+    found = dict(_shipped_kernels())
+    for folder in _REGISTERED.values():
         for kernel in described_kernels(folder.headers, folder.costs):
             if kernel.name in found:
                 raise ValueError(f"kernel {kernel.name} is described twice")
             found[kernel.name] = kernel
+    return found
+
+
+def _shipped_kernels() -> Mapping[str, Kernel]:
+    """Return the kernels of the run time by name; InputError where one is described wrongly."""
+    found: dict[str, Kernel] = {}
+    try:
+        for kernel in described_kernels(shipped_headers(), shipped_costs()):
+            if kernel.name in found:
+                raise ValueError(f"kernel {kernel.name} is described twice")
+            found[kernel.name] = kernel
+    except MissingCostError as error:
+        raise InputError(
+            f"kernel {error.kernel} of {error.header} has a cost in no table "
+            f"hilc/target/costs/CORE.toml",
+            f"add a line to the table of one core at least, such as `{error.kernel} = "
+            f"{{{error.terms}}}` with estimates; then measure: `python tools/measure.py costs "
+            f"measure`, `python tools/measure.py costs fit {error.kernel}`",
+        ) from None
+    except (ValueError, KeyError) as error:
+        fact = f"one lacks the key {error}" if isinstance(error, KeyError) else str(error)
+        raise InputError(
+            f"the kernels of the run time are described wrongly: {fact}",
+            "correct the block /*@kernel in the header, or the table hilc/target/costs/CORE.toml: "
+            "the docstrings of hilc.lowering.kernels and hilc.lowering.cost_tables describe them",
+        ) from None
     return found
 
 
@@ -526,8 +580,7 @@ def _cost(entry: Mapping[str, Any], header: str, rows: Mapping[str, TableRow] | 
             f"once [cost.on.CORE], are in {_COSTS}/CORE.toml, and [cost.counts] is [cost])"
         )
     if not rows:
-        # Without a cost it would seem to be free, and be chosen.
-        raise ValueError(f"kernel {name} of {header} has a cost in no table {_COSTS}/CORE.toml")
+        raise MissingCostError(name, header, formulas)
     try:
         return Cost({core: row.figures for core, row in rows.items()}, formulas)
     except ValueError as error:

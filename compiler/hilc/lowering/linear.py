@@ -7,9 +7,10 @@ that every family of kernels takes; the families add their own packing of the we
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Iterator
-from dataclasses import dataclass, field
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, fields
 from functools import wraps
+from operator import attrgetter
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
 import numpy as np
@@ -17,7 +18,7 @@ import numpy.typing as npt
 
 from hilc.ir import ELEMENT_TYPES, Array, Tensor
 from hilc.lowering.channels import sum_ends
-from hilc.lowering.kernels import KernelCall, Parameters
+from hilc.lowering.kernels import FieldGroup, KernelCall, Parameters
 from hilc.lowering.parameters import HilImages, HilOutputRange, HilRequantization, HilWindow
 from hilc.lowering.registry import Layer, cached_per_layer, packed_per_layer
 from hilc.lowering.rounds import rounds
@@ -61,6 +62,21 @@ class WideRequantization:
     def per_channel(self) -> int:
         """1: each output channel has a multiplier and a shift; 0: one for all."""
         return int(self.requant.multipliers.size > 1)
+
+    @property
+    def out_min(self) -> int:
+        """The least output."""
+        return self.requant.low
+
+    @property
+    def out_max(self) -> int:
+        """The largest output."""
+        return self.requant.high
+
+    @property
+    def output_range(self) -> HilOutputRange:
+        """The range of the outputs."""
+        return output_range(self.requant)
 
 
 Outputs = HilRequantization | WideRequantization | FloatParameters
@@ -112,6 +128,7 @@ class LinearWeights:
 
 
 _P = ParamSpec("_P")
+_K = TypeVar("_K", bound=FieldGroup)
 _T = TypeVar("_T")
 
 
@@ -193,6 +210,15 @@ class LinearForm:
         """Clamp of a float layer."""
         return self.packing.floats
 
+    def parameters(self, kind: type[_K], /, **own: Any) -> _K:
+        """Return the parameters of a kernel, or a group of them: ``own``, and of the other fields
+        of the struct those that the form states (:data:`_STATED`).
+
+        Raises TypeError for a field that neither states, or that the struct does not have.
+        """
+        stated = [f.name for f in fields(kind) if f.name not in own and f.name in _STATED]
+        return kind(**{name: _STATED[name](self) for name in stated}, **own)
+
 
 @dataclass(frozen=True)
 class MatrixProduct(LinearForm):
@@ -232,6 +258,31 @@ class DepthwiseConvolution(LinearForm):
     def filters(self) -> Array:
         """``[output channels, filter_h, filter_w]``."""
         return self.weights.reshape(-1, self.placed.h.filter_size, self.placed.w.filter_size)
+
+
+#: The fields of parameter structs that a form states, by their names in C.
+_STATED: Mapping[str, Callable[[Any], Any]] = {
+    "rows": attrgetter("rows"),
+    "depth": attrgetter("depth"),
+    "columns": attrgetter("channels"),
+    "images": attrgetter("images"),
+    "out_c": attrgetter("channels"),
+    "groups": attrgetter("groups"),
+    "depth_multiplier": attrgetter("multiplier"),
+    "window": attrgetter("window"),
+    **{
+        name: attrgetter(f"window.{name}")
+        for axis in (("filter_h", "stride_h", "pad_top"), ("filter_w", "stride_w", "pad_left"))
+        for name in axis
+    },
+    "in_zero_point": attrgetter("pad_value"),
+    "requantization": attrgetter("requantization"),
+    "output_range": attrgetter("packing.outputs.output_range"),
+    "per_channel": attrgetter("packing.outputs.per_channel"),
+    "out_min": attrgetter("packing.outputs.out_min"),
+    "out_max": attrgetter("packing.outputs.out_max"),
+    "bias": attrgetter("floats.bias"),
+}
 
 
 @cached_per_layer

@@ -170,3 +170,14 @@ OPERATORS: Mapping[str, OpDef] = {
     "ADD_N": ADD_N,
     "CUMSUM": CUMSUM,
 }
+
+#: Element types that the kernels of TensorFlow Lite Micro do not take.
+TFLM_LACKS = {
+    "ADD_N": {"int32"},
+}
+
+#: Element types that the kernels of LiteRT do not take.
+LITERT_LACKS = {
+    "ADD_N": {"int8"},
+    "CUMSUM": {"int8", "float32"},
+}

@@ -267,3 +267,18 @@ OPERATORS: Mapping[str, OpDef] = {
     "POW": BINARY,
     "SQUARED_DIFFERENCE": BINARY,
 }
+
+#: Element types that the kernels of TensorFlow Lite Micro do not take.
+TFLM_LACKS = {
+    "FLOOR_DIV": {"int8", "int16", "int32"},
+    "FLOOR_MOD": {"int8", "int16", "int32", "int64"},
+    "MAXIMUM": {"uint8"},
+    "MINIMUM": {"uint8"},
+    "POW": {"int32", "float32"},
+}
+
+#: Element types that the kernels of LiteRT do not take.
+LITERT_LACKS = {
+    "DIV": {"int8"},
+    "SQUARED_DIFFERENCE": {"int16"},
+}

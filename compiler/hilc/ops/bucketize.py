@@ -66,3 +66,8 @@ BUCKETIZE = OpDef(
 OPERATORS: Mapping[str, OpDef] = {
     "BUCKETIZE": BUCKETIZE,
 }
+
+#: Element types that the kernels of TensorFlow Lite Micro do not take.
+TFLM_LACKS = {
+    "BUCKETIZE": {"int32", "int64", "float32"},
+}

@@ -79,3 +79,14 @@ CAST = OpDef(
 OPERATORS: Mapping[str, OpDef] = {
     "CAST": CAST,
 }
+
+#: Element types that the kernels of TensorFlow Lite Micro do not take.
+TFLM_LACKS = {
+    "CAST": {"uint8", "int64"},
+}
+
+#: Element types that the kernels of LiteRT do not take.
+LITERT_LACKS = {
+    # It does not saturate all floats.
+    "CAST": {"float32"},
+}

@@ -104,3 +104,10 @@ OPERATORS: Mapping[str, OpDef] = {
     "LESS_EQUAL": COMPARISON,
     "NOT_EQUAL": COMPARISON,
 }
+
+#: Element types that the kernels of TensorFlow Lite Micro do not take.
+TFLM_LACKS = {
+    "EQUAL": {"int16"},
+    "GREATER_EQUAL": {"int16"},
+    "LESS": {"int16"},
+}

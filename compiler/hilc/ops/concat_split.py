@@ -333,3 +333,20 @@ OPERATORS: Mapping[str, OpDef] = {
     "SPLIT": SPLIT,
     "SPLIT_V": SPLIT_V,
 }
+
+#: Element types that the kernels of TensorFlow Lite Micro do not take.
+TFLM_LACKS = {
+    "CONCATENATION": {"uint8"},
+    "PACK": {"uint8", "bool"},
+    "UNPACK": {"uint8", "int64", "bool"},
+    "SPLIT": {"uint8", "int64", "bool"},
+    "SPLIT_V": {"uint8", "int64", "bool"},
+}
+
+#: Element types that the kernels of LiteRT do not take.
+LITERT_LACKS = {
+    "PACK": {"bool"},
+    "UNPACK": {"int64"},
+    "SPLIT": {"bool"},
+    "SPLIT_V": {"bool"},
+}

@@ -108,3 +108,8 @@ CONV_3D = OpDef(_infer, _reference, attributes=Conv3DAttributes)
 OPERATORS: Mapping[str, OpDef] = {
     "CONV_3D": CONV_3D,
 }
+
+#: Element types that the kernels of TensorFlow Lite Micro do not take.
+TFLM_LACKS = {
+    "CONV_3D": {"float32"},
+}

@@ -308,3 +308,17 @@ OPERATORS: Mapping[str, OpDef] = {
     "TRANSPOSE": TRANSPOSE,
     "STRIDED_SLICE": STRIDED_SLICE,
 }
+
+#: Element types that the kernels of TensorFlow Lite Micro do not take.
+TFLM_LACKS = {
+    "PAD": {"uint8", "int64", "bool"},
+    "PADV2": {"uint8", "int64", "bool"},
+    "TRANSPOSE": {"uint8", "int32", "int64", "bool"},
+    "STRIDED_SLICE": {"uint8", "int64"},
+}
+
+#: Element types that the kernels of LiteRT do not take.
+LITERT_LACKS = {
+    "PAD": {"bool"},
+    "PADV2": {"bool"},
+}

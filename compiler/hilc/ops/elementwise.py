@@ -224,3 +224,10 @@ OPERATORS: Mapping[str, OpDef] = {
     "SUB": SUB,
     "MUL": MUL,
 }
+
+#: Element types that the kernels of TensorFlow Lite Micro do not take.
+TFLM_LACKS = {
+    "ADD": {"int64"},
+    "SUB": {"int64"},
+    "MUL": {"int64"},
+}

@@ -63,3 +63,14 @@ OPERATORS: Mapping[str, OpDef] = {
     "BROADCAST_TO": BROADCAST_TO,
     "FILL": FILL,
 }
+
+#: Element types that the kernels of TensorFlow Lite Micro do not take.
+TFLM_LACKS = {
+    "FILL": {"uint8", "int16", "int64", "bool"},
+}
+
+#: Element types that the kernels of LiteRT do not take.
+LITERT_LACKS = {
+    "BROADCAST_TO": {"int8", "uint8", "int16", "int32", "int64", "float32", "bool"},
+    "FILL": {"uint8"},
+}

@@ -264,3 +264,11 @@ OPERATORS: Mapping[str, OpDef] = {
     "SIGNAL_FILTER_BANK_LOG": SIGNAL_FILTER_BANK_LOG,
     "SIGNAL_PCAN": SIGNAL_PCAN,
 }
+
+#: Element types that the kernels of LiteRT do not take.
+LITERT_LACKS = {
+    "SIGNAL_FILTER_BANK": {"uint32"},
+    "SIGNAL_FILTER_BANK_SQUARE_ROOT": {"uint64"},
+    "SIGNAL_FILTER_BANK_LOG": {"uint32"},
+    "SIGNAL_PCAN": {"uint32"},
+}

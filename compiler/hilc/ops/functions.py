@@ -344,3 +344,29 @@ OPERATORS: Mapping[str, OpDef] = {
     "SQUARE": FUNCTION,
     "ZEROS_LIKE": FUNCTION,
 }
+
+#: Element types that the kernels of TensorFlow Lite Micro do not take.
+TFLM_LACKS = {
+    "ABS": {"int32"},
+    "EXP": {"int8", "int16"},
+    "GELU": {"int8", "int16", "float32"},
+    "LOG": {"int8", "int16"},
+    "NEG": {"int32", "int64"},
+    "SIGN": {"int32", "float32"},
+    "SQRT": {"int8"},
+    "ZEROS_LIKE": {"uint8", "int16", "bool"},
+}
+
+#: Element types that the kernels of LiteRT do not take.
+LITERT_LACKS = {
+    "CEIL": {"float32"},
+    "ELU": {"int8", "float32"},
+    # Later releases have it: test_functions.
+    "GELU": {"int16"},
+    "ROUND": {"float32"},
+    # It interpolates inverse roots.
+    "RSQRT": {"int16"},
+    # Later releases have it: test_functions.
+    "SQRT": {"int8"},
+    "ZEROS_LIKE": {"int8", "uint8", "int16", "bool"},
+}

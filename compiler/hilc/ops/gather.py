@@ -330,3 +330,19 @@ OPERATORS: Mapping[str, OpDef] = {
     "DYNAMIC_UPDATE_SLICE": DYNAMIC_UPDATE_SLICE,
     "ONE_HOT": ONE_HOT,
 }
+
+#: Element types that the kernels of TensorFlow Lite Micro do not take.
+TFLM_LACKS = {
+    "GATHER": {"uint8", "int16", "int32", "int64", "bool"},
+    "GATHER_ND": {"uint8", "int16", "int32", "int64", "bool"},
+    "EMBEDDING_LOOKUP": {"uint8", "int16", "int32", "int64", "bool"},
+    "DYNAMIC_UPDATE_SLICE": {"uint8", "int64", "bool"},
+    "ONE_HOT": {"int8", "uint8", "int16", "int32", "int64", "float32", "bool"},
+}
+
+#: Element types that the kernels of LiteRT do not take.
+LITERT_LACKS = {
+    "EMBEDDING_LOOKUP": {"int16", "int32", "int64", "bool"},
+    "DYNAMIC_UPDATE_SLICE": {"uint8", "int16"},
+    "ONE_HOT": {"int16"},
+}

@@ -192,3 +192,14 @@ OPERATORS: Mapping[str, OpDef] = {
     "MEAN": MEAN,
     "SUM": SUM,
 }
+
+#: Element types that the kernels of TensorFlow Lite Micro do not take.
+TFLM_LACKS = {
+    "SUM": {"int32", "int64"},
+}
+
+#: Element types that the kernels of LiteRT do not take.
+LITERT_LACKS = {
+    # It sums quantized numbers in another way.
+    "SUM": {"int8", "int16"},
+}

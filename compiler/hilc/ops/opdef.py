@@ -118,7 +118,8 @@ class OpDef:
     #: interpreter calls this, not ``reference``.
     subgraph: Callable[[Node], Graph] | None = None
     #: Calls of its graphs, which depend on values. The interpreter calls this, not ``reference``;
-    #: :mod:`hilc.codegen.control_flow` writes functions for them.
+    #: :mod:`hilc.schedule.called` plans them, and
+    #: :mod:`hilc.codegen.control_flow` writes their functions.
     control: Control | None = None
 
     #: Why the result of a node is undefined in TensorFlow Lite Micro; None where it is defined.

@@ -359,3 +359,24 @@ OPERATORS: Mapping[str, OpDef] = {
     "SPACE_TO_BATCH_ND": SPACE_TO_BATCH_ND,
     "BATCH_TO_SPACE_ND": BATCH_TO_SPACE_ND,
 }
+
+#: Element types that the kernels of TensorFlow Lite Micro do not take.
+TFLM_LACKS = {
+    "MIRROR_PAD": {"uint8", "int16", "int32", "int64", "bool"},
+    "SLICE": {"uint8", "int64"},
+    "TILE": {"int8", "uint8", "int16", "int32", "int64", "float32", "bool"},
+    "SPACE_TO_DEPTH": {"uint8", "int16", "int32", "int64", "bool"},
+    "DEPTH_TO_SPACE": {"uint8", "int16", "int32", "int64", "bool"},
+    "SPACE_TO_BATCH_ND": {"uint8", "int16", "int32", "int64", "bool"},
+    "BATCH_TO_SPACE_ND": {"uint8", "int16", "int32", "int64", "bool"},
+}
+
+#: Element types that the kernels of LiteRT do not take.
+LITERT_LACKS = {
+    "MIRROR_PAD": {"bool"},
+    "TILE": {"int16"},
+    "SPACE_TO_DEPTH": {"int16", "bool"},
+    "DEPTH_TO_SPACE": {"int16", "bool"},
+    "SPACE_TO_BATCH_ND": {"bool"},
+    "BATCH_TO_SPACE_ND": {"bool"},
+}

@@ -158,3 +158,19 @@ OPERATORS: Mapping[str, OpDef] = {
     "ARG_MAX": ARG,
     "ARG_MIN": ARG,
 }
+
+#: Element types that the kernels of TensorFlow Lite Micro do not take.
+TFLM_LACKS = {
+    "REDUCE_MAX": {"uint8", "int16", "int32", "int64", "bool"},
+    "REDUCE_MIN": {"uint8", "int16", "int32", "int64", "bool"},
+    "REDUCE_PROD": {"int32", "int64", "float32"},
+    "REDUCE_ANY": {"bool"},
+    "ARG_MAX": {"uint8", "int16", "int32", "int64"},
+    "ARG_MIN": {"uint8", "int16", "int32", "int64"},
+}
+
+#: Element types that the kernels of LiteRT do not take.
+LITERT_LACKS = {
+    "ARG_MAX": {"int16", "int64"},
+    "ARG_MIN": {"int16", "int64"},
+}

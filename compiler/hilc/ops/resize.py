@@ -318,3 +318,14 @@ OPERATORS: Mapping[str, OpDef] = {
     "RESIZE_BILINEAR": RESIZE_BILINEAR,
     "RESIZE_NEAREST_NEIGHBOR": RESIZE_NEAREST_NEIGHBOR,
 }
+
+#: Element types that the kernels of TensorFlow Lite Micro do not take.
+TFLM_LACKS = {
+    "RESIZE_BILINEAR": {"int16"},
+    "RESIZE_NEAREST_NEIGHBOR": {"uint8", "int32", "int64", "bool"},
+}
+
+#: Element types that the kernels of LiteRT do not take.
+LITERT_LACKS = {
+    "RESIZE_NEAREST_NEIGHBOR": {"int32", "int64", "bool"},
+}

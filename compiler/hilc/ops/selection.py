@@ -86,3 +86,9 @@ OPERATORS: Mapping[str, OpDef] = {
     "SELECT": SELECT,
     "SELECT_V2": SELECT_V2,
 }
+
+#: Element types that the kernels of TensorFlow Lite Micro do not take.
+TFLM_LACKS = {
+    "SELECT": {"int8", "uint8", "int16", "int32", "int64", "float32", "bool"},
+    "SELECT_V2": {"uint8", "int32", "int64", "bool"},
+}

@@ -195,3 +195,12 @@ OPERATORS: Mapping[str, OpDef] = {
     "SIGNAL_FFT_AUTO_SCALE": SIGNAL_FFT_AUTO_SCALE,
     "SIGNAL_ENERGY": SIGNAL_ENERGY,
 }
+
+#: Element types that the kernels of LiteRT do not take.
+LITERT_LACKS = {
+    "SIGNAL_WINDOW": {"int16"},
+    "SIGNAL_RFFT": {"int16", "int32", "float32"},
+    "SIGNAL_IRFFT": {"int16", "int32", "float32"},
+    "SIGNAL_FFT_AUTO_SCALE": {"int16"},
+    "SIGNAL_ENERGY": {"int16"},
+}

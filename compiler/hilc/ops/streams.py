@@ -449,3 +449,12 @@ OPERATORS: Mapping[str, OpDef] = {
     "SIGNAL_STACKER": SIGNAL_STACKER,
     "CIRCULAR_BUFFER": CIRCULAR_BUFFER,
 }
+
+#: Element types that the kernels of LiteRT do not take.
+LITERT_LACKS = {
+    "SIGNAL_FILTER_BANK_SPECTRAL_SUBTRACTION": {"uint32"},
+    "SIGNAL_FRAMER": {"int16"},
+    "SIGNAL_OVERLAP_ADD": {"int16", "float32"},
+    "SIGNAL_DELAY": {"int16"},
+    "SIGNAL_STACKER": {"int16"},
+}

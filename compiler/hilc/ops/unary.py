@@ -483,3 +483,9 @@ OPERATORS: Mapping[str, OpDef] = {
     "HARD_SWISH": UNARY,
     "LEAKY_RELU": LEAKY_RELU,
 }
+
+#: Element types that the kernels of TensorFlow Lite Micro do not take.
+TFLM_LACKS = {
+    "RELU_0_TO_1": {"int8", "float32"},
+    "RELU_N1_TO_1": {"int8", "float32"},
+}

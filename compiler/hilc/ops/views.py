@@ -218,3 +218,8 @@ OPERATORS: Mapping[str, OpDef] = {
     "COPY": COPY,
     "FEED": FEED,
 }
+
+#: Element types that the kernels of TensorFlow Lite Micro do not take.
+TFLM_LACKS = {
+    "EXPAND_DIMS": {"uint8", "int32", "int64", "bool"},
+}

@@ -214,8 +214,7 @@ class Estimator:
         """Return the prices of a group's flash, in instructions per byte."""
         if flash_worth not in self._prices:
             self._prices[flash_worth] = Prices(
-                lambda name, call: flash_worth * self._own_bytes(name, call),
-                flash_worth * self._policy.group_entry_bytes,
+                self._own_bytes, flash_worth, flash_worth * self._policy.group_entry_bytes
             )
         return self._prices[flash_worth]
 

@@ -9,9 +9,10 @@ the cheapest partition, or cheap enough that no longer groups are tried.
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property, partial
+from functools import cached_property
+from itertools import islice
 from typing import NamedTuple, TypeGuard
 
 import numpy as np
@@ -141,6 +142,8 @@ class FusedGroups:
         self._nodes = estimator.nodes
         self._segments: dict[Group, Segment | None] = {}
         self._sketches: dict[Group, Sketch] = {}
+        #: The fastest kernels of groups.
+        self._fastest: dict[Group, tuple[str, ...] | None] = {}
         #: Groups by those with the fastest kernels, and the price of flash.
         self._priced: dict[tuple[Group, float], Group] = {}
         #: Least cost by group and price of an entry's flash.
@@ -246,28 +249,23 @@ class FusedGroups:
         time; before a group is laid out, a lower bound of the costs of all that follow.
         """
         names = tuple(node.name for node in self._nodes[first : last + 1])
-        # The last layer may have one row: an average over the image.
-        shapes = [self._graph.tensors[name].shape for name in names]
-        height = max((shape[1] for shape in shapes if len(shape) == 4), default=1)
-        #: Groups of each number of rows at a time; for a single layer also the backward one.
-        steps: list[Sequence[Group]] = []
-        for rows in self._policy.fused_rows:
-            try:
-                group = self._with_cheapest_kernels(Group(names, rows), objective.flash_worth)
-            except NotFusible:
+        worth = objective.flash_worth
+        prices = self._estimator.prices(worth)
+        slices = 0
+        if sliced:
+            unsliced = next(self._steps_of(names, worth), None)
+            if unsliced is None:
                 return
-            backward = [replace(group, direction="backward")] if len(names) == 1 else []
-            steps.append([group, *backward])
-            if rows >= height:
-                break
-        prices = self._estimator.prices(objective.flash_worth)
-        if sliced and not self._least_of_step(steps[0], limit, objective, prices):
-            slices = self._policy.slice_channels
-            if not self._lowering.has_expansions(Group(names, sliced=slices)):
-                return
-            steps = [[replace(step[0], sliced=slices)] for step in steps]
-        for number, step in enumerate(steps):
-            rest = partial(self._least_of_steps, steps[number:], limit, objective, prices)
+            if not self._least_of_step(unsliced, limit, objective, prices):
+                slices = self._policy.slice_channels
+                if not self._lowering.has_expansions(Group(names, sliced=slices)):
+                    return
+        for number, step in enumerate(self._steps_of(names, worth, slices)):
+
+            def rest(number: int = number) -> LeastCost:
+                steps = islice(self._steps_of(names, worth, slices), number, None)
+                return self._least_of_steps(steps, limit, objective, prices)
+
             tried: list[Segment | Sketch | None] = []
             for group in step:
                 if isinstance(self._foreseen(group, limit, prices), LeastCost):
@@ -284,8 +282,32 @@ class FusedGroups:
             if not within:
                 return
 
+    def _steps_of(
+        self, names: tuple[str, ...], worth: float, slices: int = 0
+    ) -> Iterator[Sequence[Group]]:
+        """Yield the groups of some layers for each number of rows at a time; for a single layer
+        also the backward one. Each is scheduled only when it is reached: many groups exceed the
+        limit with one row already.
+        """
+        # The last layer may have one row: an average over the image.
+        shapes = [self._graph.tensors[name].shape for name in names]
+        height = max((shape[1] for shape in shapes if len(shape) == 4), default=1)
+        for rows in self._policy.fused_rows:
+            try:
+                group = self._with_cheapest_kernels(Group(names, rows), worth)
+            except NotFusible:
+                return
+            if slices:
+                yield [replace(group, sliced=slices)]
+            elif len(names) == 1:
+                yield [group, replace(group, direction="backward")]
+            else:
+                yield [group]
+            if rows >= height:
+                return
+
     def _least_of_steps(
-        self, steps: Sequence[Sequence[Group]], limit: int, objective: Objective, prices: Prices
+        self, steps: Iterable[Sequence[Group]], limit: int, objective: Objective, prices: Prices
     ) -> LeastCost:
         """Return lower bounds of the cost of groups of these steps within the limit."""
         found: list[LeastCost] = []
@@ -318,14 +340,15 @@ class FusedGroups:
         flash, among those that compute all of its bands.
         """
         if (group, worth) not in self._priced:
-            by_price, fastest = (
-                self._lowering.kernels_within(
-                    group, UNLIMITED, UNLIMITED, self._estimator.prices(price)
+            prices = self._estimator.prices(worth)
+            by_price = self._lowering.kernels_within(group, UNLIMITED, UNLIMITED, prices)
+            if group not in self._fastest:
+                free = self._estimator.prices(0.0)
+                self._fastest[group] = self._lowering.kernels_within(
+                    group, UNLIMITED, UNLIMITED, free
                 )
-                for price in (worth, 0.0)
-            )
             chosen = group if by_price is None else replace(group, kernels=by_price)
-            self._priced[group, worth] = group if by_price == fastest else chosen
+            self._priced[group, worth] = group if by_price == self._fastest[group] else chosen
         return self._priced[group, worth]
 
     def _smaller(self, group: Group, limit: int, prices: Prices) -> Iterator[Segment | LeastCost]:

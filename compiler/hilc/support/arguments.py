@@ -28,6 +28,7 @@ from types import NoneType, UnionType
 from typing import Any, Literal, ParamSpec, TypeVar, Union, get_args, get_origin, get_type_hints
 
 from hilc.errors import InputError
+from hilc.support.option import check_keywords
 
 _Keywords = ParamSpec("_Keywords")
 _Result = TypeVar("_Result")
@@ -56,11 +57,14 @@ def _is_numpys(kind: Any, *names: str) -> bool:
 def typed(function: Callable[_Keywords, _Result]) -> Callable[_Keywords, _Result]:
     """Let a function of the public interface refuse arguments that are not of their types.
 
-    :class:`~hilc.errors.InputError` names the argument. Arguments that it does not have, and those
-    that lack, stay Python's TypeError.
+    :class:`~hilc.errors.InputError` names the argument, and a keyword that it does not have, with
+    the nearest one. Arguments that lack stay Python's TypeError.
     """
     signature = inspect.signature(function)
     many = {name for name, each in signature.parameters.items() if each.kind in _MANY}
+    takes_any = any(each.kind is each.VAR_KEYWORD for each in signature.parameters.values())
+    # A function that takes any checks them itself.
+    known = None if takes_any else _keywords(signature)
 
     @functools.cache
     def hints() -> Mapping[str, Any]:
@@ -72,6 +76,8 @@ def typed(function: Callable[_Keywords, _Result]) -> Callable[_Keywords, _Result
 
     @functools.wraps(function)
     def called(*args: _Keywords.args, **keywords: _Keywords.kwargs) -> _Result:
+        if known is not None:
+            check_keywords(name_of(function), keywords, known)
         try:
             given = signature.bind(*args, **keywords).arguments
         except TypeError:
@@ -84,6 +90,17 @@ def typed(function: Callable[_Keywords, _Result]) -> Callable[_Keywords, _Result
         return function(*args, **keywords)
 
     return called
+
+
+def _keywords(signature: inspect.Signature) -> list[str]:
+    """Return the names by which a function takes keywords."""
+    without = (inspect.Parameter.POSITIONAL_ONLY, *_MANY)
+    return [name for name, each in signature.parameters.items() if each.kind not in without]
+
+
+def name_of(function: Callable[..., Any]) -> str:
+    """Return the name of a public function as users write it: ``hil.build``."""
+    return f"{function.__module__.partition('.')[0]}.{function.__qualname__}"
 
 
 class _Names(dict[str, Any]):

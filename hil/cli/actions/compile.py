@@ -21,8 +21,8 @@ from hil.results.build import CompressedLayer
 from hil.results.codec import encode
 from hil.results.compile import CompileEntry, ExternalLayer, WorkspacePool
 from hilc.artifact.library import Module, merge
-from hilc.codegen.control_flow import GENERATOR
 from hilc.errors import InputError
+from hilc.schedule.called import GENERATOR
 
 
 def compiled_answer(args: argparse.Namespace, console: Console) -> Answer:

@@ -7,25 +7,25 @@ import hashlib
 import json
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import replace
+from functools import partial
 from math import prod
 from pathlib import Path
 
-import hil
-from hil.cli.arguments import allowed_fallback, checked_board, compiled_for, opened
+from hil.cli.arguments import allowed_fallback
 from hil.cli.console import Console, answer_text, shown_name, table
 from hil.cli.outcomes import split_sources
-from hil.cli.recording import history_of, provenance_of, record
+from hil.cli.recording import history_of, record
 from hil.cli.render import recovery_lines
-from hil.device import Device
-from hil.firmware.project import modules_of
+from hil.cli.running import ConsoleRun, job_options
+from hil.device import Model
+from hil.jobs.evaluate import EvaluateJob
 from hil.results.answer import Answer
 from hil.support.cache import cache_folder, writable_folder
 from hil.verify.comparison import NOT_INDEPENDENT
 from hil.verify.datasets import DataSet, Scaling, load_data
 from hil.verify.evaluation import Evaluation
-from hil.verify.metrics import Score, metric_named
-from hil.verify.oracle import reference_of
+from hil.verify.metrics import Score
+from hil.verify.provenance import command_text
 from hilc.artifact.library import Module
 from hilc.errors import InputError
 from hilc.support.inputs import check_regular
@@ -45,46 +45,8 @@ def evaluate_command(args: argparse.Namespace, console: Console) -> int:
         check_file(
             args.output, ".json", kind="an evaluation", is_own=_is_evaluation, force=args.force
         )
-    metrics = args.metric or ["accuracy"]
-    limits = [_limits(words, metrics) for words in (args.min_limits, args.max_limits)]
-    source = split_sources(args)
     history = history_of(args)
-    board = checked_board(args)
-    libraries = compiled_for(args, board, console)
-    modules = modules_of(libraries)
-    if len(modules) != 1:
-        raise InputError(
-            f"hil evaluate takes one model; {len(modules)} are given",
-            "evaluate them one by one",
-        )
-    (library,), (module,) = libraries, modules
-    data = load_data_set(args, module, metric_named(metrics[0]).labels == "values")
-    if data.skipped:
-        console.warn(f"{data.skipped} files of {args.data} are of other kinds, and left out")
-    oracle = reference_of(
-        library, module, args.reference, source=source, allow_fallback=allowed_fallback(args)
-    )
-    with (
-        opened(args, board, libraries, console) as device,
-        console.progress_count(f"{module.name} on {board.name}", " samples") as progress,
-    ):
-        report = hil.evaluate(
-            device[module.name],
-            data,
-            metric=metrics,
-            at_least=limits[0],
-            at_most=limits[1],
-            score=args.score,
-            reference=oracle,
-            journal=_journal(args, board.name, module, device),
-            restart=args.restart,
-            progress=progress,
-        )
-        given = (
-            {**sample, "": label} for sample, label in zip(data.samples, data.labels, strict=True)
-        )
-        made_from = provenance_of(args, board, device, library, module, given)
-    report = replace(report, provenance=made_from)
+    (report,) = evaluate_job(args).run(ConsoleRun(console))
     entry = report.entry()
     code = 0 if entry.is_good else 1
     # First, since the journal is gone: a full disk must not take the result as well.
@@ -96,6 +58,35 @@ def evaluate_command(args: argparse.Namespace, console: Console) -> int:
             write_file(args.output, answer_text(Answer("evaluate", code, [entry])) + "\n")
         record(history, "evaluate", [entry], console)
     return code
+
+
+def evaluate_job(args: argparse.Namespace) -> EvaluateJob:
+    """Return the job that the arguments state."""
+    metrics = args.metric or ["accuracy"]
+    limits = [_limits(words, metrics) for words in (args.min_limits, args.max_limits)]
+    source = split_sources(args)
+    return EvaluateJob(
+        args.models,
+        args.data,
+        args.labels,
+        board=args.board,
+        metric=metrics,
+        at_least=limits[0],
+        at_most=limits[1],
+        classes=_classes(args.classes),
+        scaling=Scaling(args.mean, args.std, args.integers),
+        score=args.score,
+        samples=args.samples,
+        seed=args.seed,
+        reference=args.reference or None,
+        source=source,
+        journal=partial(_journal, args),
+        restart=args.restart,
+        allow_fallback=allowed_fallback(args),
+        name=args.name,
+        options=job_options(args),
+        command=command_text(["hil", *args.words]),
+    )
 
 
 def load_data_set(args: argparse.Namespace, module: Module, has_values: bool) -> DataSet:
@@ -153,11 +144,12 @@ def _limits(words: Sequence[str], metrics: Sequence[str]) -> dict[str, float]:
     return limits
 
 
-def _journal(args: argparse.Namespace, board: str, module: Module, device: Device) -> Path:
+def _journal(args: argparse.Namespace, board: str, model: Model) -> Path:
     """Return the journal's path: next to the output, or in the cache by model, data and board."""
     if args.output:
         return Path(f"{args.output}.journal")
-    what = (module.name, str(Path(args.data).resolve()), args.samples, args.seed)
+    device = model.device
+    what = (model.name, str(Path(args.data).resolve()), args.samples, args.seed)
     words = (*what, board, device.source, device.hello.build_id)
     key = hashlib.sha256(shown_argument("\n".join(map(str, words))).encode()).hexdigest()[:32]
     folder = cache_folder() / "evaluations"

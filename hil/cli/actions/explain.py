@@ -69,6 +69,5 @@ def _frontier(args: argparse.Namespace, options: ModelOptions, console: Console)
 
         save(frontier_figure(frontiers[0]), args.output)
         text += f"\n\nthe picture: {args.output}"
-    console.command = "frontier"
     console.result([frontier_entry(frontier) for frontier in frontiers], text)
     return 0

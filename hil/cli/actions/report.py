@@ -11,24 +11,33 @@ import time
 from argparse import Namespace
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from hil.board import Board
-from hil.cli.actions.bench import bench_command
-from hil.cli.actions.verify import verify_on_board
-from hil.cli.arguments import checked_board, compile_options, compiled_for
+from hil.cli.actions.bench import bench_job
+from hil.cli.actions.verify import verify_job
 from hil.cli.command_line import build_parser
 from hil.cli.console import Console, shown_name, table
 from hil.cli.matrix import Combination, combinations
-from hil.cli.on_boards import not_run, run_each
-from hil.cli.recording import history_of
+from hil.cli.on_boards import BoardCommand, run_each
+from hil.cli.recording import history_of, record
 from hil.cli.reports import Outcome
+from hil.cli.running import ConsoleRun
 from hil.cli.status import Status
+from hil.device.route import Route
 from hil.errors import InputError
 from hil.firmware.build import build
 from hil.firmware.sources import explain_models, parse_sources
+from hil.history import History
+from hil.history.store import Kind
+from hil.jobs.bench import BenchJob
+from hil.jobs.image import Image
+from hil.jobs.job import Job
+from hil.jobs.matrix import JobOutcome, board_name
+from hil.jobs.run import Run
+from hil.jobs.verify import VerifyJob
 from hil.page.page import Page, check_installed, is_unchanged, make_page, now
 from hil.page.plan_json import plan_entry
 from hil.page.results import (
@@ -179,19 +188,11 @@ def _text(page: Page, results: Sequence[Result], output: str) -> str:
 
 
 class _Capture(Console):
-    """Console that keeps the outcomes and the log of commands."""
+    """Console that keeps the log of jobs."""
 
     def __init__(self, whole: Console) -> None:
         super().__init__(whole.as_json, whole.quiet)
         self.log_lines: list[str] = []
-        self.outcomes: list[Outcome] = []
-
-    def outcome(self, outcome: Outcome) -> None:
-        self.outcomes.append(outcome)
-
-    def kept(self) -> list[Outcome]:
-        """Return the outcomes, also one that an error ended."""
-        return self.outcomes + ([self.found] if self.found is not None else [])
 
     def log(self, text: str) -> None:
         self.log_lines.append(text)
@@ -235,7 +236,6 @@ def _measure(args: Namespace, console: Console, pages: _Pages) -> int:
             "separate": True,
             "output": None,
             "per_layer": True,
-            "handler": (__name__, "measured_command"),
         }
     )
     plan = combinations(whole)
@@ -243,7 +243,8 @@ def _measure(args: Namespace, console: Console, pages: _Pages) -> int:
         raise InputError(
             "--float-model is for one model, and there are several", "report them one by one"
         )
-    outcomes = [not_run(whole, combination) for combination in plan]
+    jobs = PAGE.jobs_of([combination.arguments(whole) for combination in plan])
+    outcomes = [PAGE.not_run(combination) for combination in plan]
 
     def save(found: Sequence[Outcome], *, is_last: bool = True) -> None:
         pairs = zip(plan, found, strict=True)
@@ -255,7 +256,7 @@ def _measure(args: Namespace, console: Console, pages: _Pages) -> int:
         with suppress(OutputError):
             save(outcomes, is_last=False)
 
-    found = run_each(whole, console, plan, ended, save)
+    found = run_each(whole, console, plan, jobs, PAGE, ended, save)
     return max(outcome.exit_code for outcome in found)
 
 
@@ -277,20 +278,6 @@ def _result(args: Namespace, combination: Combination, outcome: Outcome) -> Repo
     )
 
 
-def measured_command(args: Namespace, console: Console) -> int:
-    """Measure one model on one board; the outcome has the results for the page."""
-    capture = _Capture(console)
-    parts: dict[str, Any] = {"model": _name(args.models[0], args.name), "board": args.board}
-    try:
-        with capture.keeping_records():
-            code = _commands(args, capture, parts)
-    finally:
-        parts |= {o.command: o.reports[0].entry() for o in capture.kept() if o.reports}
-        entry = ReportEntry(**parts, log=tuple(capture.log_lines))
-        console.found = Outcome("report", args.board, entries=[entry])
-    return code
-
-
 @functools.cache
 def _defaults() -> dict[str, Any]:
     """Return the values of those options of the commands that ``hil report`` does not have."""
@@ -306,42 +293,130 @@ def _name(word: str, name: str | None) -> str:
     return source.name or source.path.stem
 
 
-def _commands(args: Namespace, console: _Capture, parts: dict[str, Any]) -> int:
-    """Run the commands whose results the page shows; add them to the ``parts`` of the entry."""
-    board = checked_board(args)
-    (library,) = compiled_for(args, board, console)
-    (module,) = library.modules
-    parts |= {"model": module.name, "board": board.name, "goal": module.goal}
-    parts["about"] = _about(args, module, board)
-    code = verify_on_board(args, console)
-    if not board.is_host:
-        code = max(code, bench_command(args, console))
-    # The folders of this machine mean nothing elsewhere.
-    built = build([library], board, workspace=args.workspace).entry()
-    parts["build"] = replace(built, folder=None, elf=None)
-    if (history := history_of(args)) is not None:
-        entries = history.entries(kind="bench", model=module.name, board=board.name)
-        own = [entry.entry() for entry in entries if entry.goal in (module.goal, None)]
-        parts["history"] = runs_of(own[-_RUNS:], str(history.path))
-    if not parse_sources(args.models, args.name)[0].is_archive:
-        options = compile_options(args, board, for_firmware=True)
-        parts["plan"] = plan_entry(explain_models(args.models, options, args.name)[0])
-    return code
+@dataclass(frozen=True, eq=False)
+class PageJob(Job[ReportEntry]):
+    """Verify, measure and build one model on one board, and record the results.
+
+    What was found before an error is in the entry.
+    """
+
+    verify: VerifyJob = field(kw_only=True)
+    bench: BenchJob = field(kw_only=True)
+    history: Path | None = field(default=None, kw_only=True)
+
+    def results(self, run: Run) -> Iterator[ReportEntry]:
+        """Yield the entry; where an error ended the job, with what was found before it."""
+        assert isinstance(run, ConsoleRun), "a page is a command's"
+        capture = _Capture(run.console)
+        own = run.on(capture)
+        parts: dict[str, Any] = {"model": _name(self.model, self.name), "board": board_name(self)}
+        try:
+            with capture.keeping_records(), self._image(own) as image:
+                self._measure(image, own, parts)
+        except Exception:
+            run.place = own.place
+            yield ReportEntry(**parts, log=tuple(capture.log_lines))
+            raise
+        run.place = own.place
+        yield ReportEntry(**parts, log=tuple(capture.log_lines))
+
+    def is_good(self, result: ReportEntry) -> bool:
+        """Return whether no output differs from the reference."""
+        checked = None if result.bench is None else result.bench.checked
+        found = [result.verify, checked]
+        return all(one is None or one.match for one in found)
+
+    def on(self, image: Image, run: Run) -> Iterator[ReportEntry]:
+        """Yield the entry of an image."""
+        parts: dict[str, Any] = {}
+        self._measure(image, run, parts)
+        yield ReportEntry(**parts)
+
+    def _compared_with(self) -> str | None:
+        return self.verify._compared_with()
+
+    def _check(self, run: Run) -> None:
+        self.verify._check(run)
+
+    def _check_route(self, route: Route, run: Run) -> None:
+        if not route.board.is_host:
+            self.bench._check_route(route, run)
+
+    def _measure(self, image: Image, run: Run, parts: dict[str, Any]) -> None:
+        """Add the results of an image to the ``parts`` of the entry."""
+        known = image.only(_several)
+        module = known.module
+        assert image.route is not None
+        assert image.compiled_with is not None
+        assert module is not None, "a file has a module"
+        board = image.route.board
+        parts |= {"model": module.name, "board": board.name, "goal": module.goal}
+        parts["about"] = self._about(module, board)
+        for report in self.verify.on(image, run):
+            parts["verify"] = report.entry()
+            self._record("verify", parts["verify"], run)
+        for measurement in () if board.is_host else self.bench.on(image, run):
+            parts["bench"] = measurement.entry()
+            self._record("bench", parts["bench"], run)
+        built = build(image.libraries, board, workspace=image.compiled_with.workspace).entry()
+        # The folders of this machine mean nothing elsewhere.
+        parts["build"] = replace(built, folder=None, elf=None)
+        if self.history is not None:
+            history = History(self.history)
+            entries = history.entries(kind="bench", model=module.name, board=board.name)
+            own = [entry.entry() for entry in entries if entry.goal in (module.goal, None)]
+            parts["history"] = runs_of(own[-_RUNS:], str(history.path))
+        if not parse_sources([self.model], self.name)[0].is_archive:
+            plans = explain_models([self.model], image.compiled_with, self.name)
+            parts["plan"] = plan_entry(plans[0])
+
+    def _record(self, kind: Kind, entry: Any, run: Run) -> None:
+        assert isinstance(run, ConsoleRun), "a page is a command's"
+        history = None if self.history is None else History(self.history)
+        record(history, kind, [entry], run.console)
+
+    def _about(self, module: Module, board: Board) -> About:
+        (source,) = parse_sources([self.model], self.name)
+        is_model = not source.is_archive
+        given, seed = self.verify.samples, self.verify.seed
+        return About(
+            file=source.path.name,
+            nbytes=source.path.stat().st_size if source.path.is_file() else None,
+            arithmetic=module.reference or "",
+            rounding="; ".join(_roundings(source.path, module)) if is_model else "",
+            inputs=Path(given).name if isinstance(given, str) else f"random, seed {seed}",
+            board=board.description,
+            cpu=board.cpu.name,
+            clock_hz=board.clock_hz,
+        )
 
 
-def _about(args: Namespace, module: Module, board: Board) -> About:
-    (source,) = parse_sources(args.models, args.name)
-    is_model = not source.is_archive
-    return About(
-        file=source.path.name,
-        nbytes=source.path.stat().st_size if source.path.is_file() else None,
-        arithmetic=module.reference or "",
-        rounding="; ".join(_roundings(source.path, module)) if is_model else "",
-        inputs=Path(args.inputs).name if args.inputs else f"random, seed {args.seed}",
-        board=board.description,
-        cpu=board.cpu.name,
-        clock_hz=board.clock_hz,
+def page_job(args: Namespace) -> PageJob:
+    """Return the job of one model on one board."""
+    (model,) = args.models
+    verify = verify_job(args)
+    history = history_of(args)
+    return PageJob(
+        model,
+        board=args.board,
+        verify=verify,
+        bench=bench_job(args),
+        history=None if history is None else history.path,
+        name=args.name,
+        options=verify.options,
     )
+
+
+def _page_outcome(args: Namespace, board: str, found: JobOutcome) -> Outcome:
+    return Outcome("report", board, entries=found.results)
+
+
+PAGE = BoardCommand("report", page_job, _page_outcome)
+
+
+def _several(names: Sequence[str]) -> InputError:
+    listed = ", ".join(names)
+    return InputError(f"a page shows libraries of one model, not of {listed}", "split the library")
 
 
 def _roundings(path: Path, module: Module) -> list[str]:

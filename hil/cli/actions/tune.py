@@ -30,11 +30,11 @@ from hil.verify.oracle import reference_of
 from hil.verify.samples import random_sample
 from hil.verify.tune import tune
 from hilc.artifact.library import ModelLibrary
-from hilc.codegen.control_flow import with_control_flow
 from hilc.compiler import Programs
 from hilc.compiler import prepared as prepared_model
 from hilc.errors import InputError
 from hilc.lowering.choice import KernelSelection
+from hilc.schedule.called import with_control_flow
 from hilc.schedule.tuning import load_tuning
 from hilc.source import PreparedModel
 from hilc.support.outputs import check_file, write_file
@@ -73,7 +73,8 @@ def tune_command(args: argparse.Namespace, console: Console) -> int:
     options = compile_options(args, board, for_firmware=True).compiler(model.name)
     cpu = get_cpu(options.cpu)
     source = prepared = prepared_model(model.path, options)
-    source = replace(source, graph=with_control_flow(source.graph, cpu, options))
+    planned = with_control_flow(source.graph, cpu, goal=options.optimize, api=options.api)
+    source = replace(source, graph=planned)
 
     output = Path(args.output or f"{source.graph.name}.tuning.json")
     check_file(

@@ -36,9 +36,10 @@ def add_options(parser: Parser) -> None:
 
 def run(args: argparse.Namespace, console: Console) -> int:
     """Run the command; return its exit code."""
-    from hil.cli.actions.bench import bench_command
+    from hil.cli.actions.bench import BENCH
+    from hil.cli.on_boards import run_on_boards
 
-    return bench_command(args, console)
+    return run_on_boards(args, console, BENCH)
 
 
 COMMAND = Command(

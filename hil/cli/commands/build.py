@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import time
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from hil.cli.command import Command
@@ -43,28 +41,10 @@ def add_options(parser: Parser) -> None:
 def run(args: argparse.Namespace, console: Console) -> int:
     """Build a firmware project with its ELF."""
     # Not at the top: it loads the compiler.
-    from hil.cli.arguments import board_of, compiled_for
-    from hil.cli.mlperf_arguments import mlperf_of
-    from hil.cli.reports import Outcome
-    from hil.firmware.build import build, check_project
+    from hil.cli.actions.build import BUILD
+    from hil.cli.on_boards import run_on_boards
 
-    start = time.monotonic()
-    output = Path(args.output) if args.output else None
-    if output is not None:
-        check_project(args.output, force=args.force)
-    board = board_of(args)
-    libraries = compiled_for(args, board, console)
-    firmware = build(
-        libraries,
-        board,
-        output,
-        workspace=args.workspace,
-        force=args.force,
-        mlperf=mlperf_of(args, libraries),
-    )
-    entry = firmware.entry(seconds=round(time.monotonic() - start, 3))
-    console.outcome(Outcome("build", board.name, [firmware], [entry], in_detail=args.sizes))
-    return 0
+    return run_on_boards(args, console, BUILD)
 
 
 COMMAND = Command("Build a firmware project and its ELF; report the sizes.", add_options, run)

@@ -23,8 +23,9 @@ from small_models import SMALL_MODELS
 import hil
 import hilc
 import hilc.host
+from hil import verify
 from hil.board import load_board
-from hil.verify import Diagnosis, Kind, Oracle, Report, verify
+from hil.verify import Diagnosis, Kind, Oracle, Report
 from hil.verify.diagnosis import Evidence
 from hil.verify.rerun import examine
 from hil.verify.samples import Sample, random_sample

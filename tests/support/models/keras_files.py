@@ -19,9 +19,10 @@ import numpy as np
 import hil
 import hilc
 import hilc.host
+from hil import verify
 from hil.board import Board
 from hil.oracle import reference_of
-from hil.verify import Report, verify
+from hil.verify import Report
 from hil.verify.samples import random_sample
 from hilc.artifact.library import ModelLibrary, TensorInfo
 from hilc.errors import ModelError

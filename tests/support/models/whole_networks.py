@@ -9,11 +9,12 @@ from pathlib import Path
 
 import numpy as np
 
+from hil import verify
 from hil.board import Board, load_board
 from hil.device import Device
 from hil.firmware.sources import ModelOptions, ModelSource, load_sources
 from hil.oracle import reference_of
-from hil.verify import FLOAT_RTOL, Report, verify
+from hil.verify import FLOAT_RTOL, Report
 from hil.verify.samples import Sample, random_sample
 from hilc.artifact.library import ModelLibrary, Module
 from hilc.frontends import load_model

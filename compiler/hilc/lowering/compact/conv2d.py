@@ -46,26 +46,17 @@ def linear(layer: Layer) -> Iterator[KernelCall]:
 
 def _matmul(form: MatrixProduct) -> Iterator[Parameters]:
     for compact in _compact(form.packing):
-        yield HilCompactMatmulS8(
-            rows=form.rows, depth=form.depth, columns=form.channels, compact=compact
-        )
+        yield form.parameters(HilCompactMatmulS8, compact=compact)
 
 
 def _conv2d(form: Convolution) -> Iterator[Parameters]:
     for compact in _compact(form.packing):
-        yield HilCompactConv2dS8(
-            images=form.images, out_c=form.channels, window=form.window, compact=compact
-        )
+        yield form.parameters(HilCompactConv2dS8, compact=compact)
 
 
 def _depthwise(form: DepthwiseConvolution) -> Iterator[Parameters]:
     for compact in _compact(form.packing):
-        yield HilCompactDepthwiseConv2dS8(
-            images=form.images,
-            depth_multiplier=form.multiplier,
-            window=form.window,
-            compact=compact,
-        )
+        yield form.parameters(HilCompactDepthwiseConv2dS8, compact=compact)
 
 
 @packed_once

@@ -63,7 +63,7 @@ def _rows(form: MatrixProduct) -> Iterator[Parameters]:
         yield from _matvec(form, sums)
         return
     for words, columns in _columns(form, sums, form.rows):
-        matmul = HilDspMatmulS16(rows=form.rows, depth=form.depth, dsp_columns_s16=columns)
+        matmul = form.parameters(HilDspMatmulS16, dsp_columns_s16=columns)
         yield matmul.as_form(*words)
 
 
@@ -73,12 +73,7 @@ def _conv2d(form: Convolution) -> Iterator[Parameters]:
         return
     pixels = form.images.out_h * form.images.out_w
     for words, columns in _columns(form, sums, pixels):
-        yield HilDspConv2dS16(
-            images=form.images,
-            window=form.window,
-            in_zero_point=form.pad_value,
-            dsp_columns_s16=columns,
-        ).as_form(*words)
+        yield form.parameters(HilDspConv2dS16, dsp_columns_s16=columns).as_form(*words)
 
 
 def _columns(
@@ -143,11 +138,9 @@ def _matvec(form: MatrixProduct, sums: NarrowSums) -> Iterator[Parameters]:
     for wide in (1, 0):
         stream = _vector_stream(form.packing, units, wide)
         if stream is not None:
-            yield HilDspMatvecS16(
-                rows=form.rows,
-                depth=form.depth,
+            yield form.parameters(
+                HilDspMatvecS16,
                 units=units,
-                columns=form.channels,
                 wide=wide,
                 shifted=sums.shifted,
                 out_min=sums.low,
@@ -216,16 +209,13 @@ def wide_depthwise(form: DepthwiseConvolution) -> Iterator[Parameters]:
         return
     columns, line, beyond = plane_lines(form)
     for band, rows in row_bands((8, 2), images.out_h):
-        yield HilDspDepthwiseConv2dS16Plane(
-            images=images,
+        yield form.parameters(
+            HilDspDepthwiseConv2dS16Plane,
             stride=stride,
-            pad_top=window.pad_top,
-            pad_left=window.pad_left,
             columns=columns,
             line=line,
             beyond=beyond,
             rows=rows,
-            in_zero_point=form.pad_value,
             shifted=sums.shifted,
             out_min=sums.low,
             out_max=sums.high,

@@ -40,7 +40,6 @@ def conv2d(form: Convolution) -> list[Parameters]:
     """Return the parameters of each DSP kernel that computes this int8 convolution, fastest first;
     none if no kernel gives its outputs exactly.
     """
-    outputs = form.requantization
     first, last = _winograd(form)
     direct, with_padding = _direct(form)
     partial = _partial(form)
@@ -48,14 +47,10 @@ def conv2d(form: Convolution) -> list[Parameters]:
     pairs = pair_words_of_layer(form.packing, PAIR)
     if packed is None or pairs is None:
         return [*first, *direct, *last, *with_padding, *partial]
-    parameters = HilDspConv2dS8(
-        images=form.images,
-        out_c=form.channels,
-        window=form.window,
+    parameters = form.parameters(
+        HilDspConv2dS8,
         units=units_of(form),
         part=packed.part,
-        in_zero_point=form.pad_value,
-        output_range=outputs.output_range,
         weights=packed.weights,
         pairs=pairs,
     ).as_form(packed.form)
@@ -80,11 +75,8 @@ def _direct(form: Convolution) -> tuple[list[Parameters], list[Parameters]]:
         streams = [pairs for pairs in streams if pairs.wide or pairs.group == 3]
     border = border_pixel(form.packing, in_c)
     direct: list[Parameters] = [
-        HilDspConv2dS8ColumnPairs(
-            images=form.images,
-            out_c=form.channels,
-            window=window,
-            in_zero_point=form.pad_value,
+        form.parameters(
+            HilDspConv2dS8ColumnPairs,
             units=units_of(form),
             dsp_pairs=pairs,
             border=border,
@@ -129,10 +121,8 @@ def _partial(form: Convolution) -> list[Parameters]:
     _, affine = plain
     border = border_pixel(form.packing, in_c)
     return [
-        HilDspConv2dS8Partial(
-            images=form.images,
-            out_c=form.channels,
-            window=window,
+        form.parameters(
+            HilDspConv2dS8Partial,
             group=group,
             taps=taps,
             parts=pixels // taps,
@@ -222,11 +212,8 @@ def _winograd(form: Convolution) -> tuple[list[Parameters], list[Parameters]]:
     affine, left, unfolded_stream, packed_stream = streams
     signs = int(affine.corrections is not None)
     border = border_pixel(form.packing, in_c)
-    unfolded = HilDspConv2dS8Winograd(
-        images=form.images,
-        out_c=form.channels,
-        pad_top=window.pad_top,
-        pad_left=window.pad_left,
+    unfolded = form.parameters(
+        HilDspConv2dS8Winograd,
         units=in_c // UNIT,
         signs=signs,
         shift=affine.shift,
@@ -235,11 +222,8 @@ def _winograd(form: Convolution) -> tuple[list[Parameters], list[Parameters]]:
         border=border,
         dsp_range=range_of(form.requantization),
     )
-    packed = HilDspConv2dS8WinogradPacked(
-        images=form.images,
-        out_c=form.channels,
-        pad_top=window.pad_top,
-        pad_left=window.pad_left,
+    packed = form.parameters(
+        HilDspConv2dS8WinogradPacked,
         units=in_c // UNIT,
         signs=signs,
         shift=affine.shift,

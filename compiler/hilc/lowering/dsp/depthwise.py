@@ -58,17 +58,15 @@ def _depthwise_planes(form: DepthwiseConvolution) -> list[HilDspDepthwiseConv2dS
     least = 0
     for count in (images.out_h, 8, 2):
         rows = "all_rows" if count == images.out_h else f"{count}_rows"
-        parameters = HilDspDepthwiseConv2dS8Plane(
-            images=images,
+        parameters = form.parameters(
+            HilDspDepthwiseConv2dS8Plane,
             stride=stride,
-            pad_top=form.window.pad_top,
             pad_left=left,
             columns=columns,
             line=line,
             beyond=beyond,
             rows=min(count, images.out_h),
             channels=1,
-            in_zero_point=form.pad_value,
             shift=affine.shift,
             packed=0,
             addend=0,
@@ -150,14 +148,10 @@ def _depthwise_lines(
     if line > _MAX_LINE or not channels.rounds_twice:
         return []
     weights, bias, multipliers, shifts = _line_words(form.packing)
-    parameters = HilDspDepthwiseConv2dS83x3(
-        images=form.images,
+    parameters = form.parameters(
+        HilDspDepthwiseConv2dS83x3,
         stride=form.window.stride_w,
-        pad_top=form.window.pad_top,
-        pad_left=form.window.pad_left,
         line=line,
-        in_zero_point=form.pad_value,
-        output_range=form.requantization.output_range,
         weights=weights,
         bias=bias,
         multipliers=multipliers,

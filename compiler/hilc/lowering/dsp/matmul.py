@@ -76,22 +76,17 @@ def _rows(form: MatrixProduct) -> Iterable[Parameters]:
 def _matvec(form: MatrixProduct) -> Iterator[Parameters]:
     """Few rows."""
     yield from _matvec_pairs(form)
-    outputs = form.requantization
     packed = _vector(form.packing)
     if packed is None:
         return
     columns, bias, multipliers, shifts = packed
     # Without scratch it costs two instructions in sixteen.
     for widened in (1, 0):
-        yield HilDspMatvecS8(
-            rows=form.rows,
-            depth=form.depth,
+        yield form.parameters(
+            HilDspMatvecS8,
             units=units_of(form),
             part=columns.part,
-            columns=form.channels,
             widened=widened,
-            output_range=outputs.output_range,
-            per_channel=outputs.per_channel,
             weights=columns.weights,
             bias=bias,
             multipliers=multipliers,
@@ -118,27 +113,21 @@ def _vector(weights: LinearWeights) -> tuple[PackedColumns, Array, Array, Array]
 def _matmul(form: MatrixProduct) -> Iterator[Parameters]:
     """Three rows at a time, or two."""
     for pairs in packed_streams(form.packing):
-        yield HilDspMatmulS8ColumnPairs(
-            rows=form.rows,
-            depth=form.depth,
+        yield form.parameters(
+            HilDspMatmulS8ColumnPairs,
             units=units_of(form),
-            columns=form.channels,
             dsp_pairs=pairs,
             dsp_range=range_of(form.requantization),
         ).as_form(*form_of(pairs))
     if form.depth == _EIGHT and form.channels <= _MOST_COLUMNS:
         yield from _eight(form)
-    outputs = form.requantization
     packed = packed_columns_of_layer(form.packing, PAIR)
     words = pair_words_of_layer(form.packing, PAIR)
     if packed is not None and words is not None:
-        yield HilDspMatmulS8(
-            rows=form.rows,
-            depth=form.depth,
+        yield form.parameters(
+            HilDspMatmulS8,
             units=units_of(form),
             part=packed.part,
-            columns=form.channels,
-            output_range=outputs.output_range,
             weights=packed.weights,
             pairs=words,
         ).as_form(packed.form)
@@ -150,9 +139,8 @@ def _eight(form: MatrixProduct) -> Iterator[Parameters]:
     if affine is None or stream is None:
         return
     for rows, group in limited(_EIGHT_GROUPS, form.rows):
-        yield HilDspMatmulS88Columns(
-            rows=form.rows,
-            columns=form.channels,
+        yield form.parameters(
+            HilDspMatmulS88Columns,
             group=group,
             shift=affine.shift,
             stream=stream,
@@ -190,11 +178,9 @@ def _matvec_pairs(form: MatrixProduct) -> Iterator[Parameters]:
         assert stream is not None
         # Without scratch it costs five instructions in 32.
         for widened in (1, 0) if form.depth % UNIT == 0 else (1,):
-            yield HilDspMatvecS8ColumnPairs(
-                rows=form.rows,
-                depth=form.depth,
+            yield form.parameters(
+                HilDspMatvecS8ColumnPairs,
                 units=units_of(form),
-                columns=form.channels,
                 widened=widened,
                 wide=int(wide),
                 signs=int(affine.corrections is not None),

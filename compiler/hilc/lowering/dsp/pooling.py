@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from hilc.ir import Rounding
-from hilc.lowering.generic.pooling import any_windows, pool_windows, scaled_average
-from hilc.lowering.kernels import KernelCall
+from hilc.lowering.generic.pooling import inner_pool_call, pool_call, scaled_average_calls
+from hilc.lowering.kernels import KernelCall, Parameters
 from hilc.lowering.parameters import (
     HilDspAveragePoolS8,
     HilDspAveragePoolS8Scaled,
@@ -15,9 +15,9 @@ from hilc.lowering.parameters import (
 )
 from hilc.lowering.registry import Layer, lowers
 from hilc.ops.opdef import TWICE_OR_EVEN
-from hilc.ops.pooling import pooling_clamp, pooling_window
+from hilc.ops.pooling import pooling_window
 
-_MAXIMA = {"int8": HilDspMaxPoolS8, "int16": HilDspMaxPoolS16}
+_MAXIMA: Mapping[str, type[Parameters]] = {"int8": HilDspMaxPoolS8, "int16": HilDspMaxPoolS16}
 #: Values whose sum has 16 bits (``HIL_DSP_POOL_TAPS``).
 _POOL_TAPS = 255
 
@@ -29,13 +29,7 @@ def average_pool(layer: Layer) -> Iterator[KernelCall]:
     window = pooling_window(layer.node, x)
     if window.padded or window.h.filter_size * window.w.filter_size > _POOL_TAPS:
         return
-    low, high = pooling_clamp(layer.node, layer.out)
-    parameters = HilDspAveragePoolS8(
-        pool_windows=pool_windows(x, window),
-        low=int(low),
-        high=int(high),
-    )
-    yield KernelCall(parameters)
+    yield inner_pool_call(layer, HilDspAveragePoolS8)
 
 
 @lowers(
@@ -47,20 +41,7 @@ def average_pool(layer: Layer) -> Iterator[KernelCall]:
 )
 def scaled_pool(layer: Layer) -> Iterator[KernelCall]:
     """Averages that are rounded once, over windows inside the image or all of it."""
-    found = scaled_average(layer, _POOL_TAPS)
-    if found is not None:
-        yield KernelCall(
-            HilDspAveragePoolS8Scaled(
-                pool_windows=found.windows,
-                offset=found.offset,
-                multiplier=found.multiplier,
-                shift=found.shift,
-                rounding=found.rounding,
-                out_zero_point=found.out_zero_point,
-                low=found.low,
-                high=found.high,
-            )
-        )
+    return scaled_average_calls(layer, HilDspAveragePoolS8Scaled, _POOL_TAPS)
 
 
 @lowers(
@@ -72,6 +53,4 @@ def scaled_pool(layer: Layer) -> Iterator[KernelCall]:
 )
 def max_pool(layer: Layer) -> KernelCall:
     """Maxima over windows, which may reach beyond the image."""
-    low, high = pooling_clamp(layer.node, layer.out)
-    pool = any_windows(layer)
-    return KernelCall(_MAXIMA[layer.dtype](pool=pool, low=int(low), high=int(high)))
+    return pool_call(layer, _MAXIMA[layer.dtype])

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Iterator
+from typing import TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -38,6 +39,8 @@ from hilc.lowering.parameters import (
     HilFpuMatvecF32,
     HilFpuTransposeConv2dF32,
     HilMveBatchMatmulF32,
+    HilMveColumnsF32,
+    HilMveDepthwiseConv2dF32,
 )
 from hilc.lowering.registry import Layer, lowers
 from hilc.lowering.transposed import phases_form
@@ -45,6 +48,8 @@ from hilc.ops import transpose_conv
 from hilc.ops.attributes import ActivationAttributes
 from hilc.ops.batch_matmul import BatchMatmulAttributes
 from hilc.ops.operands import float_range
+
+_Columns = TypeVar("_Columns", HilFpuColumnsF32, HilMveColumnsF32)
 
 #: Columns that are next to each other, for four rows and for one; elements of depth of a unit.
 _FOUR, _EIGHT = 4, 8
@@ -69,42 +74,38 @@ def _is_finite(weights: LinearWeights) -> bool:
 
 
 def _rows(form: MatrixProduct) -> Iterator[Parameters]:
-    matmul = HilFpuMatmulF32(rows=form.rows, depth=form.depth, fpu_columns_f32=float_columns(form))
-    matvec = HilFpuMatvecF32(
-        rows=form.rows,
-        depth=form.depth,
-        columns=form.channels,
-        out_min=form.floats.out_min,
-        out_max=form.floats.out_max,
-        stream=float_vector(form),
-    )
+    matmul = form.parameters(HilFpuMatmulF32, fpu_columns_f32=float_columns(form, HilFpuColumnsF32))
+    matvec = form.parameters(HilFpuMatvecF32, stream=packed_floats(form, _EIGHT, 0))
     yield from (matvec, matmul) if form.rows < _FEW_ROWS else (matmul, matvec)
 
 
 def _conv2d(form: Convolution) -> Iterator[Parameters]:
-    yield HilFpuConv2dF32(
-        images=form.images, window=form.window, fpu_columns_f32=float_columns(form)
-    )
+    yield form.parameters(HilFpuConv2dF32, fpu_columns_f32=float_columns(form, HilFpuColumnsF32))
 
 
 def _depthwise(form: DepthwiseConvolution) -> Iterator[Parameters]:
+    return ring_filters(form, HilFpuDepthwiseConv2dF32)
+
+
+def ring_filters(
+    form: DepthwiseConvolution,
+    kind: type[HilFpuDepthwiseConv2dF32] | type[HilMveDepthwiseConv2dF32],
+) -> Iterator[Parameters]:
+    """Yield the parameters of a family's depthwise kernel, for one filter a channel."""
     if form.multiplier > 1:
         return
-    line, columns = ring_line(form)
+    line, columns = _ring_line(form)
     window = form.window
-    yield HilFpuDepthwiseConv2dF32(
-        images=form.images,
-        window=window,
+    yield form.parameters(
+        kind,
         line=line,
         lines=(window.filter_h - 1) * window.dilation_h + 1,
         columns=columns,
-        out_min=form.floats.out_min,
-        out_max=form.floats.out_max,
-        stream=float_filters(form),
+        stream=packed_floats(form, _FOUR, 0),
     )
 
 
-def ring_line(form: DepthwiseConvolution) -> tuple[int, int]:
+def _ring_line(form: DepthwiseConvolution) -> tuple[int, int]:
     """Return the floats of a padded row, as ``fpu/ring_f32.h`` has it, and how many columns of the
     image windows reach.
     """
@@ -114,25 +115,13 @@ def ring_line(form: DepthwiseConvolution) -> tuple[int, int]:
     return width * pixel, max(0, min(images.in_w, width - window.pad_left))
 
 
-def float_filters(form: DepthwiseConvolution) -> npt.NDArray[np.float32]:
-    """Return the filters of four channels after those of four."""
-    return packed_floats(form, _FOUR, 0)
-
-
-def float_columns(form: LinearForm) -> HilFpuColumnsF32:
-    """Return the columns in fours, as ``fpu/columns_f32.h`` draws them."""
-    return HilFpuColumnsF32(
+def float_columns(form: LinearForm, kind: type[_Columns]) -> _Columns:
+    """Return the columns in fours, as ``fpu/columns_f32.h`` and ``mve/columns_f32.h`` draw them."""
+    return form.parameters(
+        kind,
         units=-(-form.depth // _UNIT),
-        columns=form.channels,
-        out_min=form.floats.out_min,
-        out_max=form.floats.out_max,
         stream=packed_floats(form, _FOUR, -form.depth % _UNIT),
     )
-
-
-def float_vector(form: LinearForm) -> npt.NDArray[np.float32]:
-    """Return the columns in eights, as ``fpu/matvec_f32.h`` draws them."""
-    return packed_floats(form, _EIGHT, 0)
 
 
 def packed_floats(form: LinearForm, block: int, beyond: int) -> npt.NDArray[np.float32]:

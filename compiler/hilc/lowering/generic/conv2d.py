@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable
+from dataclasses import dataclass
 
 from hilc.ir import Rounding
 from hilc.lowering.kernels import KernelCall, Parameters
@@ -14,7 +15,7 @@ from hilc.lowering.linear import (
     MatrixProduct,
     flat_weights,
     interleaved,
-    linear_calls,
+    linear_form,
 )
 from hilc.lowering.parameters import (
     HilGenericConv2dF32,
@@ -36,124 +37,19 @@ _PIXEL_BLOCK = 4
 _WORD = 4
 
 
-@lowers(*LINEAR, dtypes={"int8"}, roundings=Rounding)
-def portable(layer: Layer) -> Iterator[KernelCall]:
-    """Return the kernel of any linear int8 layer on any core."""
-    return linear_calls(
-        layer, rows=_matmul_s8, convolution=_conv2d_s8, depthwise=_depthwise_s8, grouped=_grouped_s8
-    )
+@dataclass(frozen=True)
+class _Kernels:
+    """The kernels of an element type."""
+
+    matmul: type[Parameters]
+    conv2d: type[Parameters]
+    depthwise: type[Parameters]
+    grouped: type[Parameters]
+    #: The fields that the depthwise kernel has besides those of all.
+    depthwise_fields: Callable[[DepthwiseConvolution], dict[str, int]] = lambda form: {}
 
 
-@lowers(*LINEAR, dtypes={"float32"})
-def floats(layer: Layer) -> Iterator[KernelCall]:
-    """Return the kernel of any linear float32 layer on any core."""
-    return linear_calls(
-        layer,
-        rows=_matmul_f32,
-        convolution=_conv2d_f32,
-        depthwise=_depthwise_f32,
-        grouped=_grouped_f32,
-    )
-
-
-def _matmul_s8(form: MatrixProduct) -> Iterator[Parameters]:
-    yield HilGenericMatmulS8(
-        rows=form.rows,
-        depth=form.depth,
-        columns=form.channels,
-        requantization=form.requantization,
-        weights=interleaved(form.packing),
-    )
-
-
-def _conv2d_s8(form: Convolution) -> Iterator[Parameters]:
-    yield HilGenericConv2dS8(
-        images=form.images,
-        out_c=form.channels,
-        window=form.window,
-        in_zero_point=form.pad_value,
-        requantization=form.requantization,
-        weights=interleaved(form.packing),
-    )
-
-
-def _depthwise_s8(form: DepthwiseConvolution) -> Iterator[Parameters]:
-    block, tile_w, band_w = _band(form)
-    yield HilGenericDepthwiseConv2dS8(
-        images=form.images,
-        depth_multiplier=form.multiplier,
-        window=form.window,
-        block=block,
-        tile_w=tile_w,
-        band_w=band_w,
-        in_zero_point=form.pad_value,
-        requantization=form.requantization,
-        weights=flat_weights(form.packing),
-    )
-
-
-def _grouped_s8(form: GroupedConvolution) -> Iterator[Parameters]:
-    yield HilGenericConv2dS8Groups(
-        images=form.images,
-        out_c=form.channels,
-        groups=form.groups,
-        window=form.window,
-        in_zero_point=form.pad_value,
-        requantization=form.requantization,
-        weights=flat_weights(form.packing),
-    )
-
-
-def _grouped_f32(form: GroupedConvolution) -> Iterator[Parameters]:
-    yield HilGenericConv2dF32Groups(
-        images=form.images,
-        out_c=form.channels,
-        groups=form.groups,
-        window=form.window,
-        out_min=form.floats.out_min,
-        out_max=form.floats.out_max,
-        weights=flat_weights(form.packing),
-        bias=form.floats.bias,
-    )
-
-
-def _matmul_f32(form: MatrixProduct) -> Iterator[Parameters]:
-    yield HilGenericMatmulF32(
-        rows=form.rows,
-        depth=form.depth,
-        columns=form.channels,
-        out_min=form.floats.out_min,
-        out_max=form.floats.out_max,
-        weights=interleaved(form.packing),
-        bias=form.floats.bias,
-    )
-
-
-def _conv2d_f32(form: Convolution) -> Iterator[Parameters]:
-    yield HilGenericConv2dF32(
-        images=form.images,
-        out_c=form.channels,
-        window=form.window,
-        out_min=form.floats.out_min,
-        out_max=form.floats.out_max,
-        weights=interleaved(form.packing),
-        bias=form.floats.bias,
-    )
-
-
-def _depthwise_f32(form: DepthwiseConvolution) -> Iterator[Parameters]:
-    yield HilGenericDepthwiseConv2dF32(
-        images=form.images,
-        depth_multiplier=form.multiplier,
-        window=form.window,
-        out_min=form.floats.out_min,
-        out_max=form.floats.out_max,
-        weights=flat_weights(form.packing),
-        bias=form.floats.bias,
-    )
-
-
-def _band(form: DepthwiseConvolution) -> tuple[int, int, int]:
+def _band(form: DepthwiseConvolution) -> dict[str, int]:
     """Return how the int8 kernel cuts a row of outputs, and the channels, into bands of its
     scratch: the channels of a band, its pixels of the output and those of the input.
 
@@ -170,4 +66,43 @@ def _band(form: DepthwiseConvolution) -> tuple[int, int, int]:
     tile = window.w.out_size
     while tile > _PIXEL_BLOCK and window.h.filter_size * band_width(tile) * block > _BAND_BYTES:
         tile = (tile - 1) // _PIXEL_BLOCK * _PIXEL_BLOCK
-    return block, tile, band_width(tile)
+    return {"block": block, "tile_w": tile, "band_w": band_width(tile)}
+
+
+_KERNELS = {
+    "int8": _Kernels(
+        HilGenericMatmulS8,
+        HilGenericConv2dS8,
+        HilGenericDepthwiseConv2dS8,
+        HilGenericConv2dS8Groups,
+        _band,
+    ),
+    "float32": _Kernels(
+        HilGenericMatmulF32,
+        HilGenericConv2dF32,
+        HilGenericDepthwiseConv2dF32,
+        HilGenericConv2dF32Groups,
+    ),
+}
+
+
+@lowers(*LINEAR, dtypes={"int8"}, roundings=Rounding)
+@lowers(*LINEAR, dtypes={"float32"})
+def portable(layer: Layer) -> KernelCall:
+    """Return the kernel of any linear layer of int8 or float32 on any core."""
+    form, kernels = linear_form(layer), _KERNELS[layer.dtype]
+    packing, parameters = form.packing, form.parameters
+    made: Parameters
+    match form:
+        case MatrixProduct():
+            made = parameters(kernels.matmul, weights=interleaved(packing))
+        case Convolution():
+            made = parameters(kernels.conv2d, weights=interleaved(packing))
+        case GroupedConvolution():
+            made = parameters(kernels.grouped, weights=flat_weights(packing))
+        case DepthwiseConvolution():
+            own = kernels.depthwise_fields(form)
+            made = parameters(kernels.depthwise, weights=flat_weights(packing), **own)
+        case _:
+            raise AssertionError(form)
+    return KernelCall(made, macs=form.macs)

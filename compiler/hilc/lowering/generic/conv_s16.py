@@ -26,7 +26,6 @@ from hilc.lowering.linear import (
     flat_weights,
     has_tying_sums,
     linear_calls,
-    output_range,
     packed_once,
 )
 from hilc.lowering.parameters import (
@@ -137,27 +136,15 @@ def _word_scales(weights: LinearWeights) -> dict[str, Array]:
 def _matmul(form: MatrixProduct) -> Iterator[Parameters]:
     outputs = form.wide
     if _is_beyond_words(form.packing):
-        yield HilGenericMatmulS16Even(
-            rows=form.rows,
-            depth=form.depth,
-            columns=form.channels,
-            output_range=output_range(outputs.requant),
-            per_channel=outputs.per_channel,
+        yield form.parameters(
+            HilGenericMatmulS16Even,
             weights=_half_words(form.packing),
             bias=_long_bias(form.packing),
             multipliers=outputs.requant.multipliers,
             shifts=outputs.requant.shifts,
         )
         return
-    shape = HilRowsS16(
-        rows=form.rows,
-        depth=form.depth,
-        columns=form.channels,
-        out_min=outputs.requant.low,
-        out_max=outputs.requant.high,
-        per_channel=outputs.per_channel,
-        weights=flat_weights(form.packing),
-    )
+    shape = form.parameters(HilRowsS16, weights=flat_weights(form.packing))
     if _has_long_sums(form):
         yield HilGenericMatmulS16(
             rows_s16=shape,
@@ -186,15 +173,9 @@ def _conv2d(form: Convolution | GroupedConvolution) -> Iterator[Parameters]:
 def _shape(
     form: Convolution | GroupedConvolution | DepthwiseConvolution, groups: int
 ) -> HilWideConv2d:
-    outputs = form.wide
-    return HilWideConv2d(
-        images=form.images,
-        out_c=form.channels,
+    return form.parameters(
+        HilWideConv2d,
         groups=groups,
-        window=form.window,
-        out_min=outputs.requant.low,
-        out_max=outputs.requant.high,
-        per_channel=outputs.per_channel,
         weights=flat_weights(form.packing),
     )
 
@@ -203,14 +184,9 @@ def _once(form: Convolution | GroupedConvolution | DepthwiseConvolution, groups:
     """Return a convolution whose sums have a multiplier of 31 bits."""
     outputs = form.wide
     if _is_beyond_words(form.packing):
-        return HilGenericConv2dS16Even(
-            images=form.images,
-            out_c=form.channels,
+        return form.parameters(
+            HilGenericConv2dS16Even,
             groups=groups,
-            window=form.window,
-            in_zero_point=form.pad_value,
-            output_range=output_range(outputs.requant),
-            per_channel=outputs.per_channel,
             weights=_half_words(form.packing),
             bias=_long_bias(form.packing),
             multipliers=outputs.requant.multipliers,
@@ -226,18 +202,12 @@ def _once(form: Convolution | GroupedConvolution | DepthwiseConvolution, groups:
 
 
 def _depthwise(form: DepthwiseConvolution) -> Iterator[Parameters]:
-    outputs = form.wide
     if not _has_long_sums(form):
         # CONV_2D in groups of one channel: depthwise kernels have the reduced multiplier.
         yield _once(form, form.images.in_c)
         return
-    yield HilGenericDepthwiseConv2dS16(
-        images=form.images,
-        depth_multiplier=form.multiplier,
-        window=form.window,
-        out_min=outputs.requant.low,
-        out_max=outputs.requant.high,
-        per_channel=outputs.per_channel,
+    yield form.parameters(
+        HilGenericDepthwiseConv2dS16,
         weights=flat_weights(form.packing),
         **_long_scales(form.packing),
     )

@@ -152,24 +152,21 @@ def _bias_words(form: LinearWeights) -> npt.NDArray[np.int32]:
 def _matmul(form: MatrixProduct) -> Iterator[Parameters]:
     columns = _columns(form.packing)
     if columns is not None:
-        yield HilGenericMatmulS164Columns(rows=form.rows, depth=form.depth, four_columns=columns)
+        yield form.parameters(HilGenericMatmulS164Columns, four_columns=columns)
 
 
 def _conv2d(form: Convolution) -> Iterator[Parameters]:
     columns = _columns(form.packing)
     if columns is not None:
-        yield HilGenericConv2dS164Columns(
-            images=form.images, window=form.window, four_columns=columns
-        )
+        yield form.parameters(HilGenericConv2dS164Columns, four_columns=columns)
 
 
 def _depthwise(form: DepthwiseConvolution) -> Iterator[Parameters]:
     """One filter a channel."""
     sums = narrow_sums(form)
     if sums is not None and form.multiplier == 1:
-        yield HilGenericDepthwiseConv2dS16Sums32(
-            images=form.images,
-            window=form.window,
+        yield form.parameters(
+            HilGenericDepthwiseConv2dS16Sums32,
             out_min=sums.low,
             out_max=sums.high,
             weights=flat_weights(form.packing),

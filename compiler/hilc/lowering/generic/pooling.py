@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 
@@ -11,6 +10,7 @@ from hilc.ir import Node, Rounding, Tensor
 from hilc.lowering.kernels import KernelCall, Parameters
 from hilc.lowering.parameters import (
     HilAverageRows,
+    HilDspAveragePoolS8Scaled,
     HilGenericAveragePoolF32,
     HilGenericAveragePoolS8,
     HilGenericAveragePoolS8Even,
@@ -23,6 +23,7 @@ from hilc.lowering.parameters import (
     HilGenericMaxPoolF32,
     HilGenericMaxPoolS8,
     HilGenericMaxPoolS16,
+    HilMveAveragePoolS8Scaled,
     HilMveAverageRowsF32,
     HilPool,
     HilPoolWindows,
@@ -35,81 +36,79 @@ from hilc.ops.opdef import TWICE_OR_EVEN
 from hilc.ops.operands import ARITHMETIC, operand, quantization
 from hilc.ops.pooling import average_scales, is_scaled, pooling_clamp, pooling_window
 
-_AVERAGES = {"int8": HilGenericAveragePoolS8, "int16": HilGenericAveragePoolS16}
 _EVEN_AVERAGES = {"int8": HilGenericAveragePoolS8Even, "int16": HilGenericAveragePoolS16Even}
-_MAXIMA = {"int8": HilGenericMaxPoolS8, "int16": HilGenericMaxPoolS16}
-_OF_FLOATS = {
-    "AVERAGE_POOL_2D": HilGenericAveragePoolF32,
-    "MAX_POOL_2D": HilGenericMaxPoolF32,
-    "L2_POOL_2D": HilGenericL2PoolF32,
+#: By operator and element type.
+_POOLS: Mapping[tuple[str, str], type[Parameters]] = {
+    ("AVERAGE_POOL_2D", "int8"): HilGenericAveragePoolS8,
+    ("AVERAGE_POOL_2D", "int16"): HilGenericAveragePoolS16,
+    ("AVERAGE_POOL_2D", "float32"): HilGenericAveragePoolF32,
+    ("MAX_POOL_2D", "int8"): HilGenericMaxPoolS8,
+    ("MAX_POOL_2D", "int16"): HilGenericMaxPoolS16,
+    ("MAX_POOL_2D", "float32"): HilGenericMaxPoolF32,
+    ("L2_POOL_2D", "float32"): HilGenericL2PoolF32,
 }
 _ROWS = {"int8": HilGenericAverageRowsS8, "int16": HilGenericAverageRowsS16}
 
 
 @lowers("AVERAGE_POOL_2D", "MAX_POOL_2D", "L2_POOL_2D", dtypes=ARITHMETIC, roundings=TWICE_OR_EVEN)
-def portable(layer: Layer) -> Iterator[KernelCall]:
+def portable(layer: Layer) -> KernelCall:
     """Return the kernel of any windows on any core."""
-    x, average = layer.operand(0), layer.node.op == "AVERAGE_POOL_2D"
-    window = pooling_window(layer.node, x)
-    low, high = pooling_clamp(layer.node, layer.out)
-    pool = any_windows(layer)
-    parameters: Parameters
     if is_scaled(layer.node) and layer.out.element.quantized:
-        yield KernelCall(_scaled_average(layer, pool, window, (int(low), int(high))))
-        return
+        return KernelCall(_scaled_average(layer))
+    return pool_call(layer, _POOLS[layer.node.op, layer.dtype])
+
+
+def pool_call(layer: Layer, kind: type[Parameters]) -> KernelCall:
+    """Return the call of a kernel of any family whose parameters are ``pool``, ``low`` and
+    ``high``.
+    """
+    low, high = pooling_clamp(layer.node, layer.out)
     if layer.out.element.quantized:
-        of_integers = (_AVERAGES if average else _MAXIMA)[layer.dtype]
-        parameters = of_integers(pool=pool, low=int(low), high=int(high))
-    else:
-        parameters = _OF_FLOATS[layer.node.op](pool=pool, low=low, high=high)
-    yield KernelCall(parameters)
+        low, high = int(low), int(high)
+    return KernelCall(kind(pool=any_windows(layer), low=low, high=high))
 
 
-def _scaled_average(
-    layer: Layer, pool: HilPool, place: Window, clamp: tuple[int, int]
-) -> Parameters:
-    """Return averages that go to the output's quantization, rounded once."""
+def inner_pool_call(layer: Layer, kind: type[Parameters], **own: int) -> KernelCall:
+    """Return the call of an int8 kernel of any family over windows inside the image."""
+    low, high = (int(end) for end in pooling_clamp(layer.node, layer.out))
+    windows = pool_windows(layer.operand(0), pooling_window(layer.node, layer.operand(0)))
+    return KernelCall(kind(pool_windows=windows, low=low, high=high, **own))
+
+
+def _scaled_average(layer: Layer) -> Parameters:
+    """Return averages that are requantized to the output's scale, rounded once."""
     node, x, out = layer.node, layer.operand(0), layer.out
+    place, (low, high) = pooling_window(node, x), pooling_clamp(node, out)
     scales = average_scales(node, x, out)
     kinds = {sum_rounds(node, x, i + 1, scale) for i, scale in enumerate(scales)}
     if not place.padded:
         scales, kinds = scales[-1:], {sum_rounds(node, x, len(scales), scales[-1])}
     return _EVEN_AVERAGES[layer.dtype](
-        pool=pool,
+        pool=any_windows(layer),
         in_zero_point=quantization(node, x)[1],
         out_zero_point=quantization(node, out)[1],
         padded=int(place.padded),
         rounding=int(kinds.pop() if len(kinds) == 1 else Rounds.EVEN),
-        low=clamp[0],
-        high=clamp[1],
+        low=int(low),
+        high=int(high),
         multipliers=np.array([scale.multiplier for scale in scales], np.int32),
         shifts=np.array([scale.shift for scale in scales], np.int8),
     )
 
 
-@dataclass(frozen=True)
-class ScaledAverage:
-    """Averages of windows inside of the image, which go to the output's quantization."""
-
-    windows: HilPoolWindows
-    offset: int
-    multiplier: int
-    shift: int
-    rounding: int
-    out_zero_point: int
-    low: int
-    high: int
-
-
-def scaled_average(layer: Layer, most: int) -> ScaledAverage | None:
-    """Return the parameters of an average with ties to even (AVERAGE_POOL_2D, or MEAN over images).
-
-    None where its windows are of more than ``most`` pixels, or reach beyond the image.
+def scaled_average_calls(
+    layer: Layer,
+    kind: type[HilDspAveragePoolS8Scaled] | type[HilMveAveragePoolS8Scaled],
+    most: int,
+) -> Iterator[KernelCall]:
+    """Yield the call of a family's kernel of averages with ties to even (AVERAGE_POOL_2D, or MEAN
+    over images); none where its windows are of more than ``most`` pixels, or reach beyond the
+    image.
     """
     node, x, out = layer.node, layer.operand(0), layer.out
     if node.op == "MEAN":
         if len(x.shape) != 4 or reduced_axes(node, layer.ins) != (1, 2):
-            return None
+            return
         batches, height, width, channels = x.shape
         size, (low, high) = height * width, out.element.bounds
         scale = mean_scale(node, x, out, size)
@@ -120,22 +119,24 @@ def scaled_average(layer: Layer, most: int) -> ScaledAverage | None:
     else:
         place = pooling_window(node, x)
         if place.padded:
-            return None
+            return
         scales = average_scales(node, x, out)
         size, scale = len(scales), scales[-1]
         low, high = (int(end) for end in pooling_clamp(node, out))
         windows = pool_windows(x, place)
     if size > most:
-        return None
-    return ScaledAverage(
-        windows,
-        -quantization(node, x)[1] * size,
-        *scale,
-        int(sum_rounds(node, x, size, scale)),
-        quantization(node, out)[1],
-        low,
-        high,
+        return
+    parameters = kind(
+        pool_windows=windows,
+        offset=-quantization(node, x)[1] * size,
+        multiplier=scale.multiplier,
+        shift=scale.shift,
+        rounding=int(sum_rounds(node, x, size, scale)),
+        out_zero_point=quantization(node, out)[1],
+        low=low,
+        high=high,
     )
+    yield KernelCall(parameters)
 
 
 def pool_windows(x: Tensor, window: Window) -> HilPoolWindows:

@@ -84,7 +84,7 @@ def _rows(form: MatrixProduct) -> Iterator[Parameters]:
     if form.rows == 1:
         yield _vector_s16(form.packing)
     elif columns := _columns_s16(form.packing):
-        yield HilMveMatmulS16(rows=form.rows, depth=form.depth, mve_columns_s16=columns)
+        yield form.parameters(HilMveMatmulS16, mve_columns_s16=columns)
 
 
 def rows_of_s16(form: LinearForm) -> HilMveColumnsS16 | None:
@@ -95,12 +95,7 @@ def rows_of_s16(form: LinearForm) -> HilMveColumnsS16 | None:
 def _conv2d(form: Convolution) -> Iterator[Parameters]:
     columns = rows_of_s16(form)
     if columns is not None:
-        yield HilMveConv2dS16(
-            images=form.images,
-            window=form.window,
-            in_zero_point=form.pad_value,
-            mve_columns_s16=columns,
-        )
+        yield form.parameters(HilMveConv2dS16, mve_columns_s16=columns)
 
 
 @packed_once
@@ -188,16 +183,13 @@ def _depthwise(form: DepthwiseConvolution) -> Iterator[Parameters]:
         line, lines = reversed(extents) if upright else extents
         # Lines of outputs are made in pairs.
         lines += stride * ((images.out_w if upright else rows) % 2)
-        yield HilMveDepthwiseConv2dS163x3(
-            images=images,
+        yield form.parameters(
+            HilMveDepthwiseConv2dS163x3,
             stride=stride,
-            pad_top=window.pad_top,
-            pad_left=window.pad_left,
             rows=rows,
             upright=int(upright),
             line=line,
             lines=lines,
-            in_zero_point=form.pad_value,
             shifted=sums.shifted,
             out_min=sums.low,
             out_max=sums.high,

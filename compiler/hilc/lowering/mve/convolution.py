@@ -73,9 +73,8 @@ def _points(form: Convolution) -> Parameters | None:
     copied = sum(end > images.in_w * depth for end in reached)
     if copied > 0 and copied < out_w and (out_w - copied) % 2:
         copied += 1
-    parameters = HilMveConv2dS81x1Strided(
-        images=images,
-        stride_h=window.stride_h,
+    parameters = form.parameters(
+        HilMveConv2dS81x1Strided,
         stride_w=stride_w,
         copied=copied,
         mve_pixels=packed_pixels(form.packing),
@@ -98,16 +97,15 @@ def _rgb(form: Convolution) -> list[Parameters]:
     # Copies are made of windows with some of the image in the first sixteen bytes.
     if not direct.size or pad_left > 2 or (out_w - 1) * stride - pad_left >= in_w:
         return []
-    parameters = HilMveConv2dS8Rgb(
+    parameters = form.parameters(
+        HilMveConv2dS8Rgb,
         batch=images.batch,
         in_h=images.in_h,
         in_w=in_w,
         out_h=images.out_h,
         out_w=out_w,
         stride=stride,
-        pad_top=window.pad_top,
         pad_left=pad_left,
-        in_zero_point=form.pad_value,
         group=group,
         eight=int(eight),
         before=int(direct[0]),
@@ -159,17 +157,15 @@ def _windows(form: Convolution) -> Iterator[Parameters]:
         if lines in (0, *found):
             continue
         found.add(lines)
-        yield HilMveConv2dS8RgbCopied(
+        yield form.parameters(
+            HilMveConv2dS8RgbCopied,
             batch=images.batch,
             in_h=images.in_h,
             in_w=in_w,
             out_h=images.out_h,
             out_w=out_w,
             stride=stride,
-            pad_top=window.pad_top,
             pad_left=pad_left,
-            in_zero_point=form.pad_value,
-            columns=count,
             lines=lines,
             before=int(direct[0]),
             direct=int(direct.size),
@@ -210,15 +206,10 @@ def _sixes(form: Convolution) -> Iterator[Parameters]:
         if lines in (0, *found):
             continue
         found.add(lines)
-        yield HilMveConv2dS8Gathered6x4(
-            images=images,
+        yield form.parameters(
+            HilMveConv2dS8Gathered6x4,
             filter_h=filter_h,
             filter_w=filter_w,
-            stride_h=window.stride_h,
-            stride_w=window.stride_w,
-            pad_top=window.pad_top,
-            pad_left=window.pad_left,
-            in_zero_point=form.pad_value,
             lines=lines,
             sixes=-(-lines * out_w // 6),
             rows=(lines - 1) * window.stride_h + filter_h,
@@ -256,15 +247,10 @@ def _strips(form: Convolution) -> list[Parameters]:
     pixels = packed_pixels(form.packing, 2 if eight else 1)
     # Two rows of an odd number of windows make pairs.
     return [
-        HilMveConv2dS8Gathered2x16(
-            images=images,
+        form.parameters(
+            HilMveConv2dS8Gathered2x16,
             filter_h=filter_h,
             filter_w=filter_w,
-            stride_h=window.stride_h,
-            stride_w=window.stride_w,
-            pad_top=window.pad_top,
-            pad_left=window.pad_left,
-            in_zero_point=form.pad_value,
             strip_w=strip_w,
             lines=lines,
             strip_bytes=strip_bytes(strip_w),
@@ -290,16 +276,11 @@ def _three_by_three(form: Convolution) -> Parameters | None:
         or 4 * count > FARTHEST
     ):
         return None
-    parameters = HilMveConv2dS83x3(
-        images=images,
+    parameters = form.parameters(
+        HilMveConv2dS83x3,
         stride=stride,
-        pad_top=window.pad_top,
-        pad_left=window.pad_left,
-        in_zero_point=form.pad_value,
-        columns=count,
         any=int(not is_full(outputs) or images.out_w % 4 != 0),
         linear=linear_of(outputs),
-        output_range=outputs.output_range,
         stream=_3x3_stream(form.packing, in_c),
     )
     return parameters
@@ -347,20 +328,15 @@ def _lines(form: Convolution) -> Iterator[Parameters]:
         if lines in (0, most):
             continue
         most = lines
-        yield HilMveConv2dS83x3Rows(
-            images=images,
+        yield form.parameters(
+            HilMveConv2dS83x3Rows,
             stride=stride,
-            pad_top=window.pad_top,
-            pad_left=window.pad_left,
-            in_zero_point=form.pad_value,
             lines=lines,
             chunks=chunks,
             fours=fours,
             width=width,
-            columns=count,
             any=int(not is_full(outputs)),
             linear=linear_of(outputs),
-            output_range=outputs.output_range,
             stream=_line_stream(form.packing, in_c),
         ).as_form(f"{most_bytes}_bytes")
 
@@ -396,10 +372,8 @@ def _gathered(form: Convolution) -> Parameters | None:
     columns = _gathered_columns(form.packing, filter_h, run_step)
     if columns is None:
         return None
-    parameters = HilMveConv2dS8(
-        images=form.images,
-        window=form.window,
-        in_zero_point=form.pad_value,
+    parameters = form.parameters(
+        HilMveConv2dS8,
         run_step=run_step,
         mve_columns=columns,
     )

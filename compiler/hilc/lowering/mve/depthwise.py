@@ -113,8 +113,8 @@ def _depthwise_strips(form: DepthwiseConvolution) -> Iterator[HilMveDepthwiseCon
         if strips.farthest > FARTHEST:
             continue
         kinds = strips.turns
-        yield HilMveDepthwiseConv2dS8Strips(
-            images=images,
+        yield form.parameters(
+            HilMveDepthwiseConv2dS8Strips,
             filter_h=h.filter_size,
             filter_w=w.filter_size,
             stride=h.stride,
@@ -133,7 +133,6 @@ def _depthwise_strips(form: DepthwiseConvolution) -> Iterator[HilMveDepthwiseCon
             column_turns=kinds[1],
             far=int(far),
             once=int(any_of(outputs) > 0),
-            in_zero_point=form.pad_value,
             filters=_strip_filters(form.packing, *filters.shape[1:]),
             scales=_strip_scales(form.packing),
             places=bytes_of(strips.places, "<u2").reshape(-1),
@@ -402,8 +401,8 @@ def _depthwise_rows(form: DepthwiseConvolution) -> Iterator[HilMveDepthwiseConv2
         return
     filter_axes = ((h.filter_size, h.dilation), (w.filter_size, w.dilation))
     for most, planes in limited(_ROWS_AT_ONCE, form.channels):
-        yield HilMveDepthwiseConv2dS8Rows(
-            images=images,
+        yield form.parameters(
+            HilMveDepthwiseConv2dS8Rows,
             filter_h=h.span,
             filter_w=w.span,
             stride=stride,
@@ -413,8 +412,6 @@ def _depthwise_rows(form: DepthwiseConvolution) -> Iterator[HilMveDepthwiseConv2
             plane_h=plane_h,
             plane_w=plane_w,
             any=any_of(outputs),
-            in_zero_point=form.pad_value,
-            output_range=outputs.output_range,
             stream=_stream(form.packing, filter_axes, (_FILTER_ROWS, _FILTER_COLUMNS)),
         ).as_form(most)
 
@@ -522,8 +519,8 @@ def _depthwise_planes(
     half_entries = []
     if halves:
         half_entries = _half_entries(_tiles(h.out_size, 1), whole_w, plane_w, line, channel_count)
-    return HilMveDepthwiseConv2dS8(
-        images=form.images,
+    return form.parameters(
+        HilMveDepthwiseConv2dS8,
         filter_h=h.filter_size,
         filter_w=w.filter_size,
         stride=stride,
@@ -544,8 +541,6 @@ def _depthwise_planes(
         any=any_of(outputs),
         first=int(_narrows_first(form.packing)),
         addressed=0,
-        in_zero_point=form.pad_value,
-        output_range=outputs.output_range,
         table=np.frombuffer(b"".join(tables[0] + tables[1] + half_entries), np.int8),
         stream=_stream(form.packing, ((h.filter_size, 1), (w.filter_size, 1)), (_PATCH, _PATCH)),
     )

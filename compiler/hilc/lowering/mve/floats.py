@@ -8,20 +8,19 @@ import numpy as np
 
 from hilc.ir import Rounding
 from hilc.lowering.fpu.products import (
-    float_filters,
+    float_columns,
     float_products,
     packed_floats,
-    ring_line,
+    ring_filters,
 )
 from hilc.lowering.generic.binary import binary_walk
 from hilc.lowering.generic.mean import walk_of_values
-from hilc.lowering.generic.pooling import any_windows
+from hilc.lowering.generic.pooling import pool_call
 from hilc.lowering.kernels import KernelCall, Parameters
 from hilc.lowering.linear import (
     LINEAR,
     Convolution,
     DepthwiseConvolution,
-    LinearForm,
     MatrixProduct,
     linear_calls,
 )
@@ -46,12 +45,10 @@ from hilc.lowering.parameters import (
 from hilc.lowering.registry import Layer, lowers
 from hilc.ops.mean import block_of_values, divisor
 from hilc.ops.operands import plain_clamp
-from hilc.ops.pooling import pooling_clamp
 from hilc.ops.softmax import SoftmaxAttributes
 
-#: Columns next to each other, for six rows and for one; elements of depth of a unit.
-_FOUR, _SIXTEEN = 4, 16
-_UNIT = 2
+#: Columns next to each other for one row.
+_SIXTEEN = 16
 #: Rows below which six at a time are slower than one.
 _FEW_ROWS = 4
 #: Rows up to which the second of two computed matrices may be read where it is.
@@ -65,53 +62,17 @@ def linear(layer: Layer) -> Iterator[KernelCall]:
 
 
 def _rows(form: MatrixProduct) -> Iterator[Parameters]:
-    matmul = HilMveMatmulF32(rows=form.rows, depth=form.depth, mve_columns_f32=float_rows(form))
-    vector = float_vectors(form)
+    matmul = form.parameters(HilMveMatmulF32, mve_columns_f32=float_columns(form, HilMveColumnsF32))
+    vector = form.parameters(HilMveMatvecF32, stream=packed_floats(form, _SIXTEEN, 0))
     yield from (vector, matmul) if form.rows < _FEW_ROWS else (matmul, vector)
 
 
 def _conv2d(form: Convolution) -> Iterator[Parameters]:
-    yield HilMveConv2dF32(images=form.images, window=form.window, mve_columns_f32=float_rows(form))
+    yield form.parameters(HilMveConv2dF32, mve_columns_f32=float_columns(form, HilMveColumnsF32))
 
 
 def _depthwise(form: DepthwiseConvolution) -> Iterator[Parameters]:
-    if form.multiplier > 1:
-        return
-    line, columns = ring_line(form)
-    window = form.window
-    yield HilMveDepthwiseConv2dF32(
-        images=form.images,
-        window=window,
-        line=line,
-        lines=(window.filter_h - 1) * window.dilation_h + 1,
-        columns=columns,
-        out_min=form.floats.out_min,
-        out_max=form.floats.out_max,
-        stream=float_filters(form),
-    )
-
-
-def float_rows(form: LinearForm) -> HilMveColumnsF32:
-    """Return the columns in fours, as ``mve/columns_f32.h`` draws them."""
-    return HilMveColumnsF32(
-        units=-(-form.depth // _UNIT),
-        columns=form.channels,
-        out_min=form.floats.out_min,
-        out_max=form.floats.out_max,
-        stream=packed_floats(form, _FOUR, -form.depth % _UNIT),
-    )
-
-
-def float_vectors(form: MatrixProduct) -> HilMveMatvecF32:
-    """Return the columns in sixteens for single rows."""
-    return HilMveMatvecF32(
-        rows=form.rows,
-        depth=form.depth,
-        columns=form.channels,
-        out_min=form.floats.out_min,
-        out_max=form.floats.out_max,
-        stream=packed_floats(form, _SIXTEEN, 0),
-    )
+    return ring_filters(form, HilMveDepthwiseConv2dF32)
 
 
 @lowers("BATCH_MATMUL", dtypes={"float32"}, requires={"mve", "fpu"}, roundings={Rounding.SINGLE})
@@ -138,15 +99,13 @@ def elements(layer: Layer) -> KernelCall:
 @lowers("AVERAGE_POOL_2D", dtypes={"float32"}, requires=_VECTORS, roundings={Rounding.SINGLE})
 def average_pool(layer: Layer) -> KernelCall:
     """Return the averages over any windows."""
-    low, high = pooling_clamp(layer.node, layer.out)
-    return KernelCall(HilMveAveragePoolF32(pool=any_windows(layer), low=low, high=high))
+    return pool_call(layer, HilMveAveragePoolF32)
 
 
 @lowers("MAX_POOL_2D", dtypes={"float32"}, requires=_VECTORS)
 def max_pool(layer: Layer) -> KernelCall:
     """Return the maxima over any windows, by integers: nothing is rounded."""
-    low, high = pooling_clamp(layer.node, layer.out)
-    return KernelCall(HilMveMaxPoolF32(pool=any_windows(layer), low=low, high=high))
+    return pool_call(layer, HilMveMaxPoolF32)
 
 
 @lowers("MEAN", "SUM", dtypes={"float32"}, requires=_VECTORS, roundings={Rounding.SINGLE})

@@ -132,10 +132,8 @@ def _shallow(form: MatrixProduct) -> Iterator[HilMveMatmulS88x2]:
         return
     stream = _shallow_stream(form.packing)
     for most, block in limited(_BLOCKS, -(-form.rows // CHUNK) * CHUNK):
-        yield HilMveMatmulS88x2(
-            rows=form.rows,
-            depth=depth,
-            columns=count,
+        yield form.parameters(
+            HilMveMatmulS88x2,
             block=block,
             once=int(any_of(outputs) > 0),
             stream=stream,

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 import numpy as np
 
 from hilc.ir import Rounding
-from hilc.lowering.generic.pooling import any_windows, pool_windows, scaled_average
-from hilc.lowering.kernels import KernelCall
+from hilc.lowering.generic.pooling import inner_pool_call, pool_call, scaled_average_calls
+from hilc.lowering.kernels import KernelCall, Parameters
 from hilc.lowering.parameters import (
     HilMveAveragePoolS8,
     HilMveAveragePoolS8Scaled,
@@ -17,9 +17,9 @@ from hilc.lowering.parameters import (
 )
 from hilc.lowering.registry import Layer, lowers
 from hilc.ops.opdef import TWICE_OR_EVEN
-from hilc.ops.pooling import pooling_clamp, pooling_window
+from hilc.ops.pooling import pooling_window
 
-_MAXIMA = {"int8": HilMveMaxPoolS8, "int16": HilMveMaxPoolS16}
+_MAXIMA: Mapping[str, type[Parameters]] = {"int8": HilMveMaxPoolS8, "int16": HilMveMaxPoolS16}
 #: The average pooling kernel's: sums fit their shift to the left, the reciprocal's point.
 _LARGEST_POOL, _RECIPROCAL_BITS = 4096, 24
 
@@ -37,14 +37,7 @@ def average_pool(layer: Layer) -> Iterator[KernelCall]:
     sums = np.arange(128 * size + size // 2 + 1, dtype=np.int64)
     if not np.array_equal((sums * reciprocal) >> _RECIPROCAL_BITS, sums // size):
         return
-    low, high = pooling_clamp(layer.node, layer.out)
-    parameters = HilMveAveragePoolS8(
-        pool_windows=pool_windows(x, window),
-        reciprocal=reciprocal,
-        low=int(low),
-        high=int(high),
-    )
-    yield KernelCall(parameters)
+    yield inner_pool_call(layer, HilMveAveragePoolS8, reciprocal=reciprocal)
 
 
 @lowers(
@@ -55,25 +48,10 @@ def average_pool(layer: Layer) -> Iterator[KernelCall]:
 )
 def scaled_pool(layer: Layer) -> Iterator[KernelCall]:
     """Averages that are rounded once, over windows inside the image or all of it."""
-    found = scaled_average(layer, _LARGEST_POOL)
-    if found is not None:
-        yield KernelCall(
-            HilMveAveragePoolS8Scaled(
-                pool_windows=found.windows,
-                offset=found.offset,
-                multiplier=found.multiplier,
-                shift=found.shift,
-                rounding=found.rounding,
-                out_zero_point=found.out_zero_point,
-                low=found.low,
-                high=found.high,
-            )
-        )
+    return scaled_average_calls(layer, HilMveAveragePoolS8Scaled, _LARGEST_POOL)
 
 
 @lowers("MAX_POOL_2D", dtypes=_MAXIMA.keys(), requires={"mve"}, roundings=TWICE_OR_EVEN)
 def max_pool(layer: Layer) -> KernelCall:
     """Maxima over windows, which may reach beyond the image."""
-    low, high = pooling_clamp(layer.node, layer.out)
-    pool = any_windows(layer)
-    return KernelCall(_MAXIMA[layer.dtype](pool=pool, low=int(low), high=int(high)))
+    return pool_call(layer, _MAXIMA[layer.dtype])

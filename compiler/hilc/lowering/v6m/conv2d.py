@@ -78,34 +78,18 @@ def linear(layer: Layer) -> Iterator[KernelCall]:
 
 def _matmul(form: MatrixProduct) -> Iterator[Parameters]:
     for columns in _columns(form.packing):
-        yield HilV6mMatmulS8(
-            rows=form.rows, depth=form.depth, columns=form.channels, v6m_columns=columns
-        ).as_form(f"{columns.tile}_rows")
+        yield form.parameters(HilV6mMatmulS8, v6m_columns=columns).as_form(f"{columns.tile}_rows")
     stream = _stream(form.packing)
     if stream is not None:
-        yield HilV6mMatmulS8Packed(
-            rows=form.rows, depth=form.depth, columns=form.channels, stream=stream
-        )
+        yield form.parameters(HilV6mMatmulS8Packed, stream=stream)
 
 
 def _conv2d(form: Convolution) -> Iterator[Parameters]:
     for columns in _columns(form.packing):
-        yield HilV6mConv2dS8(
-            images=form.images,
-            out_c=form.channels,
-            window=form.window,
-            in_zero_point=form.pad_value,
-            v6m_columns=columns,
-        ).as_form(f"{columns.tile}_rows")
+        yield form.parameters(HilV6mConv2dS8, v6m_columns=columns).as_form(f"{columns.tile}_rows")
     stream = _stream(form.packing)
     if stream is not None:
-        yield HilV6mConv2dS8Packed(
-            images=form.images,
-            out_c=form.channels,
-            window=form.window,
-            in_zero_point=form.pad_value,
-            stream=stream,
-        )
+        yield form.parameters(HilV6mConv2dS8Packed, stream=stream)
 
 
 def _depthwise(form: DepthwiseConvolution) -> Iterator[Parameters]:
@@ -119,15 +103,10 @@ def _depthwise(form: DepthwiseConvolution) -> Iterator[Parameters]:
     if triples is not None:
         weights, scales = triples
         for rows, band in row_bands((_TRIPLE_BAND,), images.out_h):
-            yield HilV6mDepthwiseConv2dS8Triples(
-                images=images,
-                stride_h=window.stride_h,
-                stride_w=window.stride_w,
-                pad_top=window.pad_top,
-                pad_left=window.pad_left,
+            yield form.parameters(
+                HilV6mDepthwiseConv2dS8Triples,
                 band=band,
                 line=line,
-                in_zero_point=form.pad_value,
                 weights=weights,
                 scales=scales,
             ).as_form(rows)
@@ -136,15 +115,10 @@ def _depthwise(form: DepthwiseConvolution) -> Iterator[Parameters]:
         return
     weights, outputs = raised
     for rows, band in row_bands((_BAND,), images.out_h):
-        yield HilV6mDepthwiseConv2dS83x3(
-            images=images,
-            stride_h=window.stride_h,
-            stride_w=window.stride_w,
-            pad_top=window.pad_top,
-            pad_left=window.pad_left,
+        yield form.parameters(
+            HilV6mDepthwiseConv2dS83x3,
             band=band,
             line=line,
-            in_zero_point=form.pad_value,
             weights=weights,
             **outputs,
         ).as_form(rows)

@@ -83,11 +83,8 @@ def _matvec(form: MatrixProduct) -> list[Parameters]:
     if packed is None:
         return []
     weights, even_shift, scales = packed
-    parameters = HilV7mMatvecS8(
-        rows=form.rows,
-        depth=form.depth,
-        columns=form.channels,
-        output_range=form.requantization.output_range,
+    parameters = form.parameters(
+        HilV7mMatvecS8,
         even_shift=even_shift,
         weights=weights,
         scales=scales,
@@ -113,9 +110,7 @@ def _vector(layer: LinearWeights) -> tuple[Array, int, Array] | None:
 def _matmul(form: MatrixProduct) -> list[Parameters]:
     """Return the kernel for three rows at a time."""
     return [
-        HilV7mMatmulS8(
-            rows=form.rows, depth=form.depth, columns=form.channels, v7m_columns=columns
-        ).as_form(f"{columns.wide}_words")
+        form.parameters(HilV7mMatmulS8, v7m_columns=columns).as_form(f"{columns.wide}_words")
         for columns in _columns(form.packing)
     ]
 
@@ -123,36 +118,26 @@ def _matmul(form: MatrixProduct) -> list[Parameters]:
 def _conv2d(form: Convolution) -> list[Parameters]:
     """Return the kernel for three windows at a time."""
     return [
-        HilV7mConv2dS8(
-            images=form.images,
-            out_c=form.channels,
-            window=form.window,
-            in_zero_point=form.pad_value,
-            v7m_columns=columns,
-        ).as_form(f"{columns.wide}_words")
+        form.parameters(HilV7mConv2dS8, v7m_columns=columns).as_form(f"{columns.wide}_words")
         for columns in _columns(form.packing)
     ]
 
 
 def _depthwise(form: DepthwiseConvolution) -> list[Parameters]:
     """Lower filters of 3x3, one per channel."""
-    window, images, outputs = form.window, form.images, form.requantization
+    window, images = form.window, form.images
     packed = _filters(form.packing) if is_3x3(form) else None
     if packed is None:
         return []
     line = (images.out_w - 1) * window.stride_w + 3
     weights, even_shift, scales = packed
     return [
-        HilV7mDepthwiseConv2dS83x3(
-            images=images,
+        form.parameters(
+            HilV7mDepthwiseConv2dS83x3,
             stride=window.stride_w,
-            pad_top=window.pad_top,
-            pad_left=window.pad_left,
             band=band,
             line=line,
             block=outputs_at_a_time(images.out_w, 15, 24),
-            in_zero_point=form.pad_value,
-            output_range=outputs.output_range,
             even_shift=even_shift,
             weights=weights,
             scales=scales,

@@ -81,15 +81,11 @@ def _packed_rows(form: MatrixProduct) -> list[Parameters]:
     """Return the kernel for one row, or two at a time."""
     if form.rows < FEW_ROWS:
         return [
-            HilV7mMatvecS8Packed(
-                rows=form.rows, depth=form.depth, columns=form.channels, v7m_packed=packed
-            )
+            form.parameters(HilV7mMatvecS8Packed, v7m_packed=packed)
             for packed in _packed(form.packing, 2)
         ]
     return [
-        HilV7mMatmulS8Packed(
-            rows=form.rows, depth=form.depth, columns=form.channels, v7m_packed=packed
-        )
+        form.parameters(HilV7mMatmulS8Packed, v7m_packed=packed)
         for packed in _packed(form.packing, 1)
     ]
 
@@ -97,13 +93,7 @@ def _packed_rows(form: MatrixProduct) -> list[Parameters]:
 def _packed_conv2d(form: Convolution) -> list[Parameters]:
     """Return the kernel for two windows at a time."""
     return [
-        HilV7mConv2dS8Packed(
-            images=form.images,
-            out_c=form.channels,
-            window=form.window,
-            in_zero_point=form.pad_value,
-            v7m_packed=packed,
-        )
+        form.parameters(HilV7mConv2dS8Packed, v7m_packed=packed)
         for packed in _packed(form.packing, 1)
     ]
 
@@ -117,15 +107,12 @@ def _depthwise_words(form: DepthwiseConvolution) -> list[Parameters]:
     words, shift = packed
     line = (images.out_w - 1) * window.stride_w + 3
     return [
-        HilV7mDepthwiseConv2dS8Words(
-            images=images,
+        form.parameters(
+            HilV7mDepthwiseConv2dS8Words,
             stride=window.stride_w,
-            pad_top=window.pad_top,
-            pad_left=window.pad_left,
             band=band,
             line=line,
             block=outputs_at_a_time(images.out_w, 22, 16),
-            in_zero_point=form.pad_value,
             shift=shift,
             channels=words,
         ).as_form(room)

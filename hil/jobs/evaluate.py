@@ -1,0 +1,190 @@
+"""The job of :func:`hil.evaluate`: the accuracy of a model on a board over a data set."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+
+from hil.device import Model
+from hil.errors import InputError
+from hil.jobs.image import Image, ImageModel, recoveries_of, repeated_by
+from hil.jobs.job import Job, reference_for
+from hil.jobs.run import Run
+from hil.verify.comparison import Oracle
+from hil.verify.datasets import DataSet, Scaling, array_data, load_data
+from hil.verify.evaluation import (
+    Evaluation,
+    MetricLimit,
+    ScoreKind,
+    checked_metrics,
+    digest_of_library,
+    evaluate_model,
+)
+from hil.verify.metrics import Metric
+from hil.verify.samples import Sample
+from hilc.artifact.library import TensorInfo
+
+
+@dataclass(frozen=True, eq=False)
+class EvaluateJob(Job[Evaluation]):
+    """Run a labelled data set on a board, for its metrics there beside the reference's.
+
+    The fields are the parameters of :func:`hil.evaluate`. ``journal`` may be a function that
+    returns the file's path for the board's name and the opened model.
+    """
+
+    data: Any
+    labels: Any = None
+    metric: str | Sequence[str] = field(default="accuracy", kw_only=True)
+    at_least: float | Mapping[str, float] | None = field(default=None, kw_only=True)
+    at_most: float | Mapping[str, float] | None = field(default=None, kw_only=True)
+    classes: Sequence[str] | None = field(default=None, kw_only=True)
+    scaling: Scaling | None = field(default=None, kw_only=True)
+    score: ScoreKind = field(default="outputs", kw_only=True)
+    samples: int | None = field(default=None, kw_only=True)
+    seed: int = field(default=0, kw_only=True)
+    reference: str | Oracle | None = field(default=None, kw_only=True)
+    source: str | Path | None = field(default=None, kw_only=True)
+    journal: str | Path | Callable[..., Path] | None = field(default=None, kw_only=True)
+    restart: bool = field(default=False, kw_only=True)
+    progress: Callable[..., Any] | None = field(default=None, kw_only=True)
+    allow_fallback: bool | None = field(default=None, kw_only=True)
+
+    def is_good(self, result: Evaluation) -> bool:
+        """Return whether no sample differs and every limit is kept."""
+        return result.match and result.is_met
+
+    def on(self, image: Image, run: Run) -> Iterator[Evaluation]:
+        """Yield the evaluation of the only model of an image."""
+        metrics, limits = self._metrics()
+        known = image.only(_one_by_one)
+        data = self._data(known, metrics)
+        if data.skipped:
+            run.warn(f"{data.skipped} files of {self.data} are of other kinds, and left out")
+        if self.samples is not None:
+            data = data.drawn(self.samples, self.seed)
+        oracle = reference_for(
+            known,
+            self.reference,
+            self.source,
+            self.allow_fallback,
+            "give reference=hil.oracle.reference_of(library, module)",
+        )
+        key = {
+            "model": digest_of_library(known.library) if known.library else known.name,
+            "board": image.board,
+            "reference": oracle.name,
+        }
+        with image.opened() as opened, run.counting(known.name, image.board) as counted:
+            model = opened[known.name]
+            if isinstance(model, Model):
+                key |= {"source": model.device.source, "build_id": model.device.hello.build_id}
+            progress = self.progress or counted
+            report = evaluate_model(
+                model,
+                data,
+                oracle,
+                metrics,
+                board=image.board,
+                key=key,
+                score=self.score,
+                limits=limits,
+                journal=self._journal(image.board, model),
+                restart=self.restart,
+                progress=lambda done: progress(done, len(data)),
+                repeated=repeated_by(model),
+            )
+            report = replace(
+                report,
+                transport=model.device.transport if isinstance(model, Model) else "",
+                provenance=self._provenance(image, known, model, _Labelled(data)),
+                recoveries=recoveries_of(model),
+            )
+        yield report
+
+    def _check(self, run: Run) -> None:
+        self._metrics()
+
+    def _metrics(self) -> tuple[Sequence[Metric], list[MetricLimit]]:
+        names = [self.metric] if isinstance(self.metric, str) else list(self.metric)
+        limits = [*_limits(self.at_least, names, "min"), *_limits(self.at_most, names, "max")]
+        return checked_metrics(names, limits), limits
+
+    def _journal(self, board: str, model: Any) -> Path | None:
+        if callable(self.journal):
+            return self.journal(board, model)
+        return None if self.journal is None else Path(self.journal)
+
+    def _data(self, known: ImageModel, metrics: Sequence[Metric]) -> DataSet:
+        if isinstance(self.data, DataSet):
+            return self.data
+        values = math.prod(_first_output(known).shape) if metrics[0].labels == "values" else 0
+        if isinstance(self.data, str | Path):
+            labels = str(self.labels) if isinstance(self.labels, Path) else self.labels
+            if labels is not None and not isinstance(labels, str):
+                raise InputError(
+                    f"labels of type {type(labels).__name__} are given for the file {self.data}",
+                    "give the name of the file's array or column",
+                )
+            return load_data(
+                self.data,
+                known.inputs,
+                labels=labels,
+                classes=self.classes,
+                scaling=self.scaling,
+                values=values,
+            )
+        if self.labels is None:
+            raise InputError("arrays are given without labels", "give labels=array")
+        arrays = self.data if isinstance(self.data, Mapping) else {known.inputs[0].name: self.data}
+        return array_data(
+            {name: np.asarray(array) for name, array in arrays.items()},
+            np.asarray(self.labels),
+            known.inputs,
+            classes=self.classes,
+            scaling=self.scaling,
+            values=values,
+        )
+
+
+class _Labelled(Sequence[Sample]):
+    """Samples with their labels, under a name that no tensor has."""
+
+    def __init__(self, data: DataSet) -> None:
+        self._data = data
+
+    def __len__(self) -> int:
+        return len(self._data)
+
+    def __getitem__(self, index: Any) -> Any:
+        return {**self._data.samples[index], "": self._data.labels[index]}
+
+
+def _limits(
+    given: float | Mapping[str, float] | None, names: Sequence[str], kind: Literal["min", "max"]
+) -> list[MetricLimit]:
+    if given is None:
+        return []
+    by_name = given if isinstance(given, Mapping) else {names[0]: given}
+    return [MetricLimit(name, float(value), kind) for name, value in by_name.items()]
+
+
+def _one_by_one(names: Sequence[str]) -> InputError:
+    return InputError(
+        f"an evaluation takes one model; {len(names)} are given: {', '.join(names)}",
+        "evaluate them one by one",
+    )
+
+
+def _first_output(known: ImageModel) -> TensorInfo:
+    if known.module is None:
+        raise InputError(
+            f"nothing is known of the outputs of {known.name!r}, a model of another kind",
+            "give a model of hil or hilc",
+        )
+    return known.module.outputs[0]
