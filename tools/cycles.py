@@ -21,7 +21,6 @@ from hil.bench import bench
 from hil.board import load_board
 from hil.oracle import reference_of
 from hil.samples import RandomSamples
-from hil.verify import verify
 from hilc.support.suggest import counted
 
 BOARDS = ("rtl-ibex", "rtl-cv32e40p", "rtl-vexriscv", "rtl-picorv32")
@@ -42,7 +41,7 @@ def counted_on(board: str, model: str, goal: str, memory: str) -> Result:
         # The first inference is the warm-up of the caches, too.
         samples = RandomSamples(module.inputs, seed=0, count=1)
         oracle = reference_of(library, module)
-        verdict = verify(device[module.name], samples, oracle, board=board)
+        verdict = hil.verify(device[module.name], samples, oracle, board=board)
         report = bench(device, module, runs=1, warmup=0)
     (count,) = report.simulated
     return {

@@ -361,7 +361,8 @@ def _objcopy(*words: object) -> None:
 
 def _of_hex(path: Path) -> dict[int, int]:
     """The bytes of an Intel HEX file by their addresses."""
-    found, upper = {}, 0
+    found: dict[int, int] = {}
+    upper = 0
     for line in path.read_text().split():
         record = bytes.fromhex(line.removeprefix(":"))
         assert sum(record) & 0xFF == 0
