@@ -76,7 +76,7 @@ def test_the_assembly_is_exact_at_every_level(level: str) -> None:
     ],
     first=2,
 )
-def test_counted_costs_are_near_the_instructions_of_the_board(name: str, model: str) -> None:
+def test_counted_costs_are_near_the_boards(name: str, model: str) -> None:
     board = load_board(name)
     library = hilc.compile(
         model_path(model), cpu=board.cpu.name, name=model, optimize="speed", pools="external",
