@@ -91,6 +91,11 @@ find_missing() {
     has qemu-system-riscv32 || optional+=(qemu-system-misc)
     has verilator || optional+=(verilator)
     has ccache || optional+=(ccache)
+    # The programs of flashers, which tests run.
+    has openocd || optional+=(openocd)
+    has dfu-util || optional+=(dfu-util)
+    has bossac || optional+=(bossa-cli)
+    has st-flash || optional+=(stlink-tools)
     # clang's version is part of the name: where clang is missing, the name is known once it is there.
     ! has clang || has_libfuzzer || optional+=("$(libfuzzer_package)")
 }

@@ -92,7 +92,7 @@ def prepare(
         original, file = read.graph, read.data
     fused = fuse_quantized(original, {} if read is None else read.dequantized)
     graph = run_passes(fused.graph)
-    require_integers(fused.float_layers, allow_float)
+    require_integers(fused.float_layers, allow_float, of_file=read is not None)
     fixed_sizes = () if read is None else read.fixed_sizes
     annotations = Annotations(fixed_sizes, fused.float_layers, fused.rounded_biases)
     folded = NOTHING_FOLDED

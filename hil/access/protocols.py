@@ -150,6 +150,9 @@ class Need:
     hint: str
     #: Returns whether it is installed; None: whether it is a program on PATH.
     find: Callable[[], bool] | None = None
+    #: The words with which a program prints its version, besides its name; none for one that would
+    #: use a probe.
+    version: tuple[str, ...] = ("--version",)
 
     def is_there(self) -> bool:
         """Return whether it is installed."""
@@ -357,8 +360,10 @@ class Flasher(Protocol):
         """
         return []
 
-    def candidates(self, board: Board) -> list[ProbeInfo]:
-        """Return those of :meth:`probes` that may be on ``board``, as its settings say."""
+    def candidates(self, board: Board, connection: Connection) -> list[ProbeInfo]:
+        """Return those of :meth:`probes` that may be on ``board`` by its settings, or what the user
+        chose that is not among them.
+        """
         return self.probes()
 
     def summon(self, board: Board, connection: Connection) -> float:

@@ -14,6 +14,7 @@ import numpy as np
 
 import hilc
 from hil.access import Need, flashers, need_of, runner_named
+from hil.access.verilator import VERILATOR
 from hil.board import Board
 from hil.errors import HilError
 from hil.firmware.toolchain import (
@@ -118,8 +119,14 @@ def missing_for_runner(board: Board, runner: str | None = None) -> Tool | None:
 
 
 def _version_of(need: Need) -> str | None:
-    """Return a package's version, a placeholder for an unknown one; None if it is missing."""
-    return (_package(need.name)() or "found") if need.is_there() else None
+    """Return the version of a package or program, a placeholder for an unknown one; None if it is
+    missing.
+    """
+    if not need.is_there():
+        return None
+    program = shutil.which(need.name) if need.find is None and need.version else None
+    printed = _first_version([program, *need.version], any_end=True) if program else None
+    return _package(need.name)() or printed or "found"
 
 
 def self_test() -> str:
@@ -206,17 +213,20 @@ def _clang() -> str | None:
     return _first_version([path, "--version"])
 
 
-def _first_version(command: list[str]) -> str | None:
-    return version_in(_output(command))
+def _first_version(command: list[str], *, any_end: bool = False) -> str | None:
+    """Return the version in a program's output; with ``any_end`` whatever its exit code, and of
+    both of its outputs.
+    """
+    return version_in(_output(command, any_end=any_end))
 
 
-def _output(command: list[str]) -> str:
+def _output(command: list[str], *, any_end: bool = False) -> str:
     """Return the output of a program; empty if it cannot run, which counts as missing."""
     try:
-        result = run(command, Path(), limit_s=_TIMEOUT_S)
+        result = run(command, Path(), limit_s=_TIMEOUT_S, errors_apart=not any_end)
     except (OSError, subprocess.TimeoutExpired):
         return ""
-    return result.stdout.strip() if result.returncode == 0 else ""
+    return result.stdout.strip() if any_end or result.returncode == 0 else ""
 
 
 def _toolchain_tools(toolchain: Toolchain) -> tuple[Tool, ...]:
@@ -274,6 +284,13 @@ TOOLS = (
         "unpack one of https://github.com/renode/renode/releases (1.15 or later), on PATH",
         False,
         _program("renode"),
+    ),
+    Tool(
+        VERILATOR,
+        "simulates the boards rtl-*",
+        "apt install verilator g++ make, and pip install 'hil-harness[rtl]'",
+        False,
+        _program(VERILATOR),
     ),
     Tool(
         "cmake",

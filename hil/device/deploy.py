@@ -6,9 +6,17 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from hil.access import Connection, Flashed, Flasher, chosen_flasher, pinned, start
+from hil.access import (
+    Connection,
+    Flashed,
+    Flasher,
+    check_installed,
+    chosen_flasher,
+    pinned,
+    start,
+)
 from hil.access.hardware import converted, reached
-from hil.device.power import power_of
+from hil.device.power import power_of_board
 from hil.device.recovery import Recovery, Step
 from hil.device.session import open_link
 from hil.errors import Attempt, InputError, LinkError, Remedy
@@ -52,6 +60,7 @@ def deploy(board: Board, elf: Path, connection: Connection, flasher: str | None 
     """
     check_image(board, elf)
     board, chosen = chosen_flasher(board, flasher)
+    check_installed(chosen, board)
     if not has_symbol(elf, _OWN_SYMBOL):
         return Deployed(_start_foreign(board, elf, connection, chosen), None)
     if has_symbol(elf, _RTT_SYMBOL):
@@ -65,7 +74,7 @@ def deploy(board: Board, elf: Path, connection: Connection, flasher: str | None 
         raise InputError(
             f"{elf} has a UART as its serial line, not RTT", "build it with --transport rtt"
         )
-    power = power_of(board.name)
+    power = power_of_board(board)
     # Every attempt is for the board that was chosen first, also while another one is connected.
     connection = pinned(board, chosen.name, connection)
 

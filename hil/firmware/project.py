@@ -428,6 +428,8 @@ def _config_header(board: Board, modules: Sequence[Module], runtime: FirmwareRun
     }
     if not board.is_host:
         values["HIL_STACK_GUARD_BYTES"] = board.stack_guard_bytes
+    if board.boot_loader_bytes:
+        values["HIL_AFTER_LOADER"] = 1
     if any(module.states for module in modules):
         values["HIL_HAS_STATE"] = 1
     if any(module.fed_rows for module in modules):

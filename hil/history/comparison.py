@@ -104,11 +104,19 @@ class Comparison:
 
 
 def compare(before: Measurement, after: Measurement) -> Comparison:
-    """Return both side by side; raise InputError where their counts have different units."""
+    """Return both side by side; raise InputError where their counts have different units, or hold
+    for different memories of a simulated core.
+    """
     if before.counter != after.counter:
         raise InputError(
             f"{before.source} counts {before.counter}, {after.source} counts {after.counter}",
             "compare measurements of two emulated boards, or of two real ones",
+        )
+    models = before.memory_model, after.memory_model
+    if all(models) and len(set(models)) > 1 and before.board == after.board:
+        raise InputError(
+            f"{before.source} was measured with {models[0]}, {after.source} with {models[1]}",
+            "measure both with the same memory model: --runner verilator:flash_wait=N,...",
         )
     figures = [
         Change(figure.title, before.figures.get(figure.key), after.figures.get(figure.key))

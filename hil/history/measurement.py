@@ -60,6 +60,8 @@ class Measurement:
     goal: str | None = None
     #: Identity of the run: its own number, or the file of an older result.
     run: str | None = None
+    #: Wait states of the memory of a simulated core; "" for another board.
+    memory_model: str = ""
 
     @property
     def title(self) -> str:
@@ -133,4 +135,5 @@ def measurement_of(entry: Any, source: str, *, stored_at: str | None = None) -> 
         checked=entry.checked,
         goal=entry.goal,
         run=(made_from.run if made_from else None) or stored,
+        memory_model=entry.simulated[0].memory_model if entry.simulated else "",
     )

@@ -311,7 +311,7 @@ def test_an_xtensa_board_has_the_export_as_its_remedy(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["esp32-c3", "esp32c6", "esp32-h2", "esp32_p4"])
-def test_an_unknown_esp_board_with_a_riscv_core_is_unknown(name: str) -> None:
+def test_an_unknown_esp_board_with_a_riscv_core(name: str) -> None:
     with pytest.raises(BoardError, match="unknown board"):
         load_board(name)
 
@@ -346,7 +346,7 @@ def test_keys_of_memory_for_the_image_are_checked(
         load_board(path)
 
 
-def test_a_core_that_fetches_where_it_reads_takes_no_other_address(tmp_path: Path) -> None:
+def test_a_core_with_one_address_space(tmp_path: Path) -> None:
     text = (data_dir("targets") / "raspberry-pi-pico-2.toml").read_text(encoding="utf-8")
     path = tmp_path / "board.toml"
     path.write_text(text.replace('size = "4M"', 'size = "4M"\nwritable = true'))

@@ -380,7 +380,7 @@ def test_every_uf2_board_is_read_back() -> None:
 
 
 @pytest.mark.parametrize("name", UF2_FAMILIES)
-def test_uf2_has_the_chips_family_and_stays_in_the_flash(name: str, tmp_path: Path) -> None:
+def test_uf2_has_the_chips_family_in_the_flash(name: str, tmp_path: Path) -> None:
     board = load_board(name)
     elf = build([], board).elf
     family = flashers()["uf2"].uf2_family(board)
@@ -451,7 +451,7 @@ def test_esptool_reads_an_image_that_the_rom_can_load(
     assert loaded >= sum(len(segment.data) for segment in read_image(elf))
 
 
-def test_rp2350_image_for_risc_v_says_so_and_where_to_enter() -> None:
+def test_rp2350_image_for_risc_v_has_an_entry() -> None:
     """As for Arm, with the item of the entry point: data sheet, chapter 5.9.3.5."""
     board = load_board("raspberry-pi-pico-2-riscv")
     firmware, first = image(board)
@@ -473,7 +473,7 @@ def test_rp2350_image_for_risc_v_says_so_and_where_to_enter() -> None:
         assert elf.get_machine_arch() == "RISC-V"
 
 
-def test_longan_image_leaves_the_alias_of_its_flash_at_once() -> None:
+def test_longan_image_leaves_the_alias_of_its_flash() -> None:
     """The chip starts at address 0, where the flash is seen, too. Code that is linked for the flash
     finds nothing from there: by its distance it is elsewhere.
     """
@@ -518,7 +518,7 @@ def test_an_image_over_a_boot_loader_is_refused(name: str) -> None:
     check_image(board, build([], board).elf)
 
 
-def test_an_image_into_the_end_of_the_xiaos_flash_is_refused() -> None:
+def test_an_image_at_the_end_of_the_xiaos_flash() -> None:
     """Data and boot loader begin at 0xED000 there."""
     flash = load_board("xiao-nrf52840").regions("flash")[0]
     assert (flash.origin, flash.end) == (0x2_7000, 0xE_D000)

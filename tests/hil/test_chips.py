@@ -295,7 +295,7 @@ MISTAKES = {
     "chip's emulator": (
         "board", "[soc]", '[renode]\nplatform = "x"\n[soc]', "board", "renode", "[[runner]] with"
     ),
-    "unknown key": ("board", "flasher", "sylicon = true\nflasher", "board", "sylicon", "mean sili"),
+    "unknown key": ("board", "flasher", "defualt = true\nflasher", "board", "defualt", "mean defa"),
     "unknown setting": ("board", "hse_hz", "hse_hx", "board", "soc.hse_hx", "did you mean hse_hz"),
     "missing setting": ("board", "hse_hz = 25_000_000", "", "board", "soc.hse_hz", "is missing"),
     "unknown UART": ("board", "usart1", "usart9", "board", "uart.instance", "no UART 'usart9'"),

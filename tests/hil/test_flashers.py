@@ -312,6 +312,89 @@ def test_an_image_keeps_its_bytes_in_every_format(image_format: Any, tmp_path: P
     assert image_in(elf, "elf", tmp_path) == elf
 
 
+#: Code, data in RAM whose start values follow it, a part across 64 KB, one in a second flash.
+_PARTS = """
+.section .text, "ax"
+.rept 333
+.word 0x01020304
+.endr
+.byte 1, 2, 3
+.section .mydata, "aw"
+.rept 70
+.word 0xa0b0c0d0
+.endr
+.section .far, "a"
+.rept 99
+.word 0x11223344
+.endr
+.section .second, "a"
+.rept 5
+.word 0x55667788
+.endr
+"""
+_SCRIPT = """
+SECTIONS {
+  .text 0x08000000 : { *(.text) }
+  .mydata 0x20000000 : AT (0x08000800) { *(.mydata) }
+  .far 0x0800ff00 : { *(.far) }
+  .second 0x08080010 : { *(.second) }
+  /DISCARD/ : { *(.ARM.attributes) *(.data) *(.bss) }
+}
+"""
+
+
+@pytest.fixture(scope="module")
+def parts(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("parts")
+    (folder / "a.s").write_text(_PARTS)
+    (folder / "a.ld").write_text(_SCRIPT)
+    words = ["arm-none-eabi-gcc", "-nostdlib", "-mcpu=cortex-m4", "-T", "a.ld", "a.s"]
+    words += ["-Wl,-n,--no-warn-rwx-segments", "-o", "parts.elf"]
+    subprocess.run(words, cwd=folder, check=True, timeout=60)
+    return folder / "parts.elf"
+
+
+def _objcopy(*words: object) -> None:
+    command = ["arm-none-eabi-objcopy", *map(str, words)]
+    subprocess.run(command, check=True, timeout=60)
+
+
+def _of_hex(path: Path) -> dict[int, int]:
+    """The bytes of an Intel HEX file by their addresses."""
+    found: dict[int, int] = {}
+    upper = 0
+    for line in path.read_text().split():
+        record = bytes.fromhex(line.removeprefix(":"))
+        assert sum(record) & 0xFF == 0
+        kind, data = record[3], record[4:-1]
+        if kind == 4:
+            upper = int.from_bytes(data, "big") << 16
+        elif kind == 0:
+            at = upper + int.from_bytes(record[1:3], "big")
+            found |= {at + i: byte for i, byte in enumerate(data)}
+    return found
+
+
+def test_several_parts_equal_objcopys(parts: Path, tmp_path: Path) -> None:
+    """Byte for byte, at the addresses that are programmed, in hex, bin and UF2."""
+    theirs = tmp_path / "theirs.hex"
+    _objcopy("-O", "ihex", parts, theirs)
+    expected = _of_hex(theirs)
+    assert min(expected) == 0x0800_0000
+    assert max(expected) == 0x0808_0023
+    assert _of_hex(image_in(parts, "hex", tmp_path)) == expected
+    whole = tmp_path / "theirs.bin"
+    _objcopy("-O", "binary", "--gap-fill", "0xff", parts, whole)
+    assert image_in(parts, "bin", tmp_path).read_bytes() == whole.read_bytes()
+    data = image_in(parts, "uf2", tmp_path, 0x57755A57).read_bytes()
+    blocks = [struct.unpack("<8I476sI", data[at : at + 512]) for at in range(0, len(data), 512)]
+    found = {block[3] + i: block[8][i] for block in blocks for i in range(block[4])}
+    assert {at: found[at] for at in expected} == expected
+    assert all(byte == 0xFF for at, byte in found.items() if at not in expected)
+    assert [block[3] for block in blocks] == sorted({at & ~0xFF for at in expected})
+    assert {block[7] for block in blocks} == {0x57755A57}
+
+
 def test_an_image_in_two_memories_has_no_raw_form() -> None:
     far = (SEGMENTS[0], Segment(0x2000_0000, b"x"))
     with pytest.raises(InputError, match="so it has no raw form"):

@@ -18,7 +18,7 @@ from hil.errors import InputError
 from hil.history import History
 from hil.history.comparison import compare
 from hil.history.gate import gates, parse_limit
-from hil.history.measurement import read_measurements
+from hil.history.measurement import Measurement, read_measurements
 
 DIGITS = Path(__file__).parents[2] / "examples" / "digits" / "digits.tflite"
 BOARD = "mps2-an386"
@@ -317,6 +317,17 @@ def test_layers_with_new_names_are_paired_by_operator() -> None:
     assert compare(before, after).most_slowed is None
     with pytest.raises(InputError, match="counts instructions, file counts cycles"):
         compare(before, read_measurements(changed(counter="cycles"), "file")[0])
+
+
+def test_counts_with_other_memory_are_not_compared() -> None:
+    def simulated(model: str) -> Measurement:
+        count = {"memory_model": model, "cycles": 1000, "instructions": 900}
+        return read_measurements(changed(counter="cycles", simulated=[count]), "file")[0]
+
+    assert compare(simulated("flash 0"), simulated("flash 0")).count.difference == 0
+    with pytest.raises(InputError, match="measured with flash 0, file with flash 2") as caught:
+        compare(simulated("flash 0"), simulated("flash 2"))
+    assert "flash_wait=N" in caught.value.hint
 
 
 def test_a_history_has_what_is_compared(

@@ -742,9 +742,7 @@ def test_a_stuck_uart_does_not_hold_the_core(uart: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["portenta-h7", "giga-r1"])
-def test_an_h7_behind_a_boot_loader_keeps_its_supply_and_leaves_its_pll(
-    name: str, tmp_path: Path
-) -> None:
+def test_an_h7_behind_a_boot_loader_keeps_its_supply(name: str, tmp_path: Path) -> None:
     """Through what the core is supplied, only the loader knows: taking the other of the two, once
     it is written, leaves a board that does not start any more.
     """

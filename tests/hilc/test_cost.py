@@ -13,7 +13,7 @@ from linear_layers import random_layer
 from loose_call import loose_call
 
 from hilc.errors import InputError
-from hilc.lowering import candidates, cost
+from hilc.lowering import candidates, cost, cost_tables
 from hilc.lowering import kernels as described
 from hilc.lowering.bodies import body_key
 from hilc.lowering.cost import CALL_INSTRUCTIONS, Cost
@@ -137,7 +137,7 @@ def shipped_without(monkeypatch: pytest.MonkeyPatch, costs: described.Costs) -> 
 
 
 @pytest.mark.usefixtures("forgetting")
-def test_a_shipped_kernel_without_a_cost_is_named_with_the_remedy(monkeypatch: pytest.MonkeyPatch):
+def test_a_kernel_without_a_cost_is_named(monkeypatch: pytest.MonkeyPatch):
     costs = {name: rows for name, rows in shipped_costs().items() if name != "hil_generic_lut_s8"}
     shipped_without(monkeypatch, costs)
     with pytest.raises(
@@ -157,6 +157,17 @@ def test_a_wrong_table_of_shipped_kernels_is_refused(monkeypatch: pytest.MonkeyP
     with pytest.raises(InputError, match=r"kernel hil_generic_lut_s8: .*no_such_term") as refusal:
         kernels()
     assert "hilc/target/costs/CORE.toml" in refusal.value.hint
+
+
+def test_a_table_of_the_run_time_that_cannot_be_read_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    (tmp_path / "cortex-m3.toml").write_text("k = {")
+    monkeypatch.setattr(cost_tables, "FOLDER", tmp_path)
+    with pytest.raises(InputError, match=r"hilc/target/costs: cortex-m3\.toml: "):
+        shipped_costs.__wrapped__()
+    with pytest.raises(InputError, match="hil_no_such_code has a cost in no table"):
+        cost_tables.shipped_figures("hil_no_such_code")
 
 
 def test_a_formula_that_names_no_field_is_refused():

@@ -181,6 +181,15 @@ def test_float_only_layers_are_refused_or_allowed():
     require_integers(layers, allow_float=True)
 
 
+def test_the_graph_of_a_quantized_file_is_refused_with_the_remedy():
+    """It has float weights alone."""
+    data = network(np.random.default_rng(0)).SerializeToString()
+    with pytest.raises(UnsupportedError, match="weights .* not quantized") as refusal:
+        hilc.compile(load_model(data), cpu="host")
+    assert "the path or the bytes of the model file" in refusal.value.hint
+    assert hilc.compile(data, cpu="host").modules[0].float_layers == ()
+
+
 @pytest.mark.parametrize("taps", [2, 3])
 def test_transposed_convolutions_are_on_integers(taps: int) -> None:
     """Their weights have the outputs along the second axis."""

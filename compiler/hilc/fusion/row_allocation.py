@@ -165,36 +165,28 @@ class RowAllocation:
         """Return an offset for the new rows without moves; None if there is none, or the others
         are not below ``limit``.
         """
-        ends = [start + nbytes for start, nbytes in zip(starts, self.sizes, strict=True)]
-        if min(starts, default=0) < 0 or max(ends, default=0) > limit:
-            return None
-        needed = [
-            (start + kept, start + nbytes)
-            for start, kept, nbytes in zip(starts, self.kept, self.sizes, strict=True)
-            if kept < nbytes
-        ]
-        if self.grown is None:
-            places = self._places(starts, limit, in_order, needed)
-        else:
-            places = iter([starts[self.grown] + self.sizes[self.grown]])
-        for place in places:
-            end = place + self.added
-            if (
-                place >= 0
-                and end <= limit
-                and not any(place < stop and begin < end for begin, stop in needed)
-                and all(o.overlap.allows(place - starts[o.buffer] - o.begin) for o in self.operands)
-            ):
+        for start, nbytes in zip(starts, self.sizes, strict=True):
+            if start < 0 or start + nbytes > limit:
+                return None
+        if self.grown is not None:
+            place = starts[self.grown] + self.sizes[self.grown]
+            return place if self._is_free(place, starts, limit) else None
+        for place in self._places(starts, limit, in_order):
+            if self._is_free(place, starts, limit):
                 return place
         return None
 
-    def _places(
-        self,
-        starts: Sequence[int],
-        limit: int,
-        in_order: bool,
-        needed: Sequence[tuple[int, int]],
-    ) -> Iterator[int]:
+    def _is_free(self, place: int, starts: Sequence[int], limit: int) -> bool:
+        """Return whether the new rows may be at ``place``."""
+        end = place + self.added
+        if place < 0 or end > limit:
+            return False
+        for start, kept, nbytes in zip(starts, self.kept, self.sizes, strict=True):
+            if kept < nbytes and place < start + nbytes and start + kept < end:
+                return False
+        return all([o.overlap.allows(place - starts[o.buffer] - o.begin) for o in self.operands])
+
+    def _places(self, starts: Sequence[int], limit: int, in_order: bool) -> Iterator[int]:
         """Yield offsets for the rows of an empty buffer, the better ones first."""
         behind = [starts[b] + self.kept[b] for b in self.behind if self.kept[b] < self.sizes[b]]
         end = min(behind, default=limit)
@@ -210,7 +202,11 @@ class RowAllocation:
             if in_order:
                 return
         yield from over
-        taken = sorted(needed)
+        taken = sorted(
+            (start + kept, start + nbytes)
+            for start, kept, nbytes in zip(starts, self.kept, self.sizes, strict=True)
+            if kept < nbytes
+        )
         ends = [0, *(end for _, end in taken)]
         begins = [*(begin for begin, _ in taken), limit]
         # Best fit.

@@ -17,7 +17,7 @@ from hilc.ir import Array, Quant, Tensor
 from hilc.lowering.access import Access
 from hilc.lowering.compression import TABLE_BYTES, Compressed, compressed
 from hilc.lowering.cost import Cost
-from hilc.lowering.cost_tables import shipped_costs
+from hilc.lowering.cost_tables import shipped_figures
 from hilc.lowering.kernels import KernelCall
 from hilc.lowering.registry import LoweredLayer
 from hilc.ops import OPS
@@ -48,7 +48,7 @@ _BLOCKS = (8, 4, 2)
 #: Instructions of decoding. Its figures are fitted by hand, to counts under QEMU of a layer with
 #: five distributions of weights, with compressed weights and without: the counts are within 4 %.
 _COST = Cost(
-    on={core: row.figures for core, row in shipped_costs()["hil_decode"].items()},
+    on=shipped_figures("hil_decode"),
     counts={
         "symbol": "symbols",
         "literal": "literals",

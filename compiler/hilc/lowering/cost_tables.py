@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Any
 
 import hilc.target
+from hilc.errors import InputError
 from hilc.support.toml import tomllib
 from hilc.target import find_cpu
 
@@ -61,8 +62,32 @@ def cores_in_order(names: list[str]) -> list[str]:
 
 @functools.cache
 def shipped_costs() -> Mapping[str, Mapping[str, TableRow]]:
-    """Return the tables of the run time's kernels: rows by kernel and by core."""
-    return read_costs(FOLDER)
+    """Return the tables of the run time's kernels: rows by kernel and by core.
+
+    Raise :class:`~hilc.errors.InputError` for an invalid table.
+    """
+    try:
+        return read_costs(FOLDER)
+    except ValueError as error:
+        raise InputError(
+            f"the costs of the run time's kernels, hilc/target/costs: {error}",
+            "correct the line as hilc.lowering.cost_tables describes it, or write it anew with "
+            "`python tools/measure.py costs fit`",
+        ) from None
+
+
+def shipped_figures(name: str) -> Mapping[str, Mapping[str, float]]:
+    """Return the instructions of each term of what ``name`` costs, by core.
+
+    Raise :class:`~hilc.errors.InputError` if no table has it.
+    """
+    rows = shipped_costs().get(name)
+    if not rows:
+        raise InputError(
+            f"{name} has a cost in no table hilc/target/costs/CORE.toml",
+            f"add a line `{name} = {{...}}` with its terms to the table of one core at least",
+        )
+    return {core: row.figures for core, row in rows.items()}
 
 
 def read_costs(folder: Path) -> Mapping[str, Mapping[str, TableRow]]:

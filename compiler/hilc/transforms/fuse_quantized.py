@@ -821,9 +821,14 @@ def _holds(element: ElementType, values: Array) -> bool:
     return bool(values.min(initial=0) >= low and values.max(initial=0) <= high)
 
 
-def require_integers(float_layers: Sequence[FloatLayer], allow_float: bool) -> None:
+def require_integers(
+    float_layers: Sequence[FloatLayer], allow_float: bool, *, of_file: bool = True
+) -> None:
     """Raise :class:`~hilc.errors.UnsupportedError` for layers of a quantized model that stay in
     float32, unless ``allow_float`` accepts them.
+
+    Where the model is no file but a graph (``of_file`` is False), the integers of its weights may
+    be what is missing: graphs have the float values that the file dequantizes.
     """
     if allow_float or not float_layers:
         return
@@ -835,8 +840,15 @@ def require_integers(float_layers: Sequence[FloatLayer], allow_float: bool) -> N
         f"{', '.join(dict.fromkeys(layer.op for layer in layers))} {name!r} ({layers[-1].reason})"
         for name, layers in steps.items()
     )
+    fact = f"{len(steps)} layers of the quantized model compute in floats: {listed}"
+    if of_file:
+        raise UnsupportedError(
+            fact,
+            "quantize what they read and give, or allow them: --allow-float, in Python "
+            "allow_float=True",
+        )
     raise UnsupportedError(
-        f"{len(steps)} layers of the quantized model compute in floats: {listed}",
-        "quantize what they read and give, or allow them: --allow-float, in Python "
-        "allow_float=True",
+        fact,
+        "give the path or the bytes of the model file in place of the graph of `load_model`, which "
+        "does not have the integers of quantized weights; or allow floats: allow_float=True",
     )

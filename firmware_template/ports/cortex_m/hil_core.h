@@ -21,10 +21,14 @@ void hil_timer_handler(void);
 #define HIL_CPACR HIL_REG(0xE000ED88)
 #define HIL_MPU_TYPE HIL_REG(0xE000ED90)
 #define HIL_MPU_CTRL HIL_REG(0xE000ED94)
+#define HIL_MPU_RNR HIL_REG(0xE000ED98)
 #define HIL_MPU_RBAR HIL_REG(0xE000ED9C)
 #define HIL_MPU_RASR HIL_REG(0xE000EDA0)
 #define HIL_DEMCR HIL_REG(0xE000EDFC)
+#define HIL_SYST_CSR HIL_REG(0xE000E010)
 #define HIL_NVIC_ISER(irq) HIL_REG(0xE000E100 + 4 * ((irq) / 32))
+#define HIL_NVIC_ICER(irq) HIL_REG(0xE000E180 + 4 * ((irq) / 32))
+#define HIL_NVIC_ICPR(irq) HIL_REG(0xE000E280 + 4 * ((irq) / 32))
 
 /* Baseline cores (M0, M0+, M23) lack the fault status registers and the cycle counter. */
 #if defined(__ARM_ARCH_6M__) || defined(__ARM_ARCH_8M_BASE__)

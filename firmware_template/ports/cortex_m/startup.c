@@ -84,11 +84,37 @@ static void guard_stack(void) {
 }
 #endif
 
+#if HIL_AFTER_LOADER
+/* A boot loader may start the image with interrupts masked, with some of its own enabled or
+ * pending, and with memory protected: all this as after a reset, but interrupts stay masked. */
+static void leave_loader(void) {
+    const uint32_t nothing_pending = 1UL << 25 | 1UL << 27; /* SysTick's exception, PendSV */
+    HIL_SYST_CSR = 0;
+    for (uint32_t irq = 0; irq < 256; irq += 32) {
+        HIL_NVIC_ICER(irq) = UINT32_MAX;
+        HIL_NVIC_ICPR(irq) = UINT32_MAX;
+    }
+    HIL_ICSR = nothing_pending;
+    HIL_MPU_CTRL = 0;
+    for (uint32_t region = 0; region < (HIL_MPU_TYPE >> 8 & 0xFF); ++region) {
+        HIL_MPU_RNR = region;
+        HIL_MPU_RASR = 0;
+    }
+#if !HIL_BASELINE
+    __asm volatile("msr basepri, %0\n\tmsr faultmask, %0" ::"r"(0));
+#endif
+}
+
+#endif
+
 __attribute__((weak)) void hil_soc_early(void) {}
 
 /* Prepares memory and core; runs on the main stack, before any floating-point register exists. */
 __attribute__((used)) void hil_start(void) {
     hil_soc_early();
+#if HIL_AFTER_LOADER
+    leave_loader();
+#endif
 #if !HIL_BASELINE
     HIL_VTOR = (uint32_t)(uintptr_t)vectors;
     HIL_CPACR |= 0xFUL << 20; /* FPU and Helium; reads as zero on cores without */
@@ -109,6 +135,18 @@ __attribute__((used)) void hil_start(void) {
 }
 
 __attribute__((naked)) _Noreturn void hil_reset_handler(void) {
+#if HIL_AFTER_LOADER
+    /* The loader's stack may be the other one, or lie elsewhere. */
+    __asm volatile("cpsid i\n\t"
+                   "ldr r0, =hil_handler_stack_top\n\t"
+                   "movs r1, #0\n\t"
+                   "msr control, r1\n\t"
+                   "isb");
+#if HIL_HAS_STACK_LIMIT
+    __asm volatile("msr msplim, r1");
+#endif
+    __asm volatile("msr msp, r0");
+#endif
     __asm volatile("bl hil_start\n\t"
                    "ldr r0, =hil_stack_top\n\t"
                    "msr psp, r0\n\t"
@@ -128,6 +166,9 @@ void hil_port_init(void) {
     }
     hil_timer_init();
     hil_uart_init(uart_hz);
+#if HIL_AFTER_LOADER
+    __asm volatile("cpsie i" ::: "memory");
+#endif
 }
 
 _Noreturn void hil_port_reset(void) {

@@ -28,7 +28,7 @@ void hil_irq_enable(uint32_t irq) {
     INT_TYPE &= ~(1UL << LINE); /* by level */
     INT_PRIORITY(LINE) = 2;
     INT_THRESHOLD = 1;
-    INT_ENABLE |= 1UL << LINE;
+    INT_ENABLE = 1UL << LINE; /* and none that the ROM has left on */
 #if HIL_CORE_MIE
     HIL_CSR_SET(mie, 1UL << LINE);
 #endif

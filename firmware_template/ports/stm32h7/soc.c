@@ -62,7 +62,7 @@ HIL_CHECK_UART_CLOCK(APB_HZ, "uart.clock_hz must be clock_hz / 2 / soc.apb_div")
 /* The board supplies the core through the chip's LDO, if no boot loader has said through what.
  * Nothing but writing this lets the voltage be changed after power-on, and it is taken once. */
 static bool raise_voltage(void) {
-#if !HIL_SOC_AFTER_LOADER
+#if !HIL_AFTER_LOADER
     PWR_CR3 = (PWR_CR3 & ~CR3_BYPASS_LDO_SMPS) | CR3_LDOEN;
 #endif
     if (!hil_wait(&PWR_CSR1, CSR1_ACTVOSRDY, CSR1_ACTVOSRDY)) {
@@ -112,7 +112,7 @@ static bool start_pll(void) {
     return hil_wait(&RCC_CFGR, CFGR_SWS, CFGR_SWS_PLL1);
 }
 
-#if HIL_SOC_AFTER_LOADER
+#if HIL_AFTER_LOADER
 /* Its settings of the PLL may change only while that is off. */
 static void leave_pll(void) {
     RCC_CR |= CR_HSION;
@@ -125,7 +125,7 @@ static void leave_pll(void) {
 #endif
 
 uint32_t hil_soc_init(void) {
-#if HIL_SOC_AFTER_LOADER
+#if HIL_AFTER_LOADER
     leave_pll();
 #endif
     const bool is_fast = start_pll();

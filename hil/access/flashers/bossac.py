@@ -10,7 +10,7 @@ from hil.access.flashers.touch import touch
 from hil.access.flashers.usb import SAM_BA
 from hil.access.usb import UsbDevice, usb_devices
 from hil.board.settings import Setting
-from hil.errors import ProbeError, Remedy
+from hil.errors import InputError, ProbeError, Remedy
 from hil.link.ports import Port, serial_ports
 
 if TYPE_CHECKING:
@@ -21,6 +21,9 @@ if TYPE_CHECKING:
 #: Set in the product id of a device that runs a sketch, clear in its bootloader's.
 _RUNS: Final = 0x8000
 _LOOK_S = 0.05
+_TOUCHES: Final = ("sketch", "always", "never")
+#: Time for a bridge on the board to restart the chip behind it.
+_BRIDGE_S = 0.5
 _PLACE = ("--port={port}", "-U", when("offset", "--offset={offset:#x}"))
 
 
@@ -33,6 +36,7 @@ class Bossac(ProgramFlasher):
     title = "bossac"
     program = "bossac"
     install = "apt install bossa-cli"
+    version = ("--help",)
     image = "bin"
     usb_ids = SAM_BA
     by_path = True
@@ -43,7 +47,10 @@ class Bossac(ProgramFlasher):
         ),
         "verify": Setting("boolean", "whether the bootloader can read the flash back", True),
         "touch": Setting(
-            "boolean", "whether 1200 baud start the bootloader of a board that runs a sketch", True
+            "name",
+            "when 1200 baud start the bootloader: `sketch` (by a product id of 0x8000 or more), "
+            "`always` (the port stays), `never`",
+            "sketch",
         ),
         "appear_s": Setting("integer", "longest time until the bootloader is there", 10, 1, 600),
     }
@@ -83,8 +90,16 @@ class Bossac(ProgramFlasher):
     def values(self, board: Board, uid: str, connection: Connection) -> dict[str, Value]:
         """Return the values of placeholders, with the port of the bootloader, which is started."""
         values = super().values(board, uid, connection)
-        device = self.device(uid)
-        if device.product & _RUNS and values["touch"]:
+        device, when_touched = self.device(uid), values["touch"]
+        if when_touched not in _TOUCHES:
+            raise InputError(
+                f"the setting touch of the flasher 'bossac' is {when_touched!r}",
+                f"choose one of {', '.join(_TOUCHES)}",
+            )
+        if when_touched == "always":
+            touch(_port_of(device))
+            time.sleep(_BRIDGE_S)
+        elif when_touched == "sketch" and device.product & _RUNS:
             touch(_port_of(device))
             device = self._bootloader(device.path, int(values["appear_s"]))
         return {**values, "port": _port_of(device)}

@@ -53,11 +53,12 @@ class UserCommand(ProgramFlasher):
         return "reset" in command_table(board.name)
 
     def needs(self, board: Board | None) -> Need | None:
-        """Return the program of the board's commands; InputError if there are none."""
+        """Return a program of the board's commands that is missing, else any of them."""
         if board is None:
             return None
-        words = command_of(board, "program")
-        return Need(words[0], f"install it; it is set in {config_path()}")
+        hint = f"install it; it is set in {config_path()}"
+        needs = [Need(words[0], hint) for words in command_table(board.name).values() if words]
+        return next((need for need in needs if not need.is_there()), next(iter(needs), None))
 
     def uf2_family(self, board: Board) -> int | None:
         """Return the setting ``family``."""

@@ -7,9 +7,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from hil.access.flashers.program import IMAGE, ProgramFlasher, when
+from hil.access.flashers.program import IMAGE, Failure, ProgramFlasher, When, when
 from hil.access.protocols import Need
 from hil.board.settings import Setting
+from hil.errors import ProbeError, Remedy
 from hil.support.process import python_module
 from hilc.support.optional import install_hint, is_installed
 
@@ -24,7 +25,7 @@ _CONVERT: Line = (
 )
 
 
-def _line(after: str, *words: str) -> Line:
+def _line(after: str, *words: str | When) -> Line:
     """Return the arguments of a command that connects to the chip."""
     return (
         *("--chip", "{chip}", "--port", "{port}", "--baud", "{baudrate}"),
@@ -68,11 +69,46 @@ class EspTool(ProgramFlasher):
             _line("{after}", "write-flash", "{offset:#x}", f"{IMAGE}.bin"),
         ],
         "reset": [_line("{after}", "run")],
-        "erase": [_line("no-reset", "erase-flash")],
+        "erase": [
+            _line(
+                "no-reset",
+                when("stub", "erase-flash"),
+                when("!stub", "erase-region", "0x0", "ALL"),
+            )
+        ],
         "verify": [_CONVERT, _line("no-reset", "verify-flash", "{offset:#x}", f"{IMAGE}.bin")],
     }
-    success = {"program": r"hash of data verified", "erase": r"flash memory erased successfully"}
-    failures = ()
+    success = {"program": r"hash of data verified", "erase": r"erased successfully"}
+    failures = (
+        Failure(
+            r"could not open \S+, the port is busy|permission denied|could not open port",
+            "close other programs that use the port; `hil doctor` lists the ports",
+            ProbeError,
+        ),
+        Failure(
+            r"this chip is .*, not|unexpected chip id",
+            "choose the chip's name: --flasher esptool:chip=NAME, or the right --port",
+            ProbeError,
+        ),
+        Failure(
+            r"failed to connect to|no serial data received|wrong boot mode detected",
+            "hold BOOT and press reset, then repeat with --flasher esptool:before=no-reset; check "
+            "the cable",
+            ProbeError,
+            Remedy.POWER,
+        ),
+        Failure(
+            r"active security features|secure boot|secure download|flash encryption",
+            "the chip is locked and was not changed: its eFuses allow no other firmware",
+            ProbeError,
+        ),
+        Failure(
+            r"MD5 of file does not match|verification failed|failed to write|"
+            r"failed to (?:enter|leave) .*flash|digest mismatch",
+            "erase the board (hil erase) and repeat; check its supply",
+            remedy=Remedy.FLASH,
+        ),
+    )
 
     def starts_itself(self, board: Board) -> bool:
         """Return that esptool resets the chip when it has programmed it."""

@@ -29,6 +29,7 @@ class JLink(ProgramFlasher):
     title = "JLinkExe"
     program = "JLinkExe"
     install = "install the J-Link software from segger.com"
+    version = ()
     image = "hex"
     usb_ids = JLINK
     settings = {

@@ -16,6 +16,7 @@ class PicoTool(ProgramFlasher):
     title = "picotool"
     program = "picotool"
     install = "see https://github.com/raspberrypi/picotool, or `apt install picotool`"
+    version = ("version",)
     image = "elf"
     usb_ids = PICO
     by_path = True

@@ -99,6 +99,8 @@ class ProgramFlasher(Flasher):
     program: str
     #: How to install it.
     install: str
+    #: The words with which it prints its version; none if it would use a probe.
+    version: tuple[str, ...] = ("--version",)
     #: The format in which the program takes the image. The flasher itself takes the ELF file, for
     #: its addresses.
     image: ImageFormat = "hex"
@@ -137,7 +139,7 @@ class ProgramFlasher(Flasher):
 
     def needs(self, board: Board | None) -> Need | None:
         """Return the program."""
-        return Need(self.program, self.install)
+        return Need(self.program, self.install, version=self.version)
 
     def probes(self) -> list[ProbeInfo]:
         """Return the devices on USB that the program can use; none is opened, since the tools stop

@@ -4,6 +4,8 @@ port is opened at 1200 baud and closed.
 
 from __future__ import annotations
 
+import contextlib
+
 import serial
 
 from hil.errors import ProbeError
@@ -14,7 +16,9 @@ _TOUCH_BAUD = 1200
 def touch(port: str) -> None:
     """Open the port at 1200 baud and close it; :class:`~hil.errors.ProbeError` if it cannot."""
     try:
-        with serial.Serial(port, _TOUCH_BAUD, exclusive=True) as line:
+        line = serial.Serial(port, _TOUCH_BAUD, exclusive=True)
+        # The board looks at this line as well; closing drops it too, where it cannot be set.
+        with line, contextlib.suppress(OSError):
             line.dtr = False
     except (OSError, ValueError) as error:
         raise ProbeError(

@@ -1,7 +1,7 @@
 """The flasher ``uf2``: bootloaders that show a drive, onto which an image is copied.
 
-A drive is a mounted FAT file system, or the folder of the setting ``drive``, with a file
-``INFO_UF2.TXT``. A bootloader starts the firmware when it has the last block of the image, and its
+A drive is a mounted FAT file system, or the folder of ``--probe``, with a file ``INFO_UF2.TXT``. A
+bootloader starts the firmware when it has the last block of the image, and its
 drive disappears.
 """
 
@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Final
 from hil.access.connection import Flashed, ProbeInfo
 from hil.access.flashers.touch import touch
 from hil.access.protocols import Flasher, FlasherSession, Progress
+from hil.board.config import configured
 from hil.board.settings import Setting
 from hil.errors import FlashError, InputError, ProbeError, Remedy
 from hil.link.ports import resolve
@@ -98,7 +99,6 @@ class Uf2(Flasher):
         "board_id": Setting(
             "text", "Board-ID in INFO_UF2.TXT, or its first letters; empty: any", ""
         ),
-        "drive": Setting("text", "the folder where the drive is mounted; empty: any drive", ""),
         "touch": Setting(
             "boolean",
             "whether the port at 1200 baud starts the bootloader of a running board",
@@ -123,11 +123,11 @@ class Uf2(Flasher):
         """Return the mounted drives."""
         return [drive.probe for drive in drives()]
 
-    def candidates(self, board: Board) -> list[ProbeInfo]:
-        """Return the drives with the board's id: in the folder of the setting, or mounted."""
+    def candidates(self, board: Board, connection: Connection) -> list[ProbeInfo]:
+        """Return the drives with the board's id: mounted ones, or the folder of ``--probe``."""
         settings = board.settings[self.name]
-        chosen = str(settings["drive"])
-        found = drives() if not chosen else [drive_at(Path(chosen).expanduser().absolute())]
+        chosen = connection.uid or connection.probe or configured(board.name).get("probe", "")
+        found = [drive_at(Path(chosen))] if Path(chosen).is_absolute() else drives()
         known = [drive for drive in found if drive is not None]
         wanted = str(settings["board_id"]).lower()
         fits = [drive for drive in known if drive.board_id.lower().startswith(wanted)]
