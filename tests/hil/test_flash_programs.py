@@ -425,7 +425,7 @@ def test_a_pool_needs_one_flasher_only(bench: Bench) -> None:
     assert any(need is not None and not need.is_there() for need in missing)
     pool = open_pool(file, [], [])
     assert pool is not None
-    assert pool.size() == 1
+    assert pool.size == 1
     pool.close()
 
 
