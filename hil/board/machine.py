@@ -11,8 +11,11 @@ def machine_words(board: Board) -> list[str]:
     """Return the command without image, clock and devices."""
     assert board.qemu is not None, "the board has the runner qemu"
     words = [board.cpu.toolchain.qemu, "-machine", board.qemu.machine]
-    if board.qemu.cpu:
-        words += ["-cpu", board.qemu.cpu]
+    cpu = board.qemu.cpu
+    if board.qemu.vector_bits:
+        cpu = f"{cpu or 'rv32'},v=true,vlen={board.qemu.vector_bits},vext_spec=v1.0"
+    if cpu:
+        words += ["-cpu", cpu]
     if board.qemu.memory_bytes:
         words += ["-m", f"{board.qemu.memory_bytes}B"]
     if board.cpu.isa == "riscv":

@@ -133,6 +133,8 @@ def test_estimates_of_each_family_of_kernels(
     counts = [count for model in models for count in costs.count_model(name, model)]
     off: dict[str, list[float]] = {}
     for count in counts:
+        if count.kernel not in kernels():
+            continue  # Emitted: the counts of tests/board/test_riscv_kernels.py hold it.
         family = Path(kernels()[count.kernel].header).parent.name
         off.setdefault(family, []).append(abs(count.error))
     medians = {family: statistics.median(errors) for family, errors in off.items()}

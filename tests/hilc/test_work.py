@@ -32,8 +32,10 @@ CORES = {
     "cortex-m55": (16, 8, 4, 16, 4),
     "rv32imac": (1, 1, None, 4, 1),
     "rv32imac_zbb": (1, 1, None, 4, 1),
+    "rv32imac_zve32x": (32, 32, None, 128, 32),
     "rv32imafc": (1, 1, 1, 4, 1),
     "rv32imc": (1, 1, None, 4, 1),
+    "rv32imc_xpulp": (4, 2, None, 4, 1),
 }
 SAME: dict[str, Any] = {"stride_h": 1, "stride_w": 1, "padding": "SAME", "activation": "RELU"}
 CONV = {**SAME, "dilation_h": 1, "dilation_w": 1}

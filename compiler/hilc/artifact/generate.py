@@ -120,10 +120,10 @@ def _headers(texts: Iterable[str]) -> dict[str, bytes]:
         header = pending.pop()
         if header in found:
             continue
-        if header.startswith(_SHIPPED):
-            found[header] = find_header(header).read_bytes()
-        elif (text := registered_header(header)) is not None:
+        if (text := registered_header(header)) is not None:
             found[header] = text.encode()
+        elif header.startswith(_SHIPPED):
+            found[header] = find_header(header).read_bytes()
         else:
             continue  # of the library itself, or of TVM's interfaces
         pending.update(_INCLUDE.findall(found[header].decode()))

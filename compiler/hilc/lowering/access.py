@@ -186,15 +186,15 @@ def _runs(steps: Steps) -> tuple[Steps, npt.NDArray[np.intp]]:
 
 @dataclass(frozen=True)
 class Loop:
-    """Loop of a kernel over its output, with the ``rows``, ``pixels`` or ``channels`` per
-    iteration.
+    """Loop of a kernel over its output, with the ``rows``, ``columns``, ``pixels`` or ``channels``
+    per iteration.
     """
 
     kind: str
     count: int
 
 
-LOOP_KINDS = ("rows", "pixels", "channels")
+LOOP_KINDS = ("rows", "columns", "pixels", "channels")
 _ONCE = " once"
 
 #: Movement of a window, whose values a kernel's header may give if they are not fields of it.
@@ -367,18 +367,27 @@ def _output_steps(
     # Offset of an element within the block of the loops so far, and its size.
     row = np.arange(height).reshape(-1, 1, 1)
     pixel = row * width + np.arange(width).reshape(1, -1, 1)
+    column = np.arange(width).reshape(1, -1, 1)
     channel = np.arange(channels).reshape(1, 1, -1)
-    sizes = {"rows": height, "pixels": height * width, "channels": channels}
+    sizes = {
+        "rows": height,
+        "columns": width,
+        "pixels": height * width,
+        "channels": channels,
+    }
     steps, count = np.zeros((height, width, channels), np.int64), 1
     for loop in order:
         part = max(1, min(loop.count, sizes[loop.kind]))
         parts = -(-sizes[loop.kind] // part)
-        index = {"rows": row, "pixels": pixel, "channels": channel}[loop.kind] // part
+        places = {"rows": row, "columns": column, "pixels": pixel, "channels": channel}
+        index = places[loop.kind] // part
         steps, count = steps * parts + index, count * parts
         sizes[loop.kind] = part
         if loop.kind == "rows":
             row, pixel = row % part, pixel - index * (part * width)
             sizes["pixels"] = part * width
+        elif loop.kind == "columns":
+            column = column % part
         elif loop.kind == "pixels":
             pixel = pixel % part
         else:

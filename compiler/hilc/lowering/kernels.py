@@ -53,8 +53,9 @@ and later writes are always right. ``order`` is one of
 ``["rows 2", "pixels 3", "channels 4"]``
     loops over the output, from the outermost in, inside a loop over the batch. A turn of the last
     one is a step: all that it reads is read before anything that it writes is written. ``rows R``
-    takes so many rows of an image's output at a time, ``pixels P`` so many pixels, row after row
-    (or so many rows of a matrix), ``channels C`` so many channels; the last turn takes what is
+    takes so many rows of an image's output at a time, ``columns W`` so many columns, ``pixels P``
+    so many pixels, row after row (or so many rows of a matrix), ``channels C`` so many channels;
+    the last turn takes what is
     left. Counts are expressions over the parameters, as ``scratch`` is.
 ``"walk"``
     the walk that the kernel's own parameters describe, as ``reads`` names it.
@@ -157,6 +158,8 @@ class Kernel:
     band_code: int | None = None
     #: Whether it returns a status, which is not 0 for invalid input values.
     fails: bool = False
+    #: The identity of its variants if the name does not tell it: that of an emitted kernel.
+    identity: str = ""
 
     def __post_init__(self) -> None:
         known = READS.get(self.order if isinstance(self.order, str) else "loops", ())
@@ -173,6 +176,8 @@ class Kernel:
         """The identity of a variant with this kernel: family, operator, element types and form,
         such as ``dsp.conv2d.s8.column_pairs``; the kernel's own name if it is not of the run time.
         """
+        if self.identity:
+            return self.identity
         if not self.header.startswith(f"{_INCLUDE}/"):
             return self.name
         family, *words = self.name.removeprefix("hil_").split("_")
@@ -361,6 +366,13 @@ class _Folder:
 
 
 _REGISTERED: dict[Path, _Folder] = {}
+#: Headers of kernels that were emitted for layers, by their paths.
+_EMITTED: dict[str, str] = {}
+
+
+def keep_emitted(path: str, text: str) -> None:
+    """Keep the header of an emitted kernel, which code includes by ``path``."""
+    _EMITTED[path] = text
 
 
 def register_kernels(folder: Path | str) -> None:
@@ -408,9 +420,11 @@ def register_kernels(folder: Path | str) -> None:
 
 
 def registered_header(path: str) -> str | None:
-    """Return the header of a registered folder that code includes by ``path``; None where none
-    is.
+    """Return the header, emitted or of a registered folder, that code includes by ``path``; None
+    where none is.
     """
+    if path in _EMITTED:
+        return _EMITTED[path]
     folders = _REGISTERED.values()
     return next((own.headers[path] for own in folders if path in own.headers), None)
 

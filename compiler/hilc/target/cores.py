@@ -29,6 +29,8 @@ FEATURES: Mapping[str, str] = {
     "thumb2": "executes Thumb-2, with its assembly",
     "riscv": "executes RV32I code, with its assembly",
     "zbb": "has the RISC-V extension Zbb (minimum, maximum)",
+    "xpulp": "has CV32E40P's instructions (XPULP), and loads words from any address",
+    "zve32x": "has the RISC-V extension Zve32x: vectors of integers, of any length",
     "div": "divides 32 bits",
     "dsp": "has Arm's instructions for two half-words (Armv7E-M, Armv8-M with DSP)",
     "mve": "has Helium, Arm's vectors",

@@ -34,6 +34,8 @@ void hil_timer_quiet(void);
 #define HIL_CSR_CLEAR(csr, bits) __asm volatile(HIL_CSR("csrc " #csr ", %0")::"r"(bits) : "memory")
 
 #define HIL_MSTATUS_MIE (1UL << 3)
+#define HIL_MSTATUS_VS (3UL << 9)
+#define HIL_MSTATUS_FS (3UL << 13)
 #define HIL_IRQ_EXTERNAL 11
 #define HIL_MIE_TIMER (1UL << 7)
 #define HIL_MIE_EXTERNAL (1UL << HIL_IRQ_EXTERNAL)

@@ -58,6 +58,10 @@ static void guard_stack(void) {
 /* Prepares memory and core; runs on the handler stack. */
 __attribute__((used)) void hil_start(void) {
     hil_soc_early();
+#if HIL_CORE_TRAPS
+    /* Switches floats and vectors on; these bits are 0 on a core without. */
+    HIL_CSR_SET(mstatus, HIL_MSTATUS_FS | HIL_MSTATUS_VS);
+#endif
     hil_trap_init();
 #if HIL_STACK_GUARD_BYTES > 0 && HIL_CORE_TRAPS
     guard_stack();

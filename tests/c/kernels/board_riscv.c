@@ -127,5 +127,7 @@ __attribute__((naked, aligned(4))) _Noreturn void trap(void) {
 
 /* The machine begins with the first instruction of its memory. */
 __attribute__((naked, section(".vectors"), used)) _Noreturn void reset(void) {
-    __asm volatile("la sp, stack_top\n\tla t0, trap\n\tcsrw mtvec, t0\n\tj run_program");
+    __asm volatile("la sp, stack_top\n\tla t0, trap\n\tcsrw mtvec, t0\n\t"
+                   /* Vectors on; 0 without. */
+                   "li t0, 0x600\n\tcsrs mstatus, t0\n\tj run_program");
 }

@@ -32,7 +32,7 @@ from hil.board import Board
 from hil.board.machine import machine_words
 from hilc.ir import Array, Node, Tensor
 from hilc.lowering import candidates
-from hilc.lowering.kernels import FieldValue, Kernel, KernelCall
+from hilc.lowering.kernels import FieldValue, Kernel, KernelCall, registered_header
 from hilc.support.resources import data_dir
 from hilc.target import get_cpu
 
@@ -64,6 +64,9 @@ _BOARD_BLOCKS = {
     "armv8-m.main": 14,
     "armv8.1-m.main": 14,
     "rv32imac": 12,
+    "rv32imac_zbb": 12,
+    "rv32imac_zve32x": 12,
+    "rv32imc_xpulp": 12,
 }
 
 _NO_ARRAY = 0xFFFFFFFF
@@ -132,7 +135,17 @@ def run(
             "BLOCKS_MAX": blocks,
             "TENSORS_MAX": max(max(len(case.inputs), len(case.outputs)) for case in cases),
         }
-        folders = [*([include] if include else []), data_dir("runtime") / "include", SOURCES]
+        for header in {case.call.kernel.header for case in cases}:
+            if (emitted := registered_header(header)) is not None:
+                path = folder / "emitted" / header
+                path.parent.mkdir(parents=True, exist_ok=True)
+                path.write_text(emitted, encoding="utf-8")
+        folders = [
+            *([include] if include else []),
+            folder / "emitted",
+            data_dir("runtime") / "include",
+            SOURCES,
+        ]
         command: list[str | Path] = [
             *WARNINGS, *flags, *(f"-I{path}" for path in folders),
             *(f"-D{name}={value}" for name, value in limits.items()),

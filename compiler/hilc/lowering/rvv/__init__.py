@@ -1,0 +1,5 @@
+"""Kernels for RISC-V's vectors of Zve32x, of any length, emitted for each layer."""
+
+from hilc.lowering.rvv import binary, matrix
+
+__all__ = ["binary", "matrix"]

@@ -1,0 +1,182 @@
+"""Vector instructions of Zve32x for emitted functions (:mod:`hilc.lowering.riscv.emitter`).
+
+Registers are numbers, in groups: sums of int32 take eight, operands of int16 four, operands of int8
+two. So the same length holds for all, which the core chooses: code is for vectors of any length,
+and is counted for :data:`COUNTED_BITS`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from hilc.lowering.riscv.emitter import Function, Register
+from hilc.lowering.riscv.outputs import Output
+
+#: Bits of a register for which instructions are counted.
+COUNTED_BITS = 128
+#: Registers of a group of elements, by bytes of the element.
+GROUPS = {1: 2, 2: 4, 4: 8}
+_EXTENSIONS = ("zve32x", "zicsr")
+_ROUND_DOWN = 2
+_INT8 = (-128, 127)
+
+
+def blocks_of(channels: int) -> int:
+    """Return the turns of a loop over channels with registers of :data:`COUNTED_BITS`."""
+    length = COUNTED_BITS * GROUPS[4] // 32
+    return -(-channels // length)
+
+
+class VectorFunction(Function):
+    """A function with vector instructions."""
+
+    def __init__(self, name: str, parameters: Sequence[tuple[str, str]]) -> None:
+        super().__init__(name, parameters, _EXTENSIONS, locals=("struct hil_rvv v;",))
+
+    def round_down(self) -> None:
+        """Select the rounding of narrowing shifts."""
+        # The C form knows no other.
+        self.instruction(f"csrwi vxrm, {_ROUND_DOWN}", "memset(&v, 0, sizeof v);")
+
+    def length(self, to: Register, wanted: Register, element: int) -> None:
+        """Set the length for elements of so many bytes: as many as are wanted, if they fit."""
+        group = GROUPS[element]
+        self.instruction(
+            f"vsetvli {to.machine}, {wanted.machine}, e{8 * element}, m{group}, ta, ma",
+            f"{to.variable} = hil_rvv_vsetvli(&v, {wanted.variable}, {element}, {group});",
+        )
+
+    def elements(self, element: int) -> None:
+        """Select the bytes of an element; the length stays."""
+        self.instruction(
+            f"vsetvli zero, zero, e{8 * element}, m{GROUPS[element]}, ta, ma",
+            f"(void)hil_rvv_vsetvli(&v, v.length, {element}, {GROUPS[element]});",
+        )
+
+    def load_vector(self, to: int, element: int, base: Register) -> None:
+        """Load elements of so many bytes that lie next to each other."""
+        self.instruction(
+            f"vle{8 * element}.v v{to}, ({base.machine})",
+            f"hil_rvv_vle(&v, {to}, {element}, {base.variable});",
+        )
+
+    def store_vector(self, value: int, element: int, base: Register) -> None:
+        """Store elements."""
+        self.instruction(
+            f"vse{8 * element}.v v{value}, ({base.machine})",
+            f"hil_rvv_vse(&v, {value}, {element}, {base.variable});",
+        )
+
+    def widen(self, to: int, source: int) -> None:
+        """Extend int8 to int16."""
+        self.instruction(f"vsext.vf2 v{to}, v{source}", f"hil_rvv_vsext_vf2(&v, {to}, {source});")
+
+    def widen_to_words(self, to: int, source: int) -> None:
+        """Extend int8 to int32."""
+        self.instruction(f"vsext.vf4 v{to}, v{source}", f"hil_rvv_vsext_vf4(&v, {to}, {source});")
+
+    def multiply_words(self, to: int, vector: int, scalar: Register, begin: bool) -> None:
+        """Add words times a scalar to words, or begin them with it."""
+        if begin:
+            self.with_scalar("vmul", to, vector, scalar)
+            return
+        self.instruction(
+            f"vmacc.vx v{to}, {scalar.machine}, v{vector}",
+            f"hil_rvv_vmacc_vx(&v, {to}, {scalar.variable}, {vector});",
+        )
+
+    def multiply(self, to: int, vector: int, scalar: Register, begin: bool) -> None:
+        """Add int16 times a scalar to int32, or begin them with it."""
+        if begin:
+            self.instruction(
+                f"vwmul.vx v{to}, v{vector}, {scalar.machine}",
+                f"hil_rvv_vwmul_vx(&v, {to}, {vector}, {scalar.variable});",
+            )
+            return
+        self.instruction(
+            f"vwmacc.vx v{to}, {scalar.machine}, v{vector}",
+            f"hil_rvv_vwmacc_vx(&v, {to}, {scalar.variable}, {vector});",
+        )
+
+    def multiply_vectors(self, to: int, a: int, b: int, begin: bool) -> None:
+        """Add products of int16 to int32, or begin them with these."""
+        name = "vwmul" if begin else "vwmacc"
+        self.instruction(f"{name}.vv v{to}, v{a}, v{b}", f"hil_rvv_{name}_vv(&v, {to}, {a}, {b});")
+
+    def vectors(self, name: str, to: int, a: int, b: int) -> None:
+        """Compute on words of two vectors: ``vadd``, ``vmulhsu``, ``vsll``."""
+        self.instruction(f"{name}.vv v{to}, v{a}, v{b}", f"hil_rvv_{name}_vv(&v, {to}, {a}, {b});")
+
+    def immediate(self, name: str, to: int, source: int, value: int) -> None:
+        """Shift words by a constant: ``vsll``, ``vsra``."""
+        self.instruction(
+            f"{name}.vi v{to}, v{source}, {value}",
+            f"hil_rvv_{name}_vi(&v, {to}, {source}, {value});",
+        )
+
+    def with_scalar(self, name: str, to: int, source: int, scalar: Register) -> None:
+        """Compute with a scalar: ``vadd``, ``vmul`` of words, ``vmax``, ``vmin`` of int8."""
+        self.instruction(
+            f"{name}.vx v{to}, v{source}, {scalar.machine}",
+            f"hil_rvv_{name}_vx(&v, {to}, {source}, {scalar.variable});",
+        )
+
+    def narrow(self, element: int, to: int, source: int, bits: int) -> None:
+        """Shift to the right and saturate, in elements of so many bytes."""
+        self.instruction(
+            f"vnclip.wi v{to}, v{source}, {bits}",
+            f"hil_rvv_vnclip_wi(&v, {element}, {to}, {source}, {bits});",
+        )
+
+
+def emit_outputs(
+    f: VectorFunction,
+    output: Output,
+    channels: int,
+    sums: Sequence[int],
+    scales: Register,
+    outs: Sequence[Register],
+) -> None:
+    """Make outputs of sums and store them, the last first. ``scales`` are the address of the
+    multipliers; constants and places lie behind them, those of all channels each.
+
+    The registers above the sums are overwritten; signed outputs take sixteen of them.
+    """
+    spare = f.word("spare")
+    at = f.address("at")
+    free = 8 * len(sums)
+    f.elements(4)
+    f.load_vector(24, 4, scales)
+    for value in sums:
+        f.immediate("vsll", value, value, output.bits)
+        f.vectors("vmulhsu", value, value, 24)
+    f.distance(at, scales, 4 * channels)
+    f.load_vector(24, 4, at)
+    for value in sums:
+        f.vectors("vadd", value, value, 24)
+    if output.signed:
+        f.distance(at, scales, 8 * channels)
+        f.load_vector(24, 4, at)
+        f.constant(spare, -output.zero)
+        for value in sums:
+            f.with_scalar("vadd", free, value, spare)
+            f.immediate("vsra", free, free, 31)
+            f.vectors("vsll", free, free, 24)
+            f.vectors("vadd", value, value, free)
+    f.elements(2)
+    for value in sums:
+        f.narrow(2, value, value, output.shift)
+    f.elements(1)
+    for value in sums:
+        f.narrow(1, value, value, 0)
+    for name, bound, own in (
+        ("vmax", output.least, _INT8[0]),
+        ("vmin", output.most, _INT8[1]),
+    ):
+        if bound != own:
+            f.constant(spare, bound)
+            for value in sums:
+                f.with_scalar(name, value, value, spare)
+    for value, out in reversed(list(zip(sums, outs, strict=True))):
+        f.store_vector(value, 1, out)
+    f.release(spare, at)

@@ -1,0 +1,5 @@
+"""Kernels for CV32E40P's instructions (XPULP), emitted for each layer."""
+
+from hilc.lowering.xpulp import matrix
+
+__all__ = ["matrix"]

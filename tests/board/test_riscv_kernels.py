@@ -1,0 +1,110 @@
+"""Kernels emitted for RISC-V, by their assembly, on an emulated board."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from pathlib import Path
+
+import answers
+import numpy as np
+import pytest
+from campaigns import cases
+from kernel_checks import check, overlapping_checks
+from models import model_path
+from riscv_layers import emitted_checks, riscv_layers, sums
+
+import hil
+import hilc
+from hil.board import Board, load_board
+from hil.cli import main
+from hil.verify.bench import layer_counts
+from hilc.lowering.kernels import registered_header
+from hilc.target import get_cpu
+
+
+def board_of(core: str, vector_bits: int = 0) -> Board:
+    """QEMU's machine, whose core has Zbb, with the code for ``core``."""
+    board = load_board("riscv-virt")
+    assert board.qemu is not None
+    qemu = replace(board.qemu, vector_bits=vector_bits)
+    return replace(board, cpu=get_cpu(core), qemu=qemu)
+
+
+#: Cores and the bits of their vector registers.
+CORES = [
+    ("rv32imac", 0),
+    ("rv32imac_zve32x", 128),
+    ("rv32imac_zbb", 0),
+    ("rv32imac_zve32x", 256),
+    ("rv32imac_zve32x", 1024),
+]
+
+
+@cases(("core", "vector_bits"), CORES, first=2)
+def test_the_assembly_is_exact(core: str, vector_bits: int) -> None:
+    """The output of some lies over the input as far as the order of access allows."""
+    board = board_of(core, vector_bits)
+    rng = np.random.default_rng(73)
+    found = emitted_checks([*riscv_layers(rng, 1), *sums(rng, 12)], board.cpu, 73)
+    over = [one for layer, first in found[::3] for one in overlapping_checks(first, layer)]
+    check([one for _, one in found] + over, board)
+    assert len(found) > 30
+    assert len(over) > 10
+
+
+@pytest.mark.full
+@cases("level", ["-O0", "-Os"], first=2)
+def test_the_assembly_is_exact_at_every_level(level: str) -> None:
+    board = board_of("rv32imac")
+    found = emitted_checks(riscv_layers(np.random.default_rng(74), 1), board.cpu, 74)
+    check(
+        [one for _, one in found[::4]],
+        board,
+        flags=["-ffunction-sections", "-Wl,--gc-sections", level],
+    )
+
+
+@cases(
+    ("name", "model"),
+    [
+        ("riscv-virt", "kws"),
+        ("riscv-virt-v", "kws"),
+        ("riscv-virt", "vww"),
+        ("riscv-virt", "ic"),
+        ("riscv-virt-v", "vww"),
+    ],
+    first=2,
+)
+def test_counted_costs_are_near_the_boards(name: str, model: str) -> None:
+    board = load_board(name)
+    library = hilc.compile(
+        model_path(model), cpu=board.cpu.name, name=model, optimize="speed", pools="external",
+        io_in_pool=True,
+    )  # fmt: skip
+    (module,) = library.modules
+    with hil.open(board, library) as device:
+        counts = layer_counts(device, module)
+    estimate = library.reports[model].chosen.instructions
+    assert estimate == pytest.approx(sum(counts), rel=0.06)
+
+
+@pytest.mark.full  # The simulator is slow.
+def test_xpulp_is_exact_on_its_rtl(capsys: pytest.CaptureFixture[str]) -> None:
+    command = ["verify", str(model_path("kws")), "--board", "rtl-cv32e40p-xpulp", "--json"]
+    assert main([*command, "--optimize", "speed"]) == 0
+    assert answers.entry(capsys.readouterr().out)["match"]
+
+
+@cases("core", ["rv32imac", "rv32imac_zve32x", "rv32imc_xpulp"], first=3)
+def test_the_head_of_an_emitted_kernel_has_nine_parts(core: str) -> None:
+    found = emitted_checks(riscv_layers(np.random.default_rng(75), 1), get_cpu(core), 75)
+    parts = ["Tile", "Registers", "Data", "Order", "Bounds", "Output", "Scratch", "Cost", "Tests"]
+    root = Path(__file__).resolve().parents[2]
+    for header in {one.case.call.kernel.header for _, one in found}:
+        text = registered_header(header)
+        assert text is not None
+        head = text[: text.index("*/")]
+        assert re.findall(rf"^(?:/\*| \*) ({'|'.join(parts)}):", head, re.MULTILINE) == parts
+        for path in re.findall(r"tests/\w+/test_\w+\.py", head):
+            assert (root / path).is_file()

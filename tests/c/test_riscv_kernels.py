@@ -1,0 +1,46 @@
+"""Kernels emitted for RISC-V, by the C form of their instructions, under sanitizers."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from campaigns import cases
+from kernel_checks import Operator, check
+from riscv_layers import emitted_checks, riscv_layers, sums
+
+from hilc.target import get_cpu
+
+
+def forms(core: str, seed: int, copies: int, every: int) -> dict[str, int]:
+    """Compare emitted kernels with the reference; how many calls each operator has."""
+    rng = np.random.default_rng(seed)
+    layers: list[Operator] = [*riscv_layers(rng, copies), *sums(rng, 12)]
+    found = emitted_checks(layers, get_cpu(core), seed)
+    taken = [one for _, one in found[::every]]
+    check(taken)
+    counts: dict[str, int] = {}
+    for one in taken:
+        operator = one.case.call.variant.split(".")[1]
+        counts[operator] = counts.get(operator, 0) + 1
+    return counts
+
+
+#: The operators that have emitted kernels.
+OPERATORS = {"matmul", "conv2d", "depthwise_conv2d"}
+
+
+@cases(
+    ("core", "every"),
+    [("rv32imac", 5), ("rv32imac_zve32x", 6), ("rv32imc_xpulp", 5), ("rv32imac_zbb", 7)],
+    first=3,
+)
+def test_the_c_form_is_exact(core: str, every: int) -> None:
+    """The board runs all of them but XPULP's: the instructions are the same."""
+    counts = forms(core, 71, 1, every)
+    assert counts.keys() == OPERATORS | ({"sum"} if "zve32x" in core else set())
+    assert min(counts.values()) >= 1, counts
+
+
+@pytest.mark.full
+def test_more_random_layers() -> None:
+    assert min(forms("rv32imac", 72, 4, 2).values()) > 10

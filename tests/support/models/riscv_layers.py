@@ -1,0 +1,74 @@
+"""Layers for the kernels that are emitted for RISC-V."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from kernel_checks import Check, Operator, checks_of
+from kernel_layers import (
+    CASES,
+    conv,
+    depthwise,
+    extreme_layers,
+    limit_layers,
+    rectified,
+    tamed,
+    to_even,
+    usual_layer,
+)
+from linear_layers import Layer, make_layer, random_layer
+from single_op import SingleOp, random_op
+
+from hilc.target import Cpu
+
+PREFIXES = ("hil_riscv_", "hil_rvv_", "hil_xpulp_")
+LINEAR = ("CONV_2D", "DEPTHWISE_CONV_2D", "FULLY_CONNECTED")
+#: Operator, shapes of input and weights, attributes: parts of the depth, columns left over, tiles
+#: at both edges of an image, a single row, rows and columns under no tap, several images.
+SHAPES = (
+    ("CONV_2D", (1, 4, 5, 600), (9, 1, 1, 600), conv("SAME")),
+    ("CONV_2D", (1, 7, 5, 64), (6, 3, 3, 64), conv("SAME", activation="NONE")),
+    ("CONV_2D", (2, 5, 5, 24), (3, 1, 1, 24), conv("VALID", activation="NONE")),
+    ("CONV_2D", (1, 9, 8, 3), (8, 3, 3, 3), conv("SAME", 2)),
+    ("CONV_2D", (1, 9, 8, 2), (5, 3, 2, 2), {**conv("SAME"), "dilation_h": 2, "dilation_w": 2}),
+    ("FULLY_CONNECTED", (7, 30), (13, 30), {"activation": "NONE"}),
+    ("DEPTHWISE_CONV_2D", (1, 25, 5, 8), (1, 3, 3, 8), depthwise(1)),
+    ("DEPTHWISE_CONV_2D", (2, 6, 23, 5), (1, 3, 3, 5), depthwise(1)),
+    ("DEPTHWISE_CONV_2D", (1, 13, 24, 4), (1, 3, 3, 4), depthwise(2)),
+    ("DEPTHWISE_CONV_2D", (1, 1, 3, 4), (1, 3, 3, 4), depthwise(1)),
+    ("DEPTHWISE_CONV_2D", (1, 2, 1, 3), (1, 3, 3, 3), depthwise(1)),
+    ("DEPTHWISE_CONV_2D", (1, 8, 9, 6), (1, 2, 4, 6), depthwise(1)),
+    (
+        "DEPTHWISE_CONV_2D", (1, 9, 12, 6), (1, 3, 3, 6),
+        {**depthwise(1), "dilation_h": 2, "dilation_w": 3},
+    ),
+    ("DEPTHWISE_CONV_2D", (1, 4, 9, 500), (1, 3, 3, 500), depthwise(1)),
+)  # fmt: skip
+
+
+def riscv_layers(rng: np.random.Generator, copies: int) -> list[Layer]:
+    """Return layers of all shapes, each linear and rectified, and random ones."""
+    cases = [(op, x, w, attrs) for op, x, w, attrs, *_ in CASES.values()]
+    layers = extreme_layers(rng, copies) + limit_layers(rng)[: 2 * copies]
+    for i, (op, x, w, attrs) in enumerate((*SHAPES, *cases[:: 3 if copies == 1 else 1])):
+        layer = tamed(make_layer(rng, op, "int8", x, w, attrs))
+        layers.append(rectified(layer) if i % 2 else layer)
+    usual = [usual_layer(rng) for _ in range(6 * copies)]
+    layers += [to_even(layer) if i % 5 == 0 else layer for i, layer in enumerate(usual)]
+    return layers + [random_layer(rng, op, "int8", True) for op in LINEAR for _ in range(copies)]
+
+
+def sums(rng: np.random.Generator, count: int) -> list[SingleOp]:
+    """Return sums and differences of int8."""
+    return [random_op(rng, op, "int8") for op in ("ADD", "SUB") for _ in range(count)]
+
+
+def emitted_checks(layers: Sequence[Operator], cpu: Cpu, seed: int) -> list[tuple[Operator, Check]]:
+    """Return a check for each emitted kernel of the layers."""
+    return [
+        (layer, one)
+        for i, layer in enumerate(layers)
+        for one in checks_of(layer, cpu, f"(layer {i} of seed {seed})")
+        if one.kernel.startswith(PREFIXES)
+    ]
