@@ -12,12 +12,14 @@ import numpy as np
 import pytest
 
 import hil
+from hil.access import Measurement
 from hil.board import Board, load_board
 from hil.cli.render import bench_text
 from hil.device import RunResult
 from hil.errors import InputError, LinkError
 from hil.firmware.build import Firmware, ModelSizes, Sizes
 from hil.link.replies import Memory
+from hil.results.bench import SimulatedCount
 from hil.verify.bench import BenchReport, layer_counts, whole_counts
 from hil.verify.bench import bench as bench_of_device
 from hil.verify.samples import random_sample
@@ -168,6 +170,21 @@ def test_what_counts(ticks: list[int], counts: tuple[int, ...], per_inference: i
 def test_always_disturbed() -> None:
     with pytest.raises(LinkError, match="had to be repeated"):
         measure([70, *([-50] * 100)])
+
+
+def test_simulated_core_is_not_disturbed() -> None:
+    class Simulation:
+        slowness = 20.0
+        memory_model = "flash 0 wait states"
+
+        def measurements(self) -> list[Measurement]:
+            return []
+
+    device: Any = GivenDevice([70, -50, -40])
+    device.simulated = Simulation()
+    report = bench(device, MODULE)
+    assert report.counts == (500,)
+    assert report.simulated == (SimulatedCount("flash 0 wait states", 500, None),)
 
 
 def test_text_tells_what_was_counted() -> None:
