@@ -24,6 +24,7 @@ ENVIRONMENT = {
     "OMP_NUM_THREADS": "1",
     "MKL_NUM_THREADS": "1",
 }
+LOCKS = ROOT / ".cache" / "locks"
 #: Most of a firmware's sources are those of the firmware built before it, for the same core. Their
 #: objects do not depend on the folder (-ffile-prefix-map), so its name need not be the same.
 CCACHE = {
@@ -67,6 +68,9 @@ def pytest_configure(config: pytest.Config) -> None:
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
     for name, value in ENVIRONMENT.items():
         os.environ.setdefault(name, value)
+    # Boards of tests have the same serial numbers in another checkout's tests.
+    LOCKS.mkdir(parents=True, exist_ok=True)
+    os.environ.setdefault("HIL_LOCKS", str(LOCKS))
     ccache = shutil.which("ccache")
     if ccache and "CMAKE_C_COMPILER_LAUNCHER" not in os.environ:
         os.environ.update(CCACHE, CMAKE_C_COMPILER_LAUNCHER=ccache)

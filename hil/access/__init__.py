@@ -204,7 +204,8 @@ def _started(
     """Yield what a plugin's runner starts; InputError if it breaks the rules of runners."""
     with ExitStack() as stack:
         if names := _lock_names(runner, board, connection):
-            stack.enter_context(board_lock(f"the board behind {names[0]}", *names))
+            what = f"the board behind {names[0]}"
+            stack.enter_context(board_lock(what, *names, wait_s=connection.appear_s))
         with attributed_to(runner.start, f"the runner {runner.name!r}"):
             context: object = runner.start(board, firmware, connection)
             if not isinstance(context, AbstractContextManager):

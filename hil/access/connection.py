@@ -89,7 +89,10 @@ class Connection:
     lab: AcquiredBoard | None = None
     #: Whether tensors are accessed in the board's memory; None: if the board is emulated.
     bulk: bool | None = None
-    #: How long a probe and a port that are not there are awaited: after a power cycle.
+    #: How long a probe and a port are awaited that are not connected, as after a power cycle, and a
+    #: board that another process uses.
     appear_s: float = 0.0
+    #: Whether the image is other people's firmware, whose serial line cannot be proven.
+    is_foreign: bool = field(default=False, kw_only=True)
     #: Whether a locked chip is erased to open it; else it is an error.
     erase_to_unlock: bool = field(default=False, kw_only=True)

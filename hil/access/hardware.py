@@ -16,6 +16,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+import serial
+
 from hil import virtual_probe
 from hil.access import proof
 from hil.access.board_lock import board_lock
@@ -41,10 +43,10 @@ from hil.access.protocols import (
 from hil.access.qemu import QemuBoard, QemuMemory
 from hil.access.registry import add_flasher, flashers
 from hil.board.config import remember
-from hil.errors import DeviceError, InputError, ProbeError, Remedy
+from hil.errors import DeviceError, InputError, LinkError, ProbeError, Remedy
 from hil.firmware.formats import image_in
 from hil.firmware.image import symbol_address
-from hil.link.line import check_port
+from hil.link.line import await_port, check_port, open_error, open_line
 from hil.link.ports import is_lasting, lasting_name, resolve
 from hil.support.scope import decided
 from hilc.support.temporary import TemporaryFolder
@@ -58,7 +60,6 @@ if TYPE_CHECKING:
 
 
 _LOG = logging.getLogger("hil.access")
-_BAUDRATE = 115200
 #: Pause between two looks for a probe that is awaited.
 _APPEAR_LOOK_S = 0.1
 
@@ -112,12 +113,13 @@ class UnprovenBoard:
 
     counter: Final = "cycles"
     is_emulated: Final = False
-    line: Final = None
     memory: Final = None
 
     def __init__(self, url: str, reset: Callable[[], None], *, can_reset: bool = True) -> None:
         """Create it with the URL of its line; ``reset`` starts the firmware again."""
         self.url = url
+        #: The line, if it was opened before the start.
+        self.line: Line | None = None
         self.reset = reset
         self.can_reset = can_reset
 
@@ -160,7 +162,8 @@ def reached(flasher: Flasher, board: Board, connection: Connection) -> Iterator[
         return
     if not flasher.uses_probe:
         port = _port_of(flasher, board, connection)
-        with board_lock(f"the board at {port}", *lock_names(connection.probe, port)):
+        names = lock_names(connection.probe, port)
+        with board_lock(f"the board at {port}", *names, wait_s=connection.appear_s):
             yield Reached(port, None, None, lambda: None)
         return
     probe = _appearing(flasher, board, pinned_to_probe(flasher, board, connection))
@@ -170,7 +173,8 @@ def reached(flasher: Flasher, board: Board, connection: Connection) -> Iterator[
             f"the probe {probe.uid} is on the board {running.board}, not {board.name}",
             f"use --board {running.board}, or another probe",
         )
-    with board_lock(f"the board behind the probe {probe.uid}", probe.uid):
+    what = f"the board behind the probe {probe.uid}"
+    with board_lock(what, probe.uid, wait_s=connection.appear_s):
         yield Reached(probe.uid, probe, running, _aliveness(running))
 
 
@@ -182,6 +186,7 @@ def _port_of(flasher: Flasher, board: Board, connection: Connection) -> str:
             f"the flasher {flasher.name!r} reaches {board.name} at a port, and none is given",
             "give it: --port usb:SERIAL[:INTERFACE] or another port",
         )
+    await_port(connection.port, connection.appear_s)
     return resolve(connection.port)
 
 
@@ -279,6 +284,8 @@ class Hardware(Runner):
                 running: Running = start.virtual(session)
             elif connection.rtt:
                 running = start.over_rtt(session)
+            elif connection.is_foreign:
+                running = start.foreign(session)
             elif "core" in flasher.capabilities:
                 running = start.proven(session)
             else:
@@ -352,34 +359,61 @@ class _Start:
         """Start the firmware, and prove which line is its own; others may use the probe then."""
         search = _Line(self._board, self._elf, self._image, self._chosen, self._connection)
 
-        def lock(line: Proven) -> None:
+        def hold(line: Proven) -> None:
             names = lock_names(None, line.url)
-            self._stack.enter_context(board_lock(f"the port {line.url}", *names))
+            lock = board_lock(f"the port {line.url}", *names, wait_s=self._connection.appear_s)
+            self._stack.enter_context(lock)
 
         line = search.run(session)
         session.close()
         self._stack.callback(search.close)
-        lock(line)
+        hold(line)
 
         def reset() -> Proven:
             with self._reopened() as session:
                 again = search.run(session)
-            lock(again)  # it may have returned under another name
+            hold(again)  # it may have returned under another name
             return again
 
         return ProbedBoard(line.url, line.line, reset, port=line.name, probe=self._chosen.uid)
 
-    def unproven(self, session: FlasherSession) -> UnprovenBoard:
-        """Start the firmware; its line is the only port that may be the board's."""
-        session.start(self._image)
-        session.close()
+    def foreign(self, session: FlasherSession) -> UnprovenBoard:
+        """Start other people's firmware. The line is opened before, for what is said first."""
+        line = self._line_before() if self._flasher.uses_probe else None
+        board = self.unproven(session)
+        board.line = line
+        return board
+
+    def _line_before(self) -> Line | None:
+        """Return the board's line before its firmware starts; None if the port is not there yet."""
+        try:
+            url = self._only_port()
+        except (ProbeError, LinkError):
+            return None
+        try:
+            line = open_line(url, self._board.line)
+        except (serial.SerialException, OSError, ValueError) as error:
+            raise open_error(url, error) from None
+        self._stack.callback(line.close)
+        return line
+
+    def _only_port(self) -> str:
+        """Return the device of the only port that may be the board's, locked for this process."""
         chosen, port = self._chosen, self._connection.port
         if port is None:
             assert chosen.probe is not None, "a flasher without probes has a port"
             port = only_line(self._board, chosen.probe)
         url = resolve(port)
         names = lock_names(None, url)
-        self._stack.enter_context(board_lock(f"the port {url}", *names))
+        lock = board_lock(f"the port {url}", *names, wait_s=self._connection.appear_s)
+        self._stack.enter_context(lock)
+        return url
+
+    def unproven(self, session: FlasherSession) -> UnprovenBoard:
+        """Start the firmware; its line is the only port that may be the board's."""
+        session.start(self._image)
+        session.close()
+        url = self._only_port()
 
         def reset() -> None:
             with self._reopened() as session:
@@ -469,14 +503,12 @@ class _Line:
     def run(self, session: FlasherSession) -> Proven:
         """Start the firmware; return its line, and remember which it is."""
         session.start(self._image)
-        baudrate = self._board.macros.get("HIL_UART_BAUD", _BAUDRATE)
         proven = proof.prove(
             session.core,
             self._board,
             self._probe.uid,
             self._handler,
             self._candidates,
-            baudrate,
             self._connection.appear_s,
         )
         if self._proven is None:

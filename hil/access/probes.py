@@ -19,7 +19,7 @@ from hil.access.usb import usb_paths
 from hil.board.config import configured, remembered
 from hil.errors import ProbeError
 from hil.link.line import device_of
-from hil.link.ports import USB, lasting_name, listed, matching, serial_ports
+from hil.link.ports import USB, is_by_usb, lasting_name, listed, matching, serial_ports
 
 if TYPE_CHECKING:
     from hil.board import Board
@@ -145,7 +145,7 @@ def lines_of(board: Board, probe: ProbeInfo, asked: str | None) -> list[str]:
     ports = serial_ports()
     own = [port for port in ports if port.serial and _same(port.serial, probe.uid)]
     if asked:
-        found = matching(asked, ports) if asked.startswith(USB) else []
+        found = matching(asked, ports) if is_by_usb(asked) else []
         return [lasting_name(port.device, ports) for port in found] or [lasting_name(asked, ports)]
     words = [
         remembered(probe.uid).get("port"),
@@ -187,7 +187,7 @@ def lock_names(probe: str | None, port: str | None) -> list[str]:
     ports = serial_ports()
     names = [] if probe is None else [_whole_id(probe)]
     if port is not None:
-        found = matching(port, ports) if port.startswith(USB) else []
+        found = matching(port, ports) if is_by_usb(port) else []
         device = found[0].device if len(found) == 1 else device_of(port)
         names.append(device)
         own = next(
@@ -213,6 +213,19 @@ def _listed_probes() -> list[ProbeInfo]:
         return connected_probes()
     except ProbeError:
         return []
+
+
+def reports_board(probe: ProbeInfo, board: Board) -> bool:
+    """Return whether a probe reports that it sits on a board of this type or on its chip."""
+    if probe.board:
+        return probe.board.lower() == board.name
+    targets = {flasher_named(name).target(board).lower() for name in board.flashers} - {""}
+    return probe.target.lower() in targets
+
+
+def has_serial(probe: ProbeInfo, serial: str) -> bool:
+    """Return whether a USB device with this serial number is the probe's."""
+    return bool(serial) and _same(serial, probe.uid)
 
 
 def is_obvious(probe: ProbeInfo, name: str) -> bool:

@@ -223,7 +223,6 @@ def prove(
     uid: str,
     handler: Handler,
     names: Callable[[], Sequence[str]],
-    baudrate: int,
     appear_s: float = 0.0,
 ) -> Proven:
     """Return the line of the board whose ``core`` this is; it has to run, and does afterwards.
@@ -233,7 +232,7 @@ def prove(
     other names. Raise :class:`~hil.errors.LinkError` with what each port did if none has been
     proven to be the line.
     """
-    search = _Search(board, core, handler, baudrate)
+    search = _Search(board, core, handler)
     start, start_s = time.monotonic(), 0.0
     with search:
         while True:
@@ -253,12 +252,12 @@ def prove(
 class _Search:
     """The lines that are open, and what each did so far; leaving the context closes them."""
 
-    def __init__(self, board: Board, core: Core, handler: Handler, baudrate: int) -> None:
+    def __init__(self, board: Board, core: Core, handler: Handler) -> None:
         # A probe would read the memory behind the cache.
         self._has_data_cache = board.cpu.debug.data_cache
         self._core = core
         self._handler = handler
-        self._baudrate = baudrate
+        self._settings = board.line
         self._open: dict[str, tuple[str, Line]] = {}
         self._last: dict[str, _Result | HilError] = {}
         self._elsewhere: dict[str, int] = {}
@@ -352,7 +351,7 @@ class _Search:
         if name not in self._open:
             url = resolve(name)
             try:
-                self._open[name] = url, open_line(url, self._baudrate)
+                self._open[name] = url, open_line(url, self._settings)
             except (serial.SerialException, OSError, ValueError) as error:
                 raise open_error(url, error) from None
         return self._open[name]
@@ -377,7 +376,7 @@ class _Search:
             argument = self._core.read_register("r0")
             if not question.has_arrived(argument, self._read):
                 return _Result.OTHERS
-            quiet_s = _QUIET_S + _ANSWER_BITS / self._baudrate
+            quiet_s = _QUIET_S + _ANSWER_BITS / self._settings.baud
             if is_answered or _hears_answer(line, question, quiet_s):
                 return _Result.SHARED
         return _Result.PROVEN if _hears_answer(line, question, _ANSWER_S) else _Result.UNANSWERED

@@ -84,6 +84,11 @@ class UsbDevice:
     bus: int
     address: int
 
+    @property
+    def id(self) -> str:
+        """``vendor:product``, each of four hexadecimal digits."""
+        return f"{self.vendor:04x}:{self.product:04x}"
+
 
 def usb_devices() -> list[UsbDevice]:
     """Return the devices on USB, without opening one: another process may use it. None where

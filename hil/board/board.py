@@ -16,8 +16,10 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
+from hil.board.bench import Unit, is_of_bench, unit_named
 from hil.board.config import boards_folder
 from hil.board.description import read_description, shipped_file
+from hil.board.line import DEFAULT_BAUD, DEFAULT_LINE, LineSettings, read_line
 from hil.board.ports import ROLES, Port, make_port, port_description, port_names
 from hil.board.proven import proof_of
 from hil.board.settings import (
@@ -42,6 +44,7 @@ from hilc.target import Cpu, cpu_names, get_cpu, load_cpu
 _ADDRESS_SPACE = 1 << 32
 _GUARD_MIN, _GUARD_MAX = 256, 1 << 20
 _READ_CYCLES_MAX = 1000
+_USB_ID = re.compile(r"[0-9a-f]{4}:[0-9a-f]{4}\Z")
 _IDENTIFIER = re.compile(r"[a-z][a-z0-9_]*\Z")
 #: Platforms that come with Renode; a file from elsewhere could run programs.
 _PLATFORM = re.compile(
@@ -198,6 +201,13 @@ class Board:
     chip_files: tuple[Path, ...] = ()
     #: The pin that a meter of current watches; None for none.
     trigger: Trigger | None = None
+    #: How the serial line is opened, at the baud rate of the firmware's UART.
+    line: LineSettings = DEFAULT_LINE
+    #: USB ids, ``vendor:product``, of the board as it is sold, and of its boot loader.
+    usb: tuple[str, ...] = ()
+    usb_boot: tuple[str, ...] = ()
+    #: The entry of the bench file by which it was named; None for another name.
+    unit: Unit | None = field(default=None, hash=False)
     #: The settings of each runner and flasher, by its name.
     settings: Mapping[str, Mapping[str, Value]] = field(default_factory=dict, hash=False)
 
@@ -259,6 +269,16 @@ class Board:
         """Settings of all ports, by macro name."""
         return {name: value for port in self.ports for name, value in port.macros.items()}
 
+    def with_baud(self, baud: int) -> Board:
+        """Return the board with the baud rate of its UART; RTT and the host have none."""
+        has_baud = {p.name for p in self.ports if "uart" in p.roles and "baud" in p.settings}
+        ports = tuple(
+            make_port(p.name, {**p.settings, "baud": baud}) if p.name in has_baud else p
+            for p in self.ports
+        )
+        line = replace(self.line, baud=baud) if has_baud else self.line
+        return replace(self, ports=ports, line=line)
+
     def over_rtt(self) -> Board:
         """Return the board with its serial line through the debug probe instead of a UART."""
         if self.is_host:
@@ -300,11 +320,20 @@ def board_file(name: str) -> Path | None:
 
 @typed
 def load_board(name_or_path: str | Path) -> Board:
-    """Return the board ``name`` (:func:`board_file`), or the one described in the file ``path``.
+    """Return the board ``name`` (:func:`board_file`), the one described in the file ``path``, or
+    ``NAME@bench``, the board of the bench file with that name (:mod:`hil.board.bench`).
 
     An argument that ends in ``.toml`` or contains a folder is a path.
     """
     text = str(name_or_path)
+    if isinstance(name_or_path, str) and is_of_bench(text):
+        unit = unit_named(text)
+        if unit is None:
+            raise BoardError(
+                f"{text!r} selects boards of a bench, and a single board is needed",
+                "name it: NAME@bench",
+            )
+        return _of_bench(load_board(unit.board), unit)
     if isinstance(name_or_path, Path) or text.endswith(".toml") or "/" in text:
         path = Path(name_or_path)
         check_regular(path, "give the path of a .toml file")
@@ -314,6 +343,13 @@ def load_board(name_or_path: str | Path) -> Board:
             )
         return _read_board(path)
     return load_named_board(text)
+
+
+def _of_bench(board: Board, unit: Unit) -> Board:
+    """Return the board with what the bench file changes."""
+    if "baud" in unit.line:
+        board = board.with_baud(unit.line["baud"])
+    return replace(board, line=replace(board.line, **unit.line), unit=unit)
 
 
 def load_named_board(text: str) -> Board:
@@ -399,6 +435,9 @@ def _read_board(path: Path) -> Board:
         boot_loader_bytes=top.size("boot_loader_bytes") if "boot_loader_bytes" in top else 0,
         chip_files=description.chip_files,
         trigger=None if host else _trigger(top),
+        line=_line(top, ports),
+        usb=_usb_ids(top, "usb"),
+        usb_boot=_usb_ids(top, "usb_boot"),
     )
     top.finish()
     for kind in ("runner", "flasher"):
@@ -666,6 +705,23 @@ def _trigger(top: Table) -> Trigger | None:
     setup = _register_words(table, "setup", 3)
     table.finish()
     return Trigger(high[0], low[0], setup)
+
+
+def _line(top: Table, ports: Sequence[Port]) -> LineSettings:
+    """Return the settings of the serial line."""
+    baud = {k: v for port in ports for k, v in port.macros.items()}.get("HIL_UART_BAUD")
+    top.known("line")
+    table = top.table("line") if "line" in top else Table(str, "line", {}, BoardError)
+    return read_line(table, baud or DEFAULT_BAUD)
+
+
+def _usb_ids(top: Table, key: str) -> tuple[str, ...]:
+    """Return the USB ids at ``key``."""
+    ids = top.strings(key, ())
+    for word in ids:
+        if not _USB_ID.match(word):
+            raise top.error(key, f"{word!r} is not a USB id", 'write "vendor:product": "2e8a:0003"')
+    return ids
 
 
 def _register_words(table: Table, key: str, each: int) -> tuple[Any, ...]:

@@ -140,7 +140,7 @@ def _store(path: Path, probe: str, chosen: Mapping[str, str]) -> None:
     lines += _lines({key: value for key, value in values.items() if not isinstance(value, dict)})
     for kind in ("boards", "probes"):
         for name, table in sorted(values.get(kind, {}).items()):
-            lines += _table(f"{kind}.{_toml(name)}", table)
+            lines += _table(f"{kind}.{toml_text(name)}", table)
     try:
         write_file(path, "".join(lines))
     except OutputError as error:
@@ -161,15 +161,15 @@ def _is_text(value: str) -> bool:
 
 
 def _lines(values: Mapping[str, Any]) -> list[str]:
-    return [f"{key} = {_toml(value)}\n" for key, value in sorted(values.items())]
+    return [f"{key} = {toml_text(value)}\n" for key, value in sorted(values.items())]
 
 
-def _toml(value: str | float | list[str]) -> str:
+def toml_text(value: str | float | list[str]) -> str:
     """Return a text, a number or a list of texts as TOML has it, which is not always JSON's form:
     TOML knows ``inf`` and ``nan``, no halves of characters beyond 16 bits, and no DEL in a text.
     """
     if isinstance(value, list):
-        return f"[{', '.join(map(_toml, value))}]"
+        return f"[{', '.join(map(toml_text, value))}]"
     if isinstance(value, str):
         return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
     return repr(value)
@@ -204,6 +204,11 @@ def _read() -> dict[str, Any]:
         _check(path, "probes", {name: probe}, {name: dict})
         _check(path, f"probes.{name}", probe, _PROBE_KEYS)
     return values
+
+
+def check_power(path: Path, label: str, table: Mapping[str, Any]) -> None:
+    """Raise InputError for a key of a table ``power`` that is unknown or has the wrong type."""
+    _check(path, label, table, _POWER_KEYS)
 
 
 def _check(path: Path, label: str, values: Mapping[str, Any], keys: Mapping[str, type]) -> None:

@@ -45,8 +45,8 @@ _FOLDERS: Mapping[Kind, str] = {"board": "", "chip": "chips", "family": "familie
 _SIZES = ("stack_bytes", "handler_stack_bytes")
 _RPC_SIZES = ("frame_max", "rx_max")
 _BOARD_KEYS = (
-    *("chip", "description", "default", "boot_loader_bytes", "reserved_end_bytes"),
-    *("memory", *_SIZES, "rpc", *ROLES, "trigger", "runner", "flasher"),
+    *("chip", "description", "default", "boot_loader_bytes", "reserved_end_bytes", "usb"),
+    *("usb_boot", "memory", *_SIZES, "rpc", *ROLES, "line", "trigger", "runner", "flasher"),
 )
 _CHIP_KEYS = (
     *("family", "cpu", "clock_hz", "memory", *_SIZES, "rpc", "core", "soc", "timer", "uarts"),
@@ -60,7 +60,7 @@ _NOTHING_DERIVED: Mapping[str, str] = {}
 
 #: Tables of a description in the order in which they are written; the rest of the keys come first.
 _FIRST = ("description", "cpu", "clock_hz", "stack_bytes", "handler_stack_bytes")
-_TABLES = (*ROLES, "rpc", "trigger")
+_TABLES = (*ROLES, "line", "rpc", "trigger")
 #: The ways to a board: a list of tables in its file, a table for each name in its chip's.
 _ACCESS: tuple[Access, ...] = ("runner", "flasher")
 _ADDRESSES = ("origin", "fetch_origin", "base", "gpio_base")
@@ -286,7 +286,7 @@ class _Joined:
             own = _CHIP_KEYS if file.kind == "chip" else _CHIP_KEYS[1:]
             file.check("", file.values, own, set(_BOARD_KEYS) - set(own))
         plain = ("description", "default", "boot_loader_bytes", "reserved_end_bytes")
-        for key in (*plain, "trigger"):
+        for key in (*plain, "usb", "usb_boot", "line", "trigger"):
             if key in board.values:
                 self._put(key, board.values[key], board, key)
         for key in ("cpu", "clock_hz", *_SIZES):

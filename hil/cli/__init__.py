@@ -256,9 +256,17 @@ def _run(words: Sequence[str], console: Console) -> int:
     _choose_format(args, console)
 
     # `hil tvmc compile -v` counts its own -v.
+    # Not at the top: importing hil.board loads the compiler.
+    from contextlib import nullcontext
+
     from hil.support.scope import one_command
 
-    with console.listening(args.verbose), one_command():
+    chosen: Any = nullcontext()
+    if (file := getattr(args, "bench_file", None)) is not None:
+        from hil.board.bench import chosen_file
+
+        chosen = chosen_file(file)
+    with chosen, console.listening(args.verbose), one_command():
         from hil.cli.each_board import run_command
 
         return run_command(args, console)

@@ -135,19 +135,24 @@ def board_of(args: argparse.Namespace) -> Board:
     return board.over_rtt() if args.transport == "rtt" else board
 
 
-def checked_board(args: argparse.Namespace) -> Board:
-    """Return the board of the arguments; raise before a build if it cannot be reached."""
-    from hil.device.route import ready_route
-
-    board = board_of(args)
-    connection = Connection(
+def connection_of(args: argparse.Namespace, board: Board) -> Connection:
+    """Return the connection to a board that the arguments choose."""
+    return Connection(
         args.probe,
         args.port,
         board.is_over_rtt,
         lab=getattr(args, "lab", None),
         bulk=getattr(args, "bulk", None),
+        appear_s=args.wait or 0.0,
     )
-    ready_route(board, args.runner, connection)
+
+
+def checked_board(args: argparse.Namespace) -> Board:
+    """Return the board of the arguments; raise before a build if it cannot be reached."""
+    from hil.device.route import ready_route
+
+    board = board_of(args)
+    ready_route(board, args.runner, connection_of(args, board))
     return board
 
 
@@ -259,6 +264,7 @@ def opened(
             flashed=lambda done: console.log(f"{board.name}: {flashed_text(done)}"),
             workspace=args.workspace,
             lab=args.lab,
+            wait_s=args.wait or 0.0,
         ) as device,
     ):
         show_log(board.name, device, console)

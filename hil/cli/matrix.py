@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from hil.board import Board, board_names, load_board
+from hil.board.bench import is_of_bench, unit_named
 from hil.cli.reports import Outcome
 from hil.errors import InputError
 from hil.lab.selector import parse_selector
@@ -93,11 +94,8 @@ class Combination:
 def combinations(args: argparse.Namespace) -> list[Combination]:
     """Return the combinations of the arguments, boards first; raise for a repeated value."""
     boards = list(_boards(args.on_boards))
-    described = [None if parse_selector(board) else load_board(board) for board in boards]
-    names = [
-        str(parse_selector(board)) if known is None else known.name
-        for board, known in zip(boards, described, strict=True)
-    ]
+    described = [_described(board) for board in boards]
+    names = [_name(board, known) for board, known in zip(boards, described, strict=True)]
     goals = list(getattr(args, "goals", None) or [None])
     for what, words in (("--board", names), ("--optimize", goals)):
         twice = next((word for word, count in Counter(words).items() if count > 1), None)
@@ -121,6 +119,20 @@ def combinations(args: argparse.Namespace) -> list[Combination]:
         for board, name, known in zip(boards, names, described, strict=True)
         for goal in goals
     ]
+
+
+def _described(board: str) -> Board | None:
+    """Return the description of a board; None for a selector of a lab or of the bench."""
+    if is_of_bench(board):
+        return None if unit_named(board) is None else load_board(board)
+    return None if parse_selector(board) else load_board(board)
+
+
+def _name(board: str, described: Board | None) -> str:
+    """Return the name of a board, by which boards of one type on a bench differ."""
+    if is_of_bench(board):
+        return board
+    return str(parse_selector(board)) if described is None else described.name
 
 
 def _names(args: argparse.Namespace, words: Sequence[str]) -> tuple[str, ...]:

@@ -1,6 +1,7 @@
 """Monitor of a board's serial line: logs, faults and any other output.
 
-It only reads, so it needs no session and does not disturb the board.
+It only reads, so it needs no session and does not disturb the board. A port that is unplugged can
+be opened again when it returns, by the serial number of its USB device.
 """
 
 from __future__ import annotations
@@ -8,26 +9,31 @@ from __future__ import annotations
 import string
 import time
 from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager
+from contextlib import ExitStack, closing
 from dataclasses import dataclass
 from pathlib import Path
 
 import serial
 from construct import ConstructError
 
-from hil.errors import LinkError
+from hil.access.board_lock import board_lock
+from hil.access.probes import lock_names
+from hil.board.line import LineSettings
+from hil.errors import LinkError, ProbeError
 from hil.link import codec, protocol
 from hil.link import line as link_line
 from hil.link.codec import Frame
 from hil.link.fault import StackReader, fault_error
 from hil.link.line import Line as DeviceLine
+from hil.link.line import await_port
+from hil.link.ports import lasting_name
 from hil.link.protocol import Event, Kind
 from hil.link.replies import LogReader
 
-#: The default of every port in the firmware template.
-_BAUDRATE = 115200
 #: Text without a newline is shown after this time without further text.
 _IDLE_S = 0.3
+#: Pause between two attempts to open a port that was lost.
+_REOPEN_S = 0.2
 _TEXT = frozenset(string.printable.encode())
 
 
@@ -35,7 +41,8 @@ _TEXT = frozenset(string.printable.encode())
 class Line:
     """One piece of the board's output."""
 
-    #: ``boot``, ``log``, ``fault``, ``text`` (not of this protocol) or ``noise``.
+    #: ``boot``, ``log``, ``fault``, ``text`` (not of this protocol), ``noise``, or ``link``: what
+    #: happened to the port.
     kind: str
     text: str
 
@@ -111,10 +118,53 @@ class Splitter:
         return []
 
 
-def open_line(url: str) -> closing[DeviceLine]:
-    """Return a context of the serial line at ``url``, which is open."""
+class Port:
+    """A serial port that no other process uses meanwhile; closing it releases it."""
+
+    def __init__(self, url: str, settings: LineSettings, wait_s: float = 0.0) -> None:
+        """Open the port; one that is missing or in use is awaited for ``wait_s``."""
+        #: A name that stays the same when the port returns under another number.
+        self.name = lasting_name(url)
+        self._settings = settings
+        self._held = ExitStack()
+        self._open(wait_s)
+
+    def read(self) -> bytes:
+        """Return the available bytes, or the first to arrive within a few milliseconds."""
+        return self._line.read()
+
+    def write(self, data: bytes) -> None:
+        """Send ``data``; raise OSError if it cannot be sent in time."""
+        self._line.write(data)
+
+    def reopen(self) -> bool:
+        """Open the port again; return whether that was possible.
+
+        A port that has just appeared may belong to root for a moment, or another process has it.
+        """
+        self.close()
+        try:
+            self._open(0.0)
+        except (LinkError, ProbeError):
+            return False
+        return True
+
+    def close(self) -> None:
+        """Close the port, and let other processes use it."""
+        self._held.close()
+
+    def _open(self, wait_s: float) -> None:
+        await_port(self.name, wait_s)
+        with ExitStack() as stack:
+            names = lock_names(None, self.name)
+            stack.enter_context(board_lock(f"the board at {self.name}", *names, wait_s=wait_s))
+            self._line = stack.enter_context(closing(_opened(self.name, self._settings)))
+            self._held = stack.pop_all()
+
+
+def _opened(url: str, settings: LineSettings) -> DeviceLine:
     try:
-        return closing(link_line.open_line(url, _BAUDRATE))
+        return link_line.open_line(url, settings)
     except (serial.SerialException, OSError, ValueError) as error:
         raise link_line.open_error(url, error) from None
 
@@ -124,41 +174,51 @@ def listen(
     seconds: float | None,
     alive: Callable[[], None] = lambda: None,
     elf: Path | None = None,
+    *,
+    reconnects: bool = False,
 ) -> Iterator[tuple[float, Line]]:
     """Yield the output of ``line`` with the seconds since the start.
 
-    Stop after ``seconds``, or never. ``elf`` is the firmware's ELF file if known.
+    Stop after ``seconds``, or never, and where a program's output ends (EOFError). ``elf`` is the
+    firmware's ELF file if known. A lost :class:`Port` is opened again if ``reconnects``.
     """
     start = heard_s = time.monotonic()
     splitter = Splitter(elf)
     while seconds is None or time.monotonic() - start < seconds:
-        data = _read(line)
+        lines: list[Line] = []
+        is_over = is_lost = False
+        data = b""
+        try:
+            data = line.read()
+        except EOFError:
+            is_over = True
+        except (serial.SerialException, OSError, ValueError) as error:
+            if not (reconnects and isinstance(line, Port)):
+                raise LinkError(
+                    f"the link to the board failed: {error}",
+                    "check the cable and the address, and close other programs that use the port",
+                ) from None
+            is_lost = True
         now = time.monotonic()
         if data:
             heard_s = now
-        lines = splitter.feed(data)
-        if now - heard_s > _IDLE_S:
+        lines += splitter.feed(data)
+        if now - heard_s > _IDLE_S or is_over or is_lost:
             lines += splitter.flush()
-        yield from ((now - start, line) for line in lines)
-        if not data:
+        yield from ((now - start, one) for one in lines)
+        if is_over:
+            return
+        if is_lost:
+            assert isinstance(line, Port)
+            yield now - start, Line("link", f"{line.name} is lost; waiting for it")
+            splitter = Splitter(elf)
+            while not line.reopen():
+                if seconds is not None and time.monotonic() - start >= seconds:
+                    return
+                time.sleep(_REOPEN_S)
+            yield time.monotonic() - start, Line("link", f"{line.name} is back")
+        elif not data:
             alive()
-
-
-def _read(line: DeviceLine) -> bytes:
-    """Return the received bytes, after a few milliseconds at most."""
-    with _link_errors("the board"):
-        return line.read()
-
-
-@contextmanager
-def _link_errors(url: str) -> Iterator[None]:
-    try:
-        yield
-    except (serial.SerialException, OSError, ValueError) as error:
-        raise LinkError(
-            f"the link to {url} failed: {error}",
-            "check the cable and the address, and close other programs that use the port",
-        ) from None
 
 
 def _is_text(data: bytes | bytearray) -> bool:

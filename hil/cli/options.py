@@ -15,13 +15,14 @@ from hil.cli.parser import (
     byte_count,
     natural_int,
     number_list,
+    positive_float,
     positive_int,
 )
 
 if TYPE_CHECKING:
     from hilc.support.option import Option
 
-BOARD = "a board of `hil boards`, or a description file"
+BOARD = "a board of `hil boards`, a description file, or NAME@bench of the bench file"
 #: Models among what ``--source`` names.
 LIBRARY_MODEL = "or the source model, if the archive lacks it"
 #: How many samples ``verify`` takes without ``--samples``.
@@ -245,12 +246,30 @@ def add_code_options(parser: argparse.ArgumentParser, source: str = "") -> None:
 
 
 def add_probe(parser: argparse._ActionsContainer) -> None:
-    """Add ``--probe``."""
+    """Add ``--probe``, and ``--bench`` and ``--wait``, which every command on a board has."""
     parser.add_argument(
         "--probe",
         metavar="UID",
         help="program through this debug probe (a unique part of its id); `virtual` starts the "
         "board's QEMU machine with a virtual probe",
+    )
+    add_bench_file(parser)
+    parser.add_argument(
+        "--wait",
+        type=positive_float,
+        metavar="S",
+        help="wait up to S seconds for a board that is in use, and for a probe or port that is not "
+        "connected (default: 0; for a place of a lab: 600)",
+    )
+
+
+def add_bench_file(parser: argparse._ActionsContainer) -> None:
+    """Add ``--bench``."""
+    parser.add_argument(
+        "--bench",
+        dest="bench_file",
+        metavar="FILE",
+        help="the bench file (default: HIL_BENCH, or hil-bench.toml here or in a folder above)",
     )
 
 
@@ -278,6 +297,16 @@ def add_port(parser: argparse._ActionsContainer, text: str) -> None:
     parser.add_argument(
         "--port", metavar="URL", help=f"{text} (usb:SERIAL[:INTERFACE], a device file or a URL)"
     )
+
+
+def add_transcript(parser: argparse._ActionsContainer) -> None:
+    """Add the options of a command that prints what a board says."""
+    parser.add_argument(
+        "--timestamps",
+        action="store_true",
+        help="begin each line with date and time instead of the seconds since the start",
+    )
+    parser.add_argument("--log", metavar="F", help="append the lines to this file, too")
 
 
 def add_cpu(parser: argparse._ActionsContainer, text: str) -> None:

@@ -122,4 +122,6 @@ def job_options(args: argparse.Namespace) -> dict[str, Any]:
     for name in ("workspace", "transport", "runner", "port", "probe", "bulk"):
         if vars(args).get(name) is not None:
             options[name] = vars(args)[name]
+    if args.wait is not None:
+        options["wait_s"] = args.wait
     return options

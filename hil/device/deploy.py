@@ -16,7 +16,7 @@ from hil.access import (
     start,
 )
 from hil.access.hardware import converted, reached
-from hil.device.power import power_of
+from hil.device.power import power_of_board
 from hil.device.recovery import Recovery, Step
 from hil.device.session import open_link
 from hil.errors import Attempt, InputError, LinkError, Remedy
@@ -74,7 +74,7 @@ def deploy(board: Board, elf: Path, connection: Connection, flasher: str | None 
         raise InputError(
             f"{elf} has a UART as its serial line, not RTT", "build it with --transport rtt"
         )
-    power = power_of(board.name)
+    power = power_of_board(board)
     # Every attempt is for the board that was chosen first, also while another one is connected.
     connection = pinned(board, chosen.name, connection)
 

@@ -5,12 +5,17 @@ from __future__ import annotations
 import shlex
 import subprocess
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
-from hil.board.config import config_path, power_table
+from hil.board.config import check_power, config_path, power_table
 from hil.errors import DeviceError, InputError
 from hilc.support.process import run
+
+if TYPE_CHECKING:
+    from hil.board import Board
 
 _OFF_S, _TIMEOUT_S, _RETURN_S = 1.0, 30.0, 30.0
 _LONGEST_S = 3600.0
@@ -27,6 +32,8 @@ class Power:
     timeout_s: float
     #: Longest time after the commands until the probe and the port are back.
     return_s: float
+    #: The file that sets the commands.
+    file: Path
 
     def cycle(self) -> None:
         """Run the commands; raise :class:`DeviceError` if one fails or times out."""
@@ -37,7 +44,7 @@ class Power:
 
     def _run(self, command: tuple[str, ...]) -> None:
         text = shlex.join(command)
-        hint = f"run it by hand; it is set in {config_path()}"
+        hint = f"run it by hand; it is set in {self.file}"
         try:
             # What it has started ends with it past the deadline, or when this program ends.
             done = run(command, Path(), limit_s=self.timeout_s, errors_apart=False)
@@ -61,14 +68,30 @@ class Power:
 
 
 def power_of(board: str) -> Power | None:
-    """Return the user's power commands for ``board``; None if there are none.
+    """Return the user's power commands for boards of the type ``board``; None if there are none.
 
-    Raise :class:`InputError` if it is not valid.
+    Raise :class:`InputError` if they are not valid.
     """
     table = power_table(board)
-    if table is None:
-        return None
-    label = f"{config_path()}: boards.{board}.power"
+    path = config_path()
+    return None if table is None else _power(board, path, f"boards.{board}.power", table)
+
+
+def power_of_board(board: Board) -> Power | None:
+    """Return the power commands of a board of the bench, else those for boards of its type.
+
+    Raise :class:`InputError` if they are not valid.
+    """
+    unit = board.unit
+    if unit is None or unit.power is None:
+        return power_of(board.name)
+    label = f"boards.{unit.name}.power"
+    check_power(unit.file, label, unit.power)
+    return _power(unit.name, unit.file, label, unit.power)
+
+
+def _power(board: str, path: Path, key: str, table: Mapping[str, Any]) -> Power:
+    label = f"{path}: {key}"
     for key, value in table.items():
         if isinstance(value, str) and not _words(value):
             raise InputError(f"{label}.{key} is {value!r}", "write a command as text")
@@ -88,6 +111,7 @@ def power_of(board: str) -> Power | None:
         float(table.get("off_s", _OFF_S)),
         float(table.get("timeout_s", _TIMEOUT_S)),
         float(table.get("return_s", _RETURN_S)),
+        path,
     )
 
 

@@ -16,9 +16,9 @@ from hil.access import (
     pinned,
 )
 from hil.board import Board
-from hil.device.power import power_of
+from hil.device.power import power_of_board
 from hil.errors import InputError
-from hil.link.line import check_port
+from hil.link.line import await_port
 
 
 @dataclass(frozen=True)
@@ -72,10 +72,10 @@ class Route:
         """
         if self.connection.bulk:
             self._check_bulk()
-        power_of(self.board.name)  # report an error in it now, not when recovery needs it
+        power_of_board(self.board)  # report an error in it now, not when recovery needs it
         if self.attaches:
             assert self.connection.port is not None
-            check_port(self.connection.port)
+            await_port(self.connection.port, self.connection.appear_s)
         elif self.runner is not None:
             check_installed(self.runner, self.board)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import math
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
@@ -10,11 +11,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from hil.access import Connection, Counter, Resettable, Running, Simulated, start
+from hil.access.bench_boards import held_board, reach_of, refuse_options
 from hil.access.board_lock import board_lock
 from hil.access.probes import lock_names
 from hil.board import Board, load_board
+from hil.board.bench import is_of_bench
 from hil.device.device import Device
-from hil.device.power import Power, power_of
+from hil.device.power import Power, power_of_board
 from hil.device.recovery import Recovery, Step
 from hil.device.route import Route, ready_route, route_to
 from hil.errors import DeviceError, HangError, InputError, LinkError, Remedy
@@ -29,7 +32,7 @@ from hil.firmware.sources import (
 from hil.lab.selector import parse_selector
 from hil.link.bulk import Bulk
 from hil.link.client import RUN_TIMEOUT_S, Client
-from hil.link.line import Link
+from hil.link.line import Link, drive_line
 from hil.link.ports import lasting_name
 from hilc.artifact.library import ModelLibrary
 from hilc.support.arguments import typed
@@ -38,7 +41,6 @@ if TYPE_CHECKING:
     from hil.access.connection import Flashed
     from hil.lab import LabBoard
 
-_DEFAULT_BAUDRATE = 115200
 #: Time for a port to return: USB enumerates the device again.
 _PORT_LIMIT_S, _PORT_LOOK_S = 10.0, 0.1
 
@@ -54,6 +56,7 @@ class DeviceKeywords(FirmwareKeywords, total=False):
     lab: LabBoard | None
     run_timeout_s: float
     recover: bool
+    wait_s: float | None
 
 
 @typed
@@ -72,6 +75,7 @@ def open(
     lab: LabBoard | None = None,
     run_timeout_s: float = RUN_TIMEOUT_S,
     recover: bool = True,
+    wait_s: float | None = None,
 ) -> Iterator[Device]:
     """Open a device that runs ``models`` (libraries, model files, archives) on ``board``.
 
@@ -93,21 +97,24 @@ def open(
     :class:`~hil.errors.LinkError`. ``workspace`` is ``own`` or ``shared``:
     whether models use the same memory one after the other. ``board`` may select a board of a lab
     (``lab:PLACE``, ``cpu=cortex-m4``: :mod:`hil.lab`), which is acquired for the time of the
-    context; ``lab`` is one that was acquired before. Leaving the context, also by an exception,
-    closes the link and ends everything that was started. Without one, the board is asked first how
-    deep its stack was: beyond the bound of the build it is a :class:`~hil.errors.StackError`.
+    context, or of the bench (``NAME@bench``, ``arch=armv7e-m@bench``: :mod:`hil.board.bench`);
+    ``lab`` is one that was acquired before. Leaving the context, also by an exception, closes the
+    link and ends everything that was started. Without one, the board is asked first how deep its
+    stack was: beyond the bound of the build it is a :class:`~hil.errors.StackError`.
 
     A run without a sign of life for ``run_timeout_s`` counts as hanging. With ``recover`` a board
     that does not answer is reset, programmed again and switched off and on, as far as possible
-    (:mod:`hil.device.recovery`); the same applies to :meth:`Device.repeated`.
+    (:mod:`hil.device.recovery`); the same applies to :meth:`Device.repeated`. A board that another
+    process uses, and a probe or a port that is not connected, is awaited for ``wait_s``, by
+    default not at all, but for a place of a lab 600 s.
     """
-    _check_values(transport, run_timeout_s)
+    _check_values(transport, run_timeout_s, wait_s)
     if isinstance(board, str) and (wanted := parse_selector(board)) is not None:
         # Not at the top: most sessions use no lab.
-        from hil.lab import leased
+        from hil.lab.place import ACQUIRE_LIMIT_S, leased
 
         with (
-            leased(wanted) as leased_board,
+            leased(wanted, ACQUIRE_LIMIT_S if wait_s is None else wait_s) as leased_board,
             open(
                 leased_board.board,
                 *models,
@@ -120,11 +127,33 @@ def open(
         ):
             yield device
         return
+    if isinstance(board, str) and is_of_bench(board):
+        refuse_options(board, probe=probe, port=port, runner=runner)
+        with (
+            held_board(board, wait_s or 0.0) as found,
+            open(
+                found,
+                *models,
+                **reach_of(found),
+                transport=transport,
+                bulk=bulk,
+                progress=progress,
+                flashed=flashed,
+                workspace=workspace,
+                run_timeout_s=run_timeout_s,
+                recover=recover,
+                wait_s=wait_s,
+            ) as device,
+        ):
+            yield device
+        return
     if isinstance(board, str | Path):
         board = load_board(board)
     if transport == "rtt":
         board = board.over_rtt()
-    connection = Connection(probe, port, board.is_over_rtt, progress, flashed, lab, bulk)
+    connection = Connection(
+        probe, port, board.is_over_rtt, progress, flashed, lab, bulk, wait_s or 0.0
+    )
     route = ready_route(board, runner, connection)
     libraries = _libraries(models, board, workspace)
     with open_compiled(
@@ -157,7 +186,7 @@ def open_compiled(
         yield device
 
 
-def _check_values(transport: str, run_timeout_s: float) -> None:
+def _check_values(transport: str, run_timeout_s: float, wait_s: float | None) -> None:
     """Raise :class:`InputError` for arguments out of range."""
     if transport not in ("uart", "rtt"):
         raise InputError(f"transport={transport!r:.60} is not available", "choose uart or rtt")
@@ -167,6 +196,8 @@ def _check_values(transport: str, run_timeout_s: float) -> None:
             f"run_timeout_s={run_timeout_s!r:.60} is not a number of seconds above 0",
             "give a number above 0",
         )
+    if wait_s is not None and not 0 <= wait_s < math.inf:
+        raise InputError(f"wait_s={wait_s!r:.60} is no number of seconds", "give 0 or more")
 
 
 @contextlib.contextmanager
@@ -267,6 +298,7 @@ class _Way:
             self._connect(appear_s)
             return
         assert self._firmware is not None
+        appear_s = max(appear_s, self._connection.appear_s)
         connection = replace(self._connection, appear_s=appear_s)
         self.running = self._started.enter_context(
             start(self._route.board, self._firmware, self._route.runner, connection)
@@ -279,7 +311,8 @@ class _Way:
         """Lock the board at the port, which may be another device than before."""
         assert self._port is not None
         names = lock_names(None, self._port)
-        self._started.enter_context(board_lock(f"the board at {self._port}", *names))
+        lock = board_lock(f"the board at {self._port}", *names, wait_s=self._connection.appear_s)
+        self._started.enter_context(lock)
 
     def close(self) -> None:
         """Close the line and end everything that was started."""
@@ -295,13 +328,15 @@ class _Way:
         steps = []
         if self._can_reset():
             steps.append(Step(Remedy.RESET, "a reset", self._reset))
+        elif self._attaches and self._board.line.reset:
+            steps.append(Step(Remedy.RESET, "a reset by DTR and RTS", self._reset_by_port))
         elif self._is_there and not isinstance(error, HangError):
             # Hanging firmware does not receive it.
             steps.append(Step(Remedy.RESET, "a reset over the line", self._reset_over_line))
         is_started_here = self._route.is_machine
         if self._connection.lab is not None or (not self._attaches and not is_started_here):
             steps.append(Step(Remedy.FLASH, "programming it again", self._restart))
-        power = power_of(self._board.name) if self._connection.lab is None else None
+        power = power_of_board(self._board) if self._connection.lab is None else None
         if power is not None:
             steps.append(Step(Remedy.POWER, "a power cycle", lambda: self._power_cycle(power)))
         elif self._connection.lab is None and not self._attaches and is_started_here:
@@ -321,6 +356,13 @@ class _Way:
             self.client.close()
         self.running.reset()
         self._connect()
+
+    def _reset_by_port(self) -> None:
+        assert self._port is not None
+        if self.client is not None:
+            self.client.close()
+        drive_line(self._port, self._board.line, self._board.line.reset)
+        self._connect(_PORT_LIMIT_S)
 
     def _reset_over_line(self) -> None:
         self._connect(_PORT_LIMIT_S)
@@ -402,8 +444,7 @@ def _source(model: str | Path) -> ModelSource:
 
 def open_link(board: Board, running: Running | None, port: str | None = None) -> Link:
     """Return the serial line of a started firmware, or of the one at ``port``."""
-    baudrate = board.macros.get("HIL_UART_BAUD", _DEFAULT_BAUDRATE)
     if running is None:
         assert port is not None
-        return Link(port, baudrate=baudrate)
-    return Link(running.url, baudrate=baudrate, alive=running.alive, line=running.line)
+        return Link(port, settings=board.line)
+    return Link(running.url, settings=board.line, alive=running.alive, line=running.line)

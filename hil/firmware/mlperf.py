@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from math import prod
 from types import MappingProxyType
 from typing import Literal
@@ -16,7 +16,6 @@ from typing import Literal
 import numpy as np
 
 from hil.board import Board
-from hil.board.ports import make_port
 from hil.errors import InputError
 from hil.firmware.glue import GENERATED, c_string
 from hilc.artifact.library import Module, TensorInfo
@@ -90,13 +89,7 @@ class Mlperf:
     def board_of(self, board: Board) -> Board:
         """Return the board with the baud rate of its UART; RTT and the host have none."""
         baud = self.baud or (ENERGY_BAUD if self.energy else self.benchmark.baud)
-        ports = tuple(
-            make_port(port.name, {**port.settings, "baud": baud})
-            if "uart" in port.roles and "baud" in port.settings
-            else port
-            for port in board.ports
-        )
-        return replace(board, ports=ports)
+        return board.with_baud(baud)
 
 
 def benchmark_named(name: str, module: Module) -> Benchmark:

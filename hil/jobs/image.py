@@ -15,7 +15,9 @@ from pathlib import Path
 from typing import Any
 
 from hil.access import Connection
+from hil.access.bench_boards import held_board, reach_of, refuse_options
 from hil.board import Board, load_board
+from hil.board.bench import is_of_bench, unit_named
 from hil.device import Device, Model
 from hil.device.remarks import check_regions, feed_remark, tuning_remark
 from hil.device.route import Route, ready_route
@@ -120,6 +122,11 @@ def opened_image(
             "no board is given", "name one, such as board='mps2-an386'; `hil boards` lists them"
         )
     with ExitStack() as stack:
+        if (text := _bench_text(board, options)) is not None:
+            stated = {run.option(key): options.get(key) for key in ("runner", "port", "probe")}
+            refuse_options(text, **stated)
+            board = stack.enter_context(held_board(text, options.get("wait_s") or 0.0))
+            options = {**options, **reach_of(board)}
         described, lab = _board(board, options, run, stack)
         route = _route(described, lab, options)
         check(route)
@@ -135,6 +142,21 @@ def opened_image(
         yield _image(described, route, libraries, compiled_with, options, run)
 
 
+def _bench_text(board: str | Path | Board, options: Mapping[str, Any]) -> str | None:
+    """Return the text that selects a board of the bench; None for another one, and for one that is
+    reached already.
+    """
+    if isinstance(board, str) and is_of_bench(board):
+        if unit_named(board) is None:
+            return board
+        board = load_board(board)
+    if not isinstance(board, Board) or board.unit is None:
+        return None
+    reach = reach_of(board)
+    is_reached = any(reach.values()) and reach == {key: options.get(key) for key in reach}
+    return None if is_reached else board.unit.spec
+
+
 def _board(
     board: str | Path | Board, options: Mapping[str, Any], run: Run, stack: ExitStack
 ) -> tuple[Board, Any]:
@@ -147,9 +169,10 @@ def _board(
             word = run.option(given)
             raise InputError(f"{word} does not apply to a board of a lab", f"drop {word}")
         # Not at the top: most sessions use no lab.
-        from hil.lab import leased
+        from hil.lab.place import ACQUIRE_LIMIT_S, leased
 
-        lab = stack.enter_context(leased(wanted, avoid=run.avoid))
+        limit_s = ACQUIRE_LIMIT_S if options.get("wait_s") is None else options["wait_s"]
+        lab = stack.enter_context(leased(wanted, limit_s, avoid=run.avoid))
         described = lab.board
         run.leased(str(lab.place), described.name)
     else:
@@ -228,6 +251,7 @@ def _route(board: Board, lab: Any, options: Mapping[str, Any]) -> Route:
         board.is_over_rtt,
         lab=lab,
         bulk=options.get("bulk"),
+        appear_s=options.get("wait_s") or 0.0,
     )
     return ready_route(board, options.get("runner"), connection)
 

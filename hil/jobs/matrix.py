@@ -20,6 +20,8 @@ from typing import Any
 
 from hil.access import Connection, is_machine, runner_name, runner_named
 from hil.board import Board, load_board
+from hil.board.bench import is_of_bench
+from hil.board.bench_selector import selected_boards
 from hil.errors import Attempt, DeviceError, HilError, InputError, InternalError, NotRunError
 from hil.firmware.fit import FitError
 from hil.jobs.job import Job
@@ -383,12 +385,17 @@ def _same_board(one: Job[Any] | HilError, other: Job[Any]) -> bool:
 
 def _key(job: Job[Any]) -> str:
     """Return the text that is equal for jobs of the same board."""
-    return str(job.board.path if isinstance(job.board, Board) else job.board)
+    if isinstance(job.board, Board):
+        return str(job.board.path if job.board.unit is None else job.board.unit.spec)
+    return str(job.board)
 
 
 def board_name(job: Job[Any]) -> str:
     """Return the name of a job's board, or the selector of a lab."""
-    if isinstance(job.board, str | Path | Board) and _selector(job) is None:
+    if isinstance(job.board, Board) and job.board.unit is not None:
+        return job.board.unit.spec
+    is_of_a_bench = isinstance(job.board, str) and is_of_bench(job.board)
+    if not is_of_a_bench and isinstance(job.board, str | Path | Board) and _selector(job) is None:
         return _described(job).name
     return str(job.board)
 
@@ -415,6 +422,10 @@ def _limit(job: Job[Any]) -> int | None:
 
 
 def _at_once(job: Job[Any]) -> int | None:
+    if isinstance(job.board, str) and is_of_bench(job.board):
+        return len(selected_boards(job.board))
+    if isinstance(job.board, Board) and job.board.unit is not None:
+        return 1
     wanted = _selector(job)
     if wanted is not None:
         # Not at the top: most sessions use no lab.

@@ -47,7 +47,6 @@ from hil.link.line import GREETING, Line, open_line
 from hilc.support.temporary import TemporaryFolder
 
 _ELF_MAX_BYTES = 64 << 20
-_BAUDRATE = 115200
 _READ_BYTES = 65536
 #: Longest time for a client to accept data before its connection is closed.
 _WRITE_TIMEOUT_S = 5.0
@@ -262,8 +261,7 @@ class BoardServer:
         with contextlib.ExitStack() as stack:
             image = _Image(self._folder / "firmware.elf")
             running = stack.enter_context(start(self.board, image, self._runner, connection))
-            baudrate = self.board.macros.get("HIL_UART_BAUD", _BAUDRATE)
-            line = running.line or open_line(running.url, baudrate)
+            line = running.line or open_line(running.url, self.board.line)
             stack.callback(line.close)
             ended = threading.Event()
             listen = threading.Thread(

@@ -19,7 +19,7 @@ import hashlib
 import time
 import uuid
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 from weakref import WeakValueDictionary
@@ -32,10 +32,13 @@ from hil.access import (
     runner_name,
     runner_named,
 )
-from hil.access.board_lock import lock_path, try_board_lock, try_lock
+from hil.access.bench_boards import lock_names_of, reach_of
+from hil.access.board_lock import open_lock, try_board_lock, try_lock, wish_path
 from hil.access.hardware import Hardware
 from hil.access.probes import choose_probe, connected_probes, known_probes, lock_names
 from hil.board import Board, load_board
+from hil.board.bench import is_of_bench
+from hil.board.bench_selector import selected_boards
 from hil.errors import DeviceError, InputError, ProbeError
 from hil.lab.selector import Selector, parse_selector
 from hil.support.cache import writable_folder
@@ -127,6 +130,9 @@ def open_pool(
     wanted = parse_selector(spec)
     if wanted is not None:
         return LabPool(wanted, aside)
+    if is_of_bench(spec):
+        boards = selected_boards(spec)
+        return LocalPool(boards[0], [_of_bench(board) for board in boards], aside)
     board = load_board(spec)
     pairs = paired(probes, ports)
     for probe, port in pairs:
@@ -145,6 +151,13 @@ def open_pool(
         )
     # It finds its probe itself: nobody knows how many there are.
     return LocalPool(board, [_Local(None, None, f"{chosen.name} {board.name}")], aside)
+
+
+def _of_bench(board: Board) -> _Local:
+    """Return a board of the bench, as its file says that it is reached."""
+    assert board.unit is not None, "it is of a bench"
+    locks = tuple(lock_names_of(board))
+    return _Local(**reach_of(board), whole=board.unit.spec, locks=locks, board=board)
 
 
 def paired(probes: Sequence[str], ports: Sequence[str]) -> list[tuple[str | None, str | None]]:
@@ -325,6 +338,9 @@ class _Local:
     whole: str = ""
     #: Names by which others lock the same board.
     locks: tuple[str, ...] = ()
+    #: The board of a bench, which may be of another type than the others.
+    board: Board | None = field(default=None, compare=False)
+    runner: str | None = None
 
     @property
     def name(self) -> str:
@@ -338,8 +354,7 @@ class LocalPool:
         self._board = board
         self._boards = tuple(boards)
         self._aside = aside
-        self._folder = writable_folder("boards")
-        self._wishes = sorted({self._wish(local.name) for local in boards})
+        self._wishes = sorted({wish_path(local.name, _WISHES) for local in boards})
         #: Boards that this pool has assigned itself: nobody needs to look whether they are free.
         self._held: WeakValueDictionary[_Local, LocalUnit] = WeakValueDictionary()
 
@@ -357,6 +372,8 @@ class LocalPool:
         return self._aside.reason(unit.name) is not None
 
     def _name(self, local: _Local) -> str:
+        if local.board is not None and local.board.unit is not None:
+            return local.board.unit.spec
         return f"{self._board.name}:{local.name}"
 
     def acquire(self, limit_s: float = ACQUIRE_LIMIT_S) -> Unit:
@@ -376,7 +393,7 @@ class LocalPool:
                     lock = _locked(local)
                     if lock is not None:
                         unit = self._held[local] = LocalUnit(
-                            self._board, self._name(local), local, lock, self
+                            local.board or self._board, self._name(local), local, lock, self
                         )
                         return unit
                 if time.monotonic() > deadline:
@@ -401,7 +418,7 @@ class LocalPool:
         with contextlib.ExitStack() as stack:
             others = self.is_wanted()
             for wish in self._wishes:
-                file = stack.enter_context(wish.open("a"))
+                file = stack.enter_context(open_lock(wish))
                 fcntl.flock(file, fcntl.LOCK_SH)
             yield others
 
@@ -413,9 +430,6 @@ class LocalPool:
                 return True
             lock.close()
         return False
-
-    def _wish(self, name: str) -> Path:
-        return self._folder / f"{int(lock_path(name).stem, 16) % _WISHES}.wanted"
 
 
 class LocalUnit:
@@ -432,6 +446,8 @@ class LocalUnit:
         self.name = name
         self.board = board
         self.options: dict[str, Any] = {"probe": local.probe, "port": local.port}
+        if local.board is not None:
+            self.options["runner"] = local.runner
         self._local = local
         self._lock = lock
         self._pool = pool

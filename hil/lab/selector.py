@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from hil.board.bench import is_of_bench
 from hil.errors import InputError
 
 _PREFIX = "lab:"
@@ -30,7 +31,9 @@ class Selector:
 
 
 def parse_selector(text: str) -> Selector | None:
-    """Return the lab selector in ``text``; None if it names a board description instead."""
+    """Return the lab selector in ``text``; None if it names a board description or the bench."""
+    if is_of_bench(text):
+        return None
     is_path = text.endswith(".toml") or "/" in text
     if not text.startswith(_PREFIX) and ("=" not in text or is_path):
         return None

@@ -14,15 +14,18 @@ from urllib.parse import urlsplit
 
 import serial
 
+from hil.board.line import DEFAULT_LINE, LineSettings, steps
 from hil.errors import HilError, InputError, LinkError, Remedy
 from hil.link.codec import BadFrame, Decoder, Frame, encode
-from hil.link.ports import USB, resolve
+from hil.link.ports import USB, USB_PATH, is_by_usb, resolve
 from hil.support.poll import is_readable, is_writable
 
 #: Interval at which a wait checks the board's process. QEMU needs the check as well: after its
 #: character device was full, it may poll the device again only when its main loop wakes up.
 _LOOK_S = 0.01
 _READ_BYTES = 65536
+#: Pause between two looks for a port that is awaited.
+_APPEAR_LOOK_S = 0.1
 _WRITE_TIMEOUT_S = 5.0
 #: Time for a process to end after its line closed: its exit status explains more than the line.
 _END_GRACE_S = 1.0
@@ -44,10 +47,13 @@ class Line(Protocol):
 class _Port:
     """A line that pyserial opens."""
 
-    def __init__(self, url: str, baudrate: int) -> None:
+    def __init__(self, url: str, settings: LineSettings) -> None:
         self._serial = serial.serial_for_url(
             url,
-            baudrate=baudrate,
+            baudrate=settings.baud,
+            rtscts=settings.flow == "rtscts",
+            dsrdtr=settings.flow == "dsrdtr",
+            xonxoff=settings.flow == "xonxoff",
             timeout=_LOOK_S,
             # pyserial does not support `exclusive` for RFC 2217.
             write_timeout=None if url.startswith("rfc2217://") else _WRITE_TIMEOUT_S,
@@ -55,6 +61,11 @@ class _Port:
         )
         # Two programs on one line would each receive half of the other's answers.
         self._serial.exclusive = True
+        # Before opening: a later change of level would reset some boards.
+        if settings.dtr is not None:
+            self._serial.dtr = settings.dtr
+        if settings.rts is not None:
+            self._serial.rts = settings.rts
         self._serial.open()
         self._is_path = "://" not in url
 
@@ -99,6 +110,19 @@ class _Port:
         descriptor = getattr(self._serial, "fd", None) if self._is_path else None
         return descriptor if isinstance(descriptor, int) else None
 
+    def drive(self, sequence: str) -> None:
+        """Drive DTR and RTS by the steps of ``sequence``."""
+        for letter, number in steps(sequence):
+            match letter:
+                case "D":
+                    self._serial.dtr = bool(number)
+                case "R":
+                    self._serial.rts = bool(number)
+                case "B":
+                    self._serial.baudrate = int(number)
+                case _:
+                    time.sleep(number)
+
     def close(self) -> None:
         self._serial.close()
 
@@ -140,7 +164,7 @@ class Link:
         self,
         url: str,
         *,
-        baudrate: int = 115200,
+        settings: LineSettings = DEFAULT_LINE,
         alive: Callable[[], None] = lambda: None,
         line: Line | None = None,
     ) -> None:
@@ -153,7 +177,7 @@ class Link:
         self.skipped_bytes = 0
         self.bad_frames = 0
         try:
-            self._line = line or open_line(url, baudrate)
+            self._line = line or open_line(url, settings)
         except (serial.SerialException, OSError, ValueError) as error:
             raise open_error(url, error) from None
 
@@ -233,13 +257,40 @@ def raise_if_ending(alive: Callable[[], None]) -> None:
         time.sleep(_LOOK_S)
 
 
-def open_line(url: str, baudrate: int) -> Line:
+def open_line(url: str, settings: LineSettings = DEFAULT_LINE) -> Line:
     """Return the line at a URL of ours (:data:`_SOCKETS`), at ``usb:SERIAL[:INTERFACE]``, or at a
     URL of pyserial's; failures are OSErrors and ValueErrors, and :class:`LinkError` if no port or
     several have that name.
+
+    A socket carries bytes only: the program that serves it chose the settings of the port.
     """
     opened = _SOCKETS.get(url.partition("://")[0])
-    return _Port(resolve(url), baudrate) if opened is None else _Socket(opened(url))
+    return _Port(resolve(url), settings) if opened is None else _Socket(opened(url))
+
+
+def drive_line(url: str, settings: LineSettings, sequence: str) -> None:
+    """Open the port at ``url``, drive its outputs DTR and RTS by ``sequence`` and close it.
+
+    Raise :class:`LinkError` if it cannot be opened or has no such outputs.
+    """
+    try:
+        port = open_line(url, settings)
+    except (serial.SerialException, OSError, ValueError) as error:
+        raise open_error(url, error) from None
+    with contextlib.closing(port):
+        if not isinstance(port, _Port):
+            raise InputError(
+                f"{url} carries bytes only, so that a board behind it cannot be reset by DTR and "
+                "RTS",
+                "serve the port by RFC 2217 (rfc2217://HOST:PORT), or connect it to this machine",
+            )
+        try:
+            port.drive(sequence)
+        except (serial.SerialException, OSError) as error:
+            raise LinkError(
+                f"the port {url} cannot drive DTR and RTS: {error}",
+                "use a port with these outputs; a pseudo-terminal has none",
+            ) from None
 
 
 def _tcp(url: str) -> socket.socket:
@@ -312,7 +363,7 @@ def open_error(url: str, error: Exception) -> HilError:
 
 def check_port(url: str) -> None:
     """Raise if the device is missing or the URL has no valid form."""
-    if url.startswith(USB):
+    if is_by_usb(url):
         resolve(url)
         return
     scheme, separator, _ = url.lower().partition("://")
@@ -326,6 +377,19 @@ def check_port(url: str) -> None:
             raise _no_url(url, f"{scheme}:// wraps a device, not a URL")
     elif not os.path.exists(device):
         raise _no_port(device)
+
+
+def await_port(url: str, wait_s: float) -> None:
+    """Wait up to ``wait_s`` for a port that is missing; raise as :func:`check_port` afterwards."""
+    deadline = time.monotonic() + wait_s
+    while True:
+        try:
+            check_port(url)
+            return
+        except LinkError as error:
+            if not error.is_lost or time.monotonic() >= deadline:
+                raise
+        time.sleep(_APPEAR_LOOK_S)
 
 
 #: How pyserial's messages of malformed URLs begin.
@@ -349,6 +413,7 @@ def _has_handler(scheme: str) -> Iterator[bool]:
 def _no_url(url: str, why: str) -> InputError:
     return InputError(
         f"{url} is not a serial port: {why}; the forms are /dev/NAME, {USB}SERIAL[:INTERFACE], "
+        f"{USB_PATH}PATH[:INTERFACE], "
         "socket://HOST:PORT, unix://PATH, board://HOST:PORT (of a lab), rfc2217://HOST:PORT and "
         "pyserial's others",
         "`hil doctor` lists the ports",

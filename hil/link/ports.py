@@ -3,7 +3,9 @@
 Linux numbers ports in the order in which they appear: after a board was unplugged, its
 ``/dev/ttyACM0`` may be another board's. ``usb:SERIAL[:INTERFACE]`` names a port by the serial
 number of its USB device and, where the device has several ports, by the number of the USB
-interface. It is accepted wherever a port is, and looked up each time the port is opened.
+interface. ``usb-path:PATH[:INTERFACE]`` names it by the socket that the device is plugged into, for
+devices without a serial number of their own. Both are accepted wherever a port is, and looked up
+each time the port is opened.
 """
 
 from __future__ import annotations
@@ -19,6 +21,8 @@ from hil.errors import InputError, LinkError
 
 #: Prefix of a port that is named by its USB device.
 USB = "usb:"
+#: Prefix of a port that is named by the bus and the sockets of its USB device: ``1-2.4``.
+USB_PATH = "usb-path:"
 #: Linux's names of ports by the sockets that they are plugged into.
 _BY_PATH = Path("/dev/serial/by-path")
 #: The end of pyserial's location of a port: the configuration (x on Windows) and the interface.
@@ -37,6 +41,13 @@ class Port:
     serial: str
     #: Where it is plugged in, with the interface: ``1-2.4:1.2``.
     location: str
+    #: ``vendor:product`` of the USB device; empty for another port.
+    usb_id: str = ""
+
+    @property
+    def path(self) -> str:
+        """The bus and the sockets of the USB device: ``1-2.4``; empty where they are unknown."""
+        return self.location.partition(":")[0] if self.is_usb else ""
 
     @property
     def interface(self) -> int:
@@ -54,6 +65,7 @@ def serial_ports() -> list[Port]:
             port.vid is not None,
             str(port.serial_number or "").strip(),
             str(port.location or ""),
+            f"{port.vid:04x}:{port.pid:04x}" if port.vid is not None else "",
         )
         for port in list_ports.comports()
     ]
@@ -74,6 +86,11 @@ def lasting_name(url: str, ports: Sequence[Port] | None = None) -> str:
     if sum(other.interface == port.interface for other in same) == 1:
         return f"{USB}{port.serial}:{port.interface}"
     # No serial number, or that of two devices: only the socket tells it from the others.
+    same = [other for other in ports if port.path and other.path == port.path]
+    if len(same) == 1:
+        return f"{USB_PATH}{port.path}"
+    if sum(other.interface == port.interface for other in same) == 1:
+        return f"{USB_PATH}{port.path}:{port.interface}"
     return next((str(link) for link in _links(port.device)), url)
 
 
@@ -84,17 +101,18 @@ def is_lasting(name: str) -> bool:
 
 
 def resolve(url: str) -> str:
-    """Return the device of ``usb:SERIAL[:INTERFACE]``, or any other ``url`` itself.
+    """Return the device of a name by its USB device (:func:`is_by_usb`), or any other ``url``
+    itself.
 
     Raise :class:`~hil.errors.LinkError` if no port or several ports have that name, InputError if
     it has no serial number.
     """
-    if not url.startswith(USB):
+    if not is_by_usb(url):
         return url
-    if url == USB:
-        raise InputError(
-            f"{url!r} has no serial number", f"write {USB}SERIAL[:INTERFACE]; see `hil doctor`"
-        )
+    if url in (USB, USB_PATH):
+        form = f"{USB}SERIAL[:INTERFACE]" if url == USB else f"{USB_PATH}1-2.4[:INTERFACE]"
+        what = "serial number" if url == USB else "path"
+        raise InputError(f"{url!r} has no {what}", f"write {form}; see `hil doctor`")
     ports = serial_ports()
     found = matching(url, ports)
     if len(found) == 1:
@@ -102,19 +120,35 @@ def resolve(url: str) -> str:
     if found:
         raise LinkError(
             f"{url} names {len(found)} serial ports:\n{listed(found)}",
-            f"add the number of the interface: {USB}SERIAL:INTERFACE"
-            if len({port.interface for port in found}) > 1
-            else "choose by the link in /dev/serial/by-path: the devices have one serial number",
+            f"add the number of the interface: {url}:INTERFACE"
+            if len({port.path for port in found}) == 1
+            else f"choose by the socket, {USB_PATH}PATH: the devices have one serial number",
         )
     raise LinkError(
         f"there is no serial port {url}; ports of this machine:\n{listed(ports)}",
-        f"connect the board, or choose another port; the form is {USB}SERIAL[:INTERFACE]",
+        f"connect the board, or choose another port; the forms are {USB}SERIAL[:INTERFACE] and "
+        f"{USB_PATH}PATH[:INTERFACE]",
         is_lost=True,
     )
 
 
+def is_by_usb(url: str) -> bool:
+    """Return whether ``url`` names a port by its USB device."""
+    return url.startswith((USB, USB_PATH))
+
+
+def is_there(url: str) -> bool:
+    """Return whether a port exists now; a URL that is no port of this machine is taken to."""
+    if is_by_usb(url):
+        return len(matching(url, serial_ports())) == 1
+    return "://" in url or Path(url).exists()
+
+
 def matching(url: str, ports: Sequence[Port]) -> list[Port]:
-    """Return the ports of ``usb:SERIAL[:INTERFACE]``."""
+    """Return the ports of ``usb:SERIAL[:INTERFACE]`` or ``usb-path:PATH[:INTERFACE]``."""
+    if url.startswith(USB_PATH):
+        path, _, number = url.removeprefix(USB_PATH).partition(":")
+        return [p for p in ports if path and p.path == path and number in ("", str(p.interface))]
     wanted = url.removeprefix(USB)
     # A serial number may have colons itself, as an address of a network has.
     if found := [port for port in ports if wanted and _is_serial(port, wanted)]:
@@ -138,7 +172,7 @@ def listed(ports: Sequence[Port]) -> str:
 
 def _port_at(url: str, ports: Sequence[Port]) -> Port | None:
     """Return the port that a path or ``usb:`` name is now; None for a URL or an unknown one."""
-    if url.startswith(USB):
+    if is_by_usb(url):
         found = matching(url, ports)
         return found[0] if len(found) == 1 else None
     if "://" in url:

@@ -11,13 +11,15 @@ from dataclasses import dataclass
 import serial
 
 from hil.access import Connection, Wired, start
+from hil.access.board_lock import board_lock
+from hil.access.probes import lock_names
+from hil.board.line import DEFAULT_LINE, LineSettings
 from hil.errors import DeviceError, LinkError, Remedy
 from hil.firmware.build import Firmware
 from hil.link.line import Line, open_error, open_line, raise_if_ending
 from hil.support.escape import escaped
 
 _READY = "m-ready"
-_BAUD = 115200
 #: Bytes of data in a command: upstream's runner sends as many, by which a command has 65 of the 80
 #: characters that a device takes.
 _DATA_BYTES = 31
@@ -248,7 +250,7 @@ def open_dut(
     runner: str | None = None,
     connection: Connection | None = None,
     port: str | None = None,
-    baud: int = _BAUD,
+    settings: LineSettings = DEFAULT_LINE,
     run_timeout_s: float = 600.0,
     log: Callable[[str], None] = lambda text: None,
 ) -> Iterator[Dut]:
@@ -265,13 +267,17 @@ def open_dut(
         if firmware is not None:
             running = stack.enter_context(start(firmware.board, firmware, runner, connection))
             port, line, alive = running.url, running.line, running.alive
-            baud = firmware.board.macros.get("HIL_UART_BAUD", baud)
+            settings = firmware.board.line
             # The proof that the line is the board's reads what it says.
             has_started = isinstance(running, Wired)
         assert port is not None, "there is a firmware or a port"
+        if firmware is None:
+            names = lock_names(None, port)
+            wait_s = connection.appear_s if connection is not None else 0.0
+            stack.enter_context(board_lock(f"the board at {port}", *names, wait_s=wait_s))
         if line is None:
             try:
-                line = open_line(port, baud)
+                line = open_line(port, settings)
             except (serial.SerialException, OSError, ValueError) as error:
                 raise open_error(port, error) from None
         stack.callback(line.close)

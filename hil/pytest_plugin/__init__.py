@@ -116,6 +116,13 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         metavar="S",
         help="a run without a sign of life for S seconds counts as hanging (default: 60)",
     )
+    group.addoption(
+        "--hil-wait",
+        type=_seconds,
+        metavar="S",
+        help="wait up to S seconds for a board that another process uses, and for a probe or port "
+        "that is not connected (default: 0; for a place of a lab: 600)",
+    )
 
     group.addoption(
         "--hil-allow-fallback",
@@ -160,6 +167,7 @@ def pytest_configure(config: pytest.Config) -> None:
     options = {
         "runner": config.getoption("--hil-runner"),
         "run_timeout_s": config.getoption("--hil-timeout"),
+        "wait_s": config.getoption("--hil-wait"),
     }
     # xdist's workers of one run share which boards were set aside.
     run = getattr(config, "workerinput", {}).get("testrunuid")
@@ -189,10 +197,14 @@ def pytest_configure(config: pytest.Config) -> None:
 
 def _check_board(spec: str, ask_lab: bool) -> None:
     from hil.board import load_board
+    from hil.board.bench import is_of_bench
+    from hil.board.bench_selector import selected_boards
     from hil.lab import parse_selector
 
     wanted = parse_selector(spec)
-    if wanted is None:
+    if is_of_bench(spec):
+        selected_boards(spec)
+    elif wanted is None:
         load_board(spec)
     elif ask_lab:
         from hil.lab.place import check_known
@@ -215,12 +227,17 @@ def _check_report(path: str) -> None:
 
 def _check_connection(spec: str, config: pytest.Config) -> None:
     """Raise InputError if the runner, the probes and the ports do not suit the board."""
+    from hil.access.bench_boards import refuse_options
     from hil.board import load_board
+    from hil.board.bench import is_of_bench
     from hil.errors import InputError
     from hil.lab import parse_selector
     from hil.lab.pool import check_pair, paired
 
     given = {name: config.getoption(f"--hil-{name}") for name in ("runner", "probe", "port")}
+    if is_of_bench(spec):
+        refuse_options(spec, **{f"--hil-{name}": value for name, value in given.items()})
+        return
     if parse_selector(spec) is not None:
         for name, value in given.items():
             if value:
@@ -282,13 +299,18 @@ def _boards(config: pytest.Config, marker: pytest.Mark | None) -> tuple[Sequence
 
 def _narrowed(selected: Sequence[str], wanted: Sequence[str]) -> list[str]:
     """Return the selected boards that the marker names, or whose lab tag ``board`` it names."""
+    from hil.board.bench import is_of_bench
+    from hil.board.bench_selector import selected_boards
     from hil.lab import Selector, parse_selector
 
     boards: list[str] = []
     for spec in selected:
         lab = parse_selector(spec)
         if lab is None:
-            boards += [spec] if spec in wanted else []
+            names = {spec}
+            if is_of_bench(spec):
+                names |= {board.name for board in selected_boards(spec)}
+            boards += [spec] if names & set(wanted) else []
             continue
         tags = dict(lab.tags)
         for name in wanted:

@@ -29,6 +29,43 @@ class BoardRegion:
     writable: bool = omitted(False)
 
 
+@entry_of("boards --connected")
+@dataclass(frozen=True)
+class ConnectedEntry:
+    """A USB device or a probe that is plugged in, and the board that it may be."""
+
+    name: str
+    #: ``vendor:product``, and bus and sockets (``1-2.4``); empty where they are unknown.
+    usb_id: str
+    usb_path: str
+    #: Unique id of its probe; None for a device that is no probe.
+    probe: str | None
+    #: Names of its serial ports that last, for ``--port``.
+    ports: tuple[str, ...]
+    #: Names of the boards that it may be, and how that is known; empty where it is not.
+    boards: tuple[str, ...]
+    known_by: str
+    #: Whether the board's boot loader answers, instead of the board.
+    boot_loader: bool
+    #: Its name in the bench file; None where it has none.
+    unit: str | None
+    #: Words of a command line that address it; empty where the board is not known.
+    address: str
+
+
+@entry_of("board identify")
+@dataclass(frozen=True)
+class IdentifiedEntry:
+    """A board that was added to the bench file."""
+
+    name: str
+    board: str
+    probe: str | None
+    port: str | None
+    #: The bench file.
+    bench: str
+
+
 @dataclass(frozen=True)
 class FrameSizes:
     """Sizes of the serial protocol."""
@@ -268,7 +305,7 @@ class ResetEntry:
     """A board after a reset."""
 
     board: str
-    #: Unique id of the probe.
+    #: Unique id of the probe, or the port.
     probe: str
     #: State of the core after the reset.
     state: str

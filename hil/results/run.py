@@ -37,6 +37,8 @@ class HeardLine:
     #: Kind of the line, such as ``log`` or ``fault``.
     kind: str
     text: str
+    #: Date and time of the host, with ``--timestamps``.
+    time: str | None = omitted()
 
 
 @entry_of("monitor")
@@ -47,6 +49,19 @@ class MonitorEntry:
     #: None where only a port was given.
     board: str | None
     lines: tuple[HeardLine, ...]
+
+
+@entry_of("run --elf")
+@dataclass(frozen=True)
+class ElfRunEntry:
+    """Output of a firmware that was not built by this project."""
+
+    board: str
+    elf: str
+    lines: tuple[HeardLine, ...]
+    #: The regular expression of ``--expect``, and whether a line contained it; None without one.
+    expect: str | None
+    matched: bool | None
 
 
 @dataclass(frozen=True)

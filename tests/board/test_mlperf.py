@@ -86,7 +86,7 @@ def device(short: str) -> Iterator[tuple[TextClient, Module, Oracle]]:
     firmware = build([library], board, mlperf=mlperf, warnings_as_errors=True)
     assert firmware.board.macros["HIL_UART_BAUD"] == (921600 if short == "ad" else 115200)
     with start(firmware.board, firmware) as running:
-        line = running.line or open_line(running.url, 115200)
+        line = running.line or open_line(running.url)
         try:
             yield TextClient(line), module, reference_of(library, module)
         finally:

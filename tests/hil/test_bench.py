@@ -61,6 +61,7 @@ class GivenDevice:
     """Runs take the given ticks; a request was repeated where the ticks are negative."""
 
     counter = "instructions"
+    simulated = None
 
     def __init__(self, ticks: list[int], board: str = "mps2-an386") -> None:
         self.firmware: Firmware | None = firmware(load_board(board))

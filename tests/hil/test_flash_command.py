@@ -87,7 +87,7 @@ def test_a_command_programs_a_board(
     assert "[boards.own.command] erase" in said
 
 
-def test_old_firmware_is_not_taken_for_the_programmed_one(
+def test_old_firmware_is_not_the_programmed_one(
     machine: virtual_probe.VirtualBoard,
     board: str,
     configure: Configure,
@@ -107,7 +107,7 @@ def test_old_firmware_is_not_taken_for_the_programmed_one(
     assert main(["flash", old, *place]) == 0
 
 
-def test_verify_never_matches_on_old_firmware(
+def test_verify_fails_on_old_firmware(
     machine: virtual_probe.VirtualBoard,
     board: str,
     configure: Configure,
@@ -206,7 +206,7 @@ def test_wrong_configuration(
     assert "boards.own.command" in message
 
 
-def test_commands_stay_when_hil_writes_the_file(configure: Configure) -> None:
+def test_commands_stay_in_a_written_file(configure: Configure) -> None:
     words = ["a b", 'c"d', "{hex}"]
     configure(program=words)
     remember("PROBE1", board="own")

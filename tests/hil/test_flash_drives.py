@@ -114,7 +114,7 @@ def payload(data: bytes) -> dict[int, bytes]:
     return found
 
 
-def test_the_drive_with_the_boards_id_is_found(
+def test_the_drive_of_the_board_is_found(
     mounts: Path, tmp_path: Path, elf: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Among others, in a folder with a blank in its name."""
@@ -171,7 +171,7 @@ def test_one_of_two_drives_is_chosen(mounts: Path, tmp_path: Path, elf: Path) ->
     assert not list(a.glob("*.uf2"))
 
 
-def test_a_bootloader_that_ignores_the_image(
+def test_a_bootloader_that_ignores_an_image(
     mounts: Path, tmp_path: Path, elf: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """As bootloaders do with another family: the drive stays."""

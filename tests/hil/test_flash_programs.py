@@ -247,7 +247,7 @@ def test_a_failure_of_the_tool(
 
 
 @pytest.mark.parametrize("name", ["stm32cubeprogrammer", "probe-rs", "nrfutil"])
-def test_a_locked_chip_is_opened_where_that_is_asked_for(name: str, bench: Bench) -> None:
+def test_a_locked_chip_is_opened_on_request(name: str, bench: Bench) -> None:
     settings, connect, flash, _, erase = CASES[name]
     connect(bench.devices)
     board = bench.board(name, settings)
@@ -263,7 +263,7 @@ def test_a_locked_chip_is_opened_where_that_is_asked_for(name: str, bench: Bench
 
 
 @pytest.mark.parametrize("name", ["st-flash", "jlink", "dfu-util", "picotool"])
-def test_a_flasher_that_cannot_open_a_locked_chip(
+def test_a_flasher_that_cannot_unlock(
     name: str, bench: Bench, capsys: pytest.CaptureFixture[str]
 ) -> None:
     settings, connect, *_ = CASES[name]
@@ -291,9 +291,7 @@ def test_a_program_that_hangs_is_ended(bench: Bench, capsys: pytest.CaptureFixtu
     until(is_gone)
 
 
-def test_a_missing_program_is_named_before_anything_else(
-    bench: Bench, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_missing_program_is_named_first(bench: Bench, capsys: pytest.CaptureFixture[str]) -> None:
     _jlink(bench.devices)
     board = bench.board("nrfutil")
     (bench.folder / "bin" / "nrfutil").unlink()
@@ -345,7 +343,7 @@ def _terminal(stack: ExitStack) -> tuple[int, str]:
     return master, os.ttyname(slave)
 
 
-def test_bossac_uses_the_port_of_the_bootloader(
+def test_bossac_at_the_bootloaders_port(
     nano: str, bench: Bench, capsys: pytest.CaptureFixture[str]
 ) -> None:
     board = bench.board("bossac", ", offset = 0x2000")
@@ -403,14 +401,13 @@ def test_a_failure_of_bossac(
 @pytest.mark.parametrize(
     "serial", ["-o", "--serial=x", "A B", "A;reset", "A]", "A\nexit", "$(id)", "../x", "a{b"]
 )
-def test_a_serial_number_that_is_no_word_reaches_no_program(
+def test_a_serial_number_that_is_no_word(
     serial: str, bench: Bench, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """It comes from the device, which may be anybody's."""
     add_device(bench.devices, "1-1", 0x0483, 0x374B, serial)
     for name in ("st-flash", "openocd"):
-        settings = ', interface = "stlink", target = "stm32f4x"' if name == "openocd" else ""
-        assert main(["reset", "--board", bench.board(name, settings)]) == 4
+        assert main(["reset", "--board", bench.board(name)]) == 4
         assert "is not started for the serial number" in capsys.readouterr().err
     assert bench.log == []
 
@@ -439,7 +436,7 @@ def test_a_device_without_a_serial_number(bench: Bench, capsys: pytest.CaptureFi
     assert len(bench.log) == 1
 
 
-def test_two_boot_roms_with_one_serial_number(bench: Bench) -> None:
+def test_two_boot_roms_of_one_serial_number(bench: Bench) -> None:
     """Every RP2040 has the same one there: the socket tells them apart."""
     _pico(bench.devices)
     add_device(bench.devices, "1-7", 0x2E8A, 0x0003, "E0C9125B0D9B")

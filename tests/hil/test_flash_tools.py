@@ -129,7 +129,7 @@ def test_failures_of_esptool(
 
 
 @pytest.mark.parametrize("action", ["program", "erase"])
-def test_esptool_does_not_force_a_locked_chip(action: str, rom: Rom, esp_image: Path) -> None:
+def test_esptool_forces_no_locked_chip(action: str, rom: Rom, esp_image: Path) -> None:
     """By its eFuses: flash encryption is on, and plain images are not encrypted by the chip."""
     rom.registers |= {0x6000_8830: 1 << 20, 0x6000_8834: 1 << 18}
     before = bytes(rom.flash)
@@ -231,7 +231,7 @@ def test_openocd_without_a_flash_bank(scripts: Path, arm_image: Path) -> None:
     assert caught.value.fact.startswith("OpenOCD ")
 
 
-def test_openocd_runs_no_file_of_the_working_folder(
+def test_openocd_ignores_the_working_folder(
     scripts: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     here = tmp_path / "here"
@@ -244,7 +244,7 @@ def test_openocd_runs_no_file_of_the_working_folder(
     assert not (here / "canary").exists()
 
 
-def test_openocd_serves_a_debugger_at_a_pipe(scripts: Path, tmp_path: Path) -> None:
+def test_openocd_serves_gdb_at_a_pipe(scripts: Path, tmp_path: Path) -> None:
     """No TCP port is open meanwhile, and no OpenOCD is left."""
     import psutil
 

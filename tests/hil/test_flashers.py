@@ -375,7 +375,7 @@ def _of_hex(path: Path) -> dict[int, int]:
     return found
 
 
-def test_several_parts_are_those_of_objcopy(parts: Path, tmp_path: Path) -> None:
+def test_several_parts_equal_objcopys(parts: Path, tmp_path: Path) -> None:
     """Byte for byte, at the addresses that are programmed, in hex, bin and UF2."""
     theirs = tmp_path / "theirs.hex"
     _objcopy("-O", "ihex", parts, theirs)

@@ -232,9 +232,10 @@ def test_ports_are_named_by_serial_and_interface(rig: Bench) -> None:
     one, kit = rig.add(serial="0240AAAA0001"), rig.add(serial="00:1A:2B", interfaces=(0, 2))
     twin = [rig.add(serial="TWIN") for _ in range(2)]
     paths = [port.path for board in (one, kit, *twin) for port in board.ports]
-    names = ["usb:0240AAAA0001", "usb:00:1A:2B:0", "usb:00:1A:2B:2", *paths[3:]]
+    names = ["usb:0240AAAA0001", "usb:00:1A:2B:0", "usb:00:1A:2B:2"]
+    names += [f"usb-path:{board.usb_path}" for board in twin]
     assert [lasting_name(path) for path in paths] == names
-    assert [is_lasting(name) for name in names] == [True] * 3 + [False] * 2
+    assert [is_lasting(name) for name in names] == [True] * 5
     assert [resolve(name) for name in names] == paths
     assert lasting_name(one.by_id()) == "usb:0240AAAA0001"
     assert lasting_name("socket://h:1") == "socket://h:1"
@@ -248,7 +249,7 @@ def test_ports_are_named_by_serial_and_interface(rig: Bench) -> None:
         ("usb:none", ["no serial port usb:none", "  usb:KIT0KIT0:2 ("]),
         ("usb:KIT0KIT0:7", ["no serial port usb:KIT0KIT0:7"]),
         ("usb:KIT0KIT0", ["names 2 serial ports", "usb:KIT0KIT0:0 (", "SERIAL:INTERFACE"]),
-        ("usb:TWIN0TWIN0", ["names 2 serial ports", "/dev/serial/by-path"]),
+        ("usb:TWIN0TWIN0", ["names 2 serial ports", "usb-path:PATH", "  usb-path:1-2 ("]),
     ],
     first=1,
 )

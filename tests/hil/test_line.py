@@ -405,7 +405,7 @@ def test_a_terminal_may_be_wrapped() -> None:
         name = os.ttyname(slave)
         for url in (f"spy://{name}?file=/dev/null", f"alt://{name}?class=PosixPollSerial"):
             check_port(url)
-            with closing(open_line(url, 115200)) as line:
+            with closing(open_line(url)) as line:
                 line.write(b"x")
                 assert os.read(master, 1) == b"x"
     finally:
@@ -419,7 +419,7 @@ def test_a_terminal_may_be_wrapped() -> None:
 def test_a_line_at_a_path() -> None:
     with unix_socket.listener("line") as (server, path):
         assert path.parent.stat().st_mode & 0o077 == 0
-        with closing(line.open_line(unix_socket.url(path), 115200)) as ours:
+        with closing(line.open_line(unix_socket.url(path))) as ours:
             theirs, _ = server.accept()
             with theirs:
                 ours.write(b"there")

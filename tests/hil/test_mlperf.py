@@ -156,7 +156,7 @@ def native() -> Iterator[Dut]:
     mlperf = Mlperf(KWS, name="this machine")
     firmware = build([library], board, mlperf=mlperf, warnings_as_errors=True)
     with start(firmware.board, firmware) as running:
-        line = running.line or open_line(running.url, 115200)
+        line = running.line or open_line(running.url)
         yield Dut(line, running.url, alive=running.alive)
         line.close()
 

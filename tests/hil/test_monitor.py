@@ -2,14 +2,26 @@
 
 from __future__ import annotations
 
+import json
+import os
+import threading
 import tracemalloc
+import tty
+from collections.abc import Iterator
 from contextlib import closing
+from datetime import datetime
+from pathlib import Path
 
 import pytest
 from campaigns import cases
 from rpc_board import running_board
+from serial.tools.list_ports_common import ListPortInfo
+from waiting import PATIENCE_S
 
-from hil.cli.monitor import Line, Splitter, listen, open_line
+from hil.access.board_lock import lock_path, try_board_lock, try_lock
+from hil.board.line import DEFAULT_LINE
+from hil.cli import main
+from hil.cli.monitor import Line, Port, Splitter, listen
 from hil.errors import DeviceError, InputError, LinkError
 from hil.link import protocol
 from hil.link.client import Client
@@ -140,7 +152,7 @@ def test_a_flood_does_not_fill_the_memory(flood: bytes, kind: str | None) -> Non
 
 
 def test_listening_ends() -> None:
-    with open_line("loop://") as line:
+    with closing(Port("loop://", DEFAULT_LINE)) as line:
         line.write(b"one\n" + BOOT + b"two")
         heard = list(listen(line, seconds=0.8))
     assert [said.text for _, said in heard] == ["one", "the firmware started (protocol 1)", "two"]
@@ -152,7 +164,10 @@ def test_listening_notices_that_the_board_ended() -> None:
     def ended() -> None:
         raise DeviceError("QEMU ended")
 
-    with open_line("loop://") as line, pytest.raises(DeviceError, match="QEMU ended"):
+    with (
+        closing(Port("loop://", DEFAULT_LINE)) as line,
+        pytest.raises(DeviceError, match="QEMU ended"),
+    ):
         list(listen(line, seconds=None, alive=ended))
 
 
@@ -166,18 +181,162 @@ def test_listening_notices_that_the_board_ended() -> None:
 )
 def test_a_line_that_cannot_be_opened(url: str, message: str) -> None:
     with pytest.raises(LinkError, match=message):
-        open_line(url)
+        Port(url, DEFAULT_LINE)
 
 
 def test_an_unknown_url_is_a_usage_error() -> None:
     with pytest.raises(
         InputError, match="frob://x is not a serial port: .* the forms are /dev/NAME"
     ):
-        open_line("frob://x")
+        Port("frob://x", DEFAULT_LINE)
 
 
 def test_the_console_takes_no_bytes_from_the_owner() -> None:
     with running_board() as board, closing(Link(board.url)) as link:
         with pytest.raises(LinkError, match="in use by another program"):
-            open_line(board.url)
+            Port(board.url, DEFAULT_LINE)
         assert Client(link).echo(b"undisturbed") == b"undisturbed"
+
+
+class Unplugged:
+    """A pseudo-terminal behind a link, as udev makes one for a port, that can be unplugged."""
+
+    def __init__(self, link: Path) -> None:
+        self.link = link
+        self.descriptors: tuple[int, ...] = ()
+
+    def plug(self) -> None:
+        master, slave = os.openpty()
+        tty.setraw(slave)
+        self.descriptors = (master, slave)
+        self.link.symlink_to(os.ttyname(slave))
+
+    def unplug(self) -> None:
+        self.link.unlink()
+        for descriptor in self.descriptors:
+            os.close(descriptor)
+        self.descriptors = ()
+
+    def say(self, text: bytes) -> None:
+        os.write(self.descriptors[0], text)
+
+
+@pytest.fixture
+def cable(tmp_path: Path) -> Iterator[Unplugged]:
+    cable = Unplugged(tmp_path / "board")
+    yield cable
+    if cable.descriptors:
+        cable.unplug()
+
+
+def next_text(heard: Iterator[tuple[float, Line]]) -> tuple[str, str]:
+    _, line = next(heard)
+    return line.kind, line.text
+
+
+def test_a_port_that_is_unplugged_is_opened_again(cable: Unplugged) -> None:
+    cable.plug()
+    name = str(cable.link)
+    with closing(Port(name, DEFAULT_LINE)) as port:
+        heard = listen(port, PATIENCE_S, reconnects=True)
+        cable.say(b"before\nhalf a li")
+        assert next_text(heard) == ("text", "before")
+        cable.unplug()
+        assert [next_text(heard) for _ in range(2)] == [
+            ("text", "half a li"),
+            ("link", f"{name} is lost; waiting for it"),
+        ]
+        # Other processes may use the board meanwhile.
+        locked = try_board_lock(name)
+        assert locked is not None
+        locked.close()
+        plugged = threading.Timer(0.5, cable.plug)
+        plugged.start()
+        assert next_text(heard) == ("link", f"{name} is back")
+        plugged.join()
+        cable.say(b"after\n")
+        assert next_text(heard) == ("text", "after")
+
+
+def test_a_lost_port_ends_the_console_without_reconnect(cable: Unplugged) -> None:
+    cable.plug()
+    with closing(Port(str(cable.link), DEFAULT_LINE)) as port:
+        cable.unplug()
+        with pytest.raises(LinkError, match="the link to the board failed"):
+            list(listen(port, PATIENCE_S))
+
+
+def test_a_port_under_another_number_is_followed(
+    cable: Unplugged, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is known by the serial number, in a stand-in for the system's list of ports."""
+
+    def comports(include_links: bool = False) -> list[ListPortInfo]:
+        if not cable.descriptors:
+            return []
+        info = ListPortInfo(os.readlink(cable.link))
+        info.vid, info.pid, info.serial_number, info.location = 0x0403, 0x6001, "AB01", "1-2"
+        return [info]
+
+    monkeypatch.setattr("serial.tools.list_ports.comports", comports)
+    cable.plug()
+    first = os.readlink(cable.link)
+    with closing(Port(first, DEFAULT_LINE)) as port:
+        heard = listen(port, PATIENCE_S, reconnects=True)
+        cable.unplug()
+        assert next_text(heard) == ("link", "usb:AB01 is lost; waiting for it")
+        other = os.openpty()  # has the former number
+        cable.plug()
+        assert os.readlink(cable.link) != first
+        assert next_text(heard) == ("link", "usb:AB01 is back")
+        cable.say(b"here\n")
+        assert next_text(heard) == ("text", "here")
+    for descriptor in other:
+        os.close(descriptor)
+
+
+def test_a_port_that_comes_late_is_awaited(cable: Unplugged) -> None:
+    late = threading.Timer(0.5, cable.plug)
+    late.start()
+    with closing(Port(str(cable.link), DEFAULT_LINE, wait_s=PATIENCE_S)):
+        late.join()
+    with pytest.raises(LinkError, match="there is no port"):
+        Port(f"{cable.link}-other", DEFAULT_LINE, wait_s=0.2)
+
+
+def test_the_console_locks_the_board(cable: Unplugged) -> None:
+    cable.plug()
+    with closing(Port(str(cable.link), DEFAULT_LINE)):
+        assert try_lock(lock_path(str(cable.link))) is None
+
+
+def test_lines_are_logged_with_their_times(
+    cable: Unplugged, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    cable.plug()
+    is_over = threading.Event()
+
+    def speak() -> None:
+        while not is_over.wait(0.02):  # what arrives before the port is open is dropped
+            cable.say(b"hello\n")
+
+    speaker = threading.Thread(target=speak)
+    speaker.start()
+    log = tmp_path / "board.log"
+    log.write_text("earlier\n")
+    words = ["monitor", "--port", str(cable.link), "--seconds", "1", "--timestamps"]
+    assert main([*words, "--log", str(log), "--json"]) == 0
+    is_over.set()
+    speaker.join()
+    lines = json.loads(capsys.readouterr().out)["results"][0]["lines"]
+    assert lines[-1]["text"] == "hello"
+    assert log.read_text() == "earlier\n" + "".join(
+        f"{line['time']} text  {line['text']}\n" for line in lines
+    )
+    assert datetime.fromisoformat(lines[0]["time"]).tzinfo is not None
+
+
+@pytest.mark.parametrize("option", ["--baud=9600", "--reconnect"])
+def test_options_of_a_port_need_a_port(option: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["monitor", "--board", "native", option]) == 2
+    assert "is for a port whose firmware runs already" in capsys.readouterr().err

@@ -54,8 +54,8 @@ def test_a_socket_and_a_terminal(many_open: None) -> None:
     master, slave = pty.openpty()
     tty.setraw(slave)
     with socket.create_server(("127.0.0.1", 0)) as listener:
-        over_tcp = open_line(f"socket://127.0.0.1:{listener.getsockname()[1]}", 115200)
-        terminal = open_line(os.ttyname(slave), 115200)
+        over_tcp = open_line(f"socket://127.0.0.1:{listener.getsockname()[1]}")
+        terminal = open_line(os.ttyname(slave))
         connection, _ = listener.accept()
         try:
             connection.sendall(b"over TCP")
@@ -81,7 +81,7 @@ def test_a_terminal_that_takes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("hil.link.line._WRITE_TIMEOUT_S", 0.1)
     master, slave = pty.openpty()
     tty.setraw(slave)
-    terminal = open_line(os.ttyname(slave), 115200)
+    terminal = open_line(os.ttyname(slave))
     try:
         with pytest.raises(TimeoutError, match="the device took nothing for 0.1 s"):
             terminal.write(bytes(1 << 20))

@@ -27,7 +27,7 @@ from hilc.fusion.bands import Geometry, Variant
 from hilc.fusion.call import Entry
 from hilc.fusion.fused import GroupCalls
 from hilc.fusion.layout import Layout
-from hilc.fusion.schedule import Effect, Schedule
+from hilc.fusion.schedule import Schedule, _Walk
 from hilc.lowering.choice import Group
 from hilc.lowering.dsp import affine
 from hilc.lowering.registry import Layer, LoweredLayer
@@ -191,11 +191,11 @@ def test_tall_images_are_planned_by_shape(monkeypatch) -> None:
     145,617 in all, and every one of 85,597 that got a place was written out. How many it takes
     depends on how many groups the costs of kernels leave in the race."""
     worked_out, written, walked = Counter[str](), Counter[str](), Counter[object]()
-    effect, entry, init = Effect.__post_init__, Layout._entry, Schedule.__init__
+    record, entry, init = _Walk._record, Layout._entry, Schedule.__init__
 
-    def counted_effect(self: Effect) -> None:
-        worked_out["effects"] += 1
-        effect(self)
+    def counted_record(self: _Walk, *args: Any) -> None:
+        worked_out["calls"] += 1
+        record(self, *args)
 
     def counted_entry(self: Layout, *args: Any) -> Entry:
         written["entries"] += 1
@@ -205,12 +205,12 @@ def test_tall_images_are_planned_by_shape(monkeypatch) -> None:
         walked[geometry.group, variant] += 1
         init(self, geometry, variant)
 
-    monkeypatch.setattr(Effect, "__post_init__", counted_effect)
+    monkeypatch.setattr(_Walk, "_record", counted_record)
     monkeypatch.setattr(Layout, "_entry", counted_entry)
     monkeypatch.setattr(Schedule, "__init__", counted_schedule)
     hilc.compile(large_models.mobilenet_v2(), cpu="cortex-m4", name="net", io_in_pool=True)
     assert max(walked.values()) == 1
-    assert 0 < worked_out["effects"] < 160_000
+    assert 0 < worked_out["calls"] < 160_000
     assert 0 < written["entries"] < 20_000
 
 

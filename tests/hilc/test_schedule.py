@@ -460,7 +460,7 @@ def some_groups(
     )
     made._tried = made._segment = lambda group, limit=0: tried(group)
     made._foreseen = lambda group, limit, prices: tried(group)
-    made._segments, made._priced = {}, {}
+    made._segments, made._priced, made._fastest = {}, {}, {}
     made._estimator = SimpleNamespace(prices=lambda worth: worth)
     made._lowering = SimpleNamespace(kernels_within=lambda group, scratch, live, prices: None)
     return made

@@ -70,6 +70,11 @@ class Table:
         """The keys of the table, in the order of the file."""
         return tuple(self._values)
 
+    @property
+    def values(self) -> Mapping[str, Any]:
+        """The values of the table as the file has them."""
+        return self._values
+
     def _get(
         self, key: str, kind: type | tuple[type, ...], kind_name: str, default: Any = None
     ) -> Any:

@@ -7,23 +7,23 @@ from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
-from hil.access.probes import choose_probe, connected_probes, only_line
+from hil.access.board_lock import board_lock
+from hil.access.probes import choose_probe, connected_probes, lock_names, only_line
 from hil.board import load_board
 from hil.board.config import configured
+from hil.board.line import DEFAULT_BAUD, LineSettings
 from hil.cli.arguments import allowed_fallback, compile_options, compiled
 from hil.cli.console import Console
 from hil.cli.reports import Outcome
 from hil.errors import BoardError, InputError
 from hil.lab.selector import parse_selector
-from hil.link.line import Link, check_port
-from hil.link.ports import USB
+from hil.link.line import Link, await_port
+from hil.link.ports import is_by_usb
 from hil.verify.against import verify_tapped
 from hil.verify.oracle import reference_of
 from hilc.options import CompileOptions
 from hilc.support.option import flag_of, options_of
 
-#: Baud rate of a serial port without ``--baud``.
-_BAUD = 115200
 #: Arguments that mean something here, beside the options that say what the model is; any other
 #: option would be ignored.
 _APPLY = (
@@ -39,7 +39,7 @@ def against_command(args: argparse.Namespace, console: Console) -> int:
     Raise :class:`InputError` unless there is exactly one model.
     """
     _check(args)
-    url, board = _line_of(args.against)
+    url, board = _line_of(args.against, args.wait or 0.0)
     # Each layer by itself, whole: as other runtimes compute them.
     options = compile_options(args, None, for_firmware=False)
     layers = {"optimize": "speed", "fold_constant_channels": False}
@@ -52,7 +52,10 @@ def against_command(args: argparse.Namespace, console: Console) -> int:
         )
     ((library, module),) = modules
     oracle = reference_of(library, module, args.reference, allow_fallback=allowed_fallback(args))
-    with closing(Link(url, baudrate=args.baud or _BAUD)) as link:
+    with (
+        board_lock(f"the board at {url}", *lock_names(None, url), wait_s=args.wait or 0.0),
+        closing(Link(url, settings=LineSettings(args.baud or DEFAULT_BAUD))) as link,
+    ):
         report = verify_tapped(link, module, oracle, args.samples, checksums=args.checksums)
     report = replace(report, board=board)
     code = 0 if report.match else 1
@@ -83,11 +86,11 @@ def _check(args: argparse.Namespace) -> None:
             )
 
 
-def _line_of(word: str) -> tuple[str, str]:
+def _line_of(word: str, wait_s: float) -> tuple[str, str]:
     """Return the port or URL that ``word`` is or whose board it names, and what reports call it."""
     is_description = word.endswith(".toml")
-    if not is_description and ("/" in word or word.startswith(USB) or Path(word).exists()):
-        check_port(word)
+    if not is_description and ("/" in word or is_by_usb(word) or Path(word).exists()):
+        await_port(word, wait_s)
         return word, word
     remedy = "give the serial port or pyserial URL where your firmware's bytes arrive"
     if parse_selector(word) is not None:

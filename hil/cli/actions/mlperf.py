@@ -12,7 +12,7 @@ from typing import Any
 from hil.access import Connection, is_machine, runner_name
 from hil.board import Board
 from hil.cli.actions.evaluate import load_data_set
-from hil.cli.arguments import allowed_fallback, checked_board, compiled_for
+from hil.cli.arguments import allowed_fallback, checked_board, compiled_for, connection_of
 from hil.cli.console import Console, table
 from hil.cli.mlperf_arguments import mlperf_of
 from hil.cli.outcomes import split_sources
@@ -67,23 +67,19 @@ def _measured(
     (library,), (module,) = libraries, modules_of(libraries)
     measured, labelled = _items(args, module, mlperf)
     oracle = None if args.no_check else _oracle(args, library, module)
-    connection = Connection(
-        args.probe,
-        args.port,
-        board.is_over_rtt,
+    connection = replace(
+        connection_of(args, board),
         flashed=lambda done: console.log(f"{board.name}: {flashed_text(done)}"),
-        lab=args.lab,
     )
     attaches = args.port is not None and args.runner is None and args.probe is None
     firmware = build(libraries, board, workspace=args.workspace, mlperf=mlperf)
-    baud = firmware.board.macros.get("HIL_UART_BAUD", 115200)
     runs: list[Performance | Accuracy] = []
     with open_dut(
         None if attaches else firmware,
         runner=args.runner,
         connection=connection,
         port=args.port,
-        baud=baud,
+        settings=firmware.board.line,
     ) as dut:
         if dut.model != mlperf.benchmark.model:
             console.warn(f"the device says that it is {dut.model}, not {mlperf.benchmark.model}")

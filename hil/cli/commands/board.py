@@ -7,7 +7,14 @@ from typing import TYPE_CHECKING
 
 from hil.cli.command import Command, CommandGroup
 from hil.cli.completing import boards, completed_by
-from hil.cli.options import BOARD, add_cpu, add_device_options, add_force
+from hil.cli.options import (
+    BOARD,
+    add_bench_file,
+    add_cpu,
+    add_device_options,
+    add_force,
+    add_port,
+)
 from hil.cli.parser import Parser, explain_flags_of
 
 if TYPE_CHECKING:
@@ -67,6 +74,27 @@ def new(args: argparse.Namespace, console: Console) -> int:
     return new_command(args, console)
 
 
+def add_identify_options(parser: Parser) -> None:
+    """Add the options of ``hil board identify``."""
+    parser.add_argument(
+        "name",
+        nargs="?",
+        metavar="NAME",
+        help="the name of one board on the bench (default: add all that are recognized)",
+    )
+    completed_by(parser.add_argument("--board", metavar="B", help=BOARD), boards)
+    parser.add_argument("--probe", metavar="UID", help="the unique id of its probe")
+    add_port(parser, "its serial port")
+    add_bench_file(parser)
+
+
+def identify(args: argparse.Namespace, console: Console) -> int:
+    """Add connected boards to the bench file; return the exit code."""
+    from hil.cli.actions.connected import identify_command
+
+    return identify_command(args, console)
+
+
 def add_prove_options(parser: Parser) -> None:
     """Add the options of ``hil board prove``."""
     completed_by(parser.add_argument("name", nargs="?", metavar="B", help=BOARD), boards)
@@ -93,14 +121,21 @@ def add_prove_options(parser: Parser) -> None:
 def prove(args: argparse.Namespace, console: Console) -> int:
     """Check a board; return the exit code."""
     from hil.cli.actions.board_prove import prove_command
+    from hil.cli.each_board import board_of_bench
 
-    return prove_command(args, console)
+    if args.name is not None and args.board is None:
+        args.board, args.name = args.name, None
+    with board_of_bench(args, console):
+        return prove_command(args, console)
 
 
 COMMAND = CommandGroup(
-    "Descriptions of boards, and what is proven of them.",
+    "Descriptions of boards, the boards of a bench, and what is proven of boards.",
     {
         "new": Command("Write a board description from options or answers.", add_new_options, new),
+        "identify": Command(
+            "Add connected boards to the bench file.", add_identify_options, identify
+        ),
         "prove": Command(
             "Check a board: identity, link, exact results, timer, faults.", add_prove_options, prove
         ),

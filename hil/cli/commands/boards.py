@@ -17,6 +17,11 @@ if TYPE_CHECKING:
 def add_options(parser: Parser) -> None:
     """Add the command's options."""
     completed_by(parser.add_argument("name", nargs="?", metavar="BOARD", help=BOARD), boards)
+    parser.add_argument(
+        "--connected",
+        action="store_true",
+        help="list what is plugged in, the boards that it may be, and how to address it",
+    )
 
 
 def run(args: argparse.Namespace, console: Console) -> int:
@@ -28,6 +33,10 @@ def run(args: argparse.Namespace, console: Console) -> int:
     from hil.cli.render import board_entry, board_text, memory_bytes, ran_on, size_text
     from hil.errors import HilError
 
+    if args.connected:
+        from hil.cli.actions.connected import connected_command
+
+        return connected_command(args, console)
     if args.name is not None:
         board = load_board(args.name)
         console.result(board_entry(board), board_text(board))

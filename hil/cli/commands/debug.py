@@ -63,6 +63,7 @@ def run(args: argparse.Namespace, console: Console) -> int:
         args.port,
         board.is_over_rtt,
         flashed=lambda done: console.log(f"{board.name}: {flashed_text(done)}"),
+        appear_s=args.wait or 0.0,
     )
     debugger_of(board, args.runner, connection)
     connection, elf = image_of(args, board, args.runner, connection, console)

@@ -34,7 +34,12 @@ def run(args: argparse.Namespace, console: Console) -> int:
 
     board, flasher = chosen_flasher(load_board(args.board), args.flasher)
     require(flasher, "erase", flashers())
-    connection = Connection(args.probe, args.port, erase_to_unlock=args.erase_to_unlock)
+    connection = Connection(
+        args.probe,
+        args.port,
+        appear_s=args.wait or 0.0,
+        erase_to_unlock=args.erase_to_unlock,
+    )
     start = time.monotonic()
     with flasher_session(flasher, board, connection) as (uid, session):
         regions = session.erase()

@@ -42,7 +42,12 @@ def run(args: argparse.Namespace, console: Console) -> int:
     from hil.cli.images import flash_image, image_of
 
     board, flasher = chosen_flasher(board_of(args), args.flasher)
-    connection = Connection(args.probe, args.port, erase_to_unlock=args.erase_to_unlock)
+    connection = Connection(
+        args.probe,
+        args.port,
+        appear_s=args.wait or 0.0,
+        erase_to_unlock=args.erase_to_unlock,
+    )
     # The board that is found before the build is the one that is programmed after it.
     connection, elf = image_of(args, board, flasher.name, connection, console)
     entry = flash_image(board, elf, connection, console, flasher.name)

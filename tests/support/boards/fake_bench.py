@@ -452,12 +452,13 @@ def installed(folder: Path) -> Iterator[None]:
         stack.enter_context(virtual)
         # Benches of other tests, in other processes, have boards with the same serial numbers.
         (folder / "locks").mkdir(exist_ok=True)
-        locks = mock.patch("hil.access.board_lock.writable_folder", return_value=folder / "locks")
-        stack.enter_context(locks)
         classes = pyocd.probe.aggregator.PROBE_CLASSES
         stack.enter_context(mock.patch.dict(classes, {"fake": probe}, clear=True))
         stack.enter_context(
-            mock.patch.dict(os.environ, {"HIL_CONFIG": str(folder / "config.toml")})
+            mock.patch.dict(
+                os.environ,
+                {"HIL_CONFIG": str(folder / "config.toml"), "HIL_LOCKS": str(folder / "locks")},
+            )
         )
         yield
 

@@ -95,7 +95,7 @@ def attack(board_name: str, bursts: int, seed: int) -> Silence:
     dice = Random(seed)
     sent, slowest = 0, 0.0
     with qemu.start(board, firmware) as running:
-        line = open_line(running.url, 115200)
+        line = open_line(running.url)
         try:
             for number in range(bursts):
                 noise = burst(dice)
