@@ -6,7 +6,6 @@ documented options, and answer with the tool's texts. Real tools are in test_fla
 
 from __future__ import annotations
 
-import importlib
 import json
 import os
 import subprocess
@@ -95,8 +94,7 @@ def bench(tmp_path: Path, elf: Path, monkeypatch: pytest.MonkeyPatch) -> Bench:
     devices.mkdir()
     (tmp_path / "bin").mkdir()
     monkeypatch.setattr(usb, "DEVICES", devices)
-    locks = importlib.import_module("hil.access.board_lock")
-    monkeypatch.setattr(locks, "writable_folder", lambda _: tmp_path)
+    monkeypatch.setenv("HIL_LOCKS", str(tmp_path))
     monkeypatch.setenv("HIL_CONFIG", str(tmp_path / "config.toml"))
     monkeypatch.setenv("STAND_IN_LOG", str(tmp_path / "log"))
     monkeypatch.setenv("PATH", f"{tmp_path / 'bin'}:/usr/bin:/bin")
