@@ -390,6 +390,10 @@ class _Start:
             url = self._only_port()
         except (ProbeError, LinkError):
             return None
+        return self._opened(url)
+
+    def _opened(self, url: str) -> Line:
+        """Return the open line at ``url``, which is closed at the end."""
         try:
             line = open_line(url, self._board.line)
         except (serial.SerialException, OSError, ValueError) as error:
@@ -436,8 +440,10 @@ class _Start:
         virtual = chosen.virtual
         assert virtual is not None, "only a virtual board comes here"
         assert board.qemu is not None, "its machine was started"
+        url, memory = virtual.url, None
+        # QEMU drops what other people's firmware says while nobody is connected.
+        line = self._opened(url) if self._connection.is_foreign else None
         session.start(self._image)
-        url, line, memory = virtual.url, None, None
         qmp: socket.socket | None = None
 
         def claim() -> tuple[socket.socket, BoardMemory]:

@@ -13,7 +13,7 @@ import os
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from hil.access.connection import ProbeInfo
+from hil.access.connection import Connection, ProbeInfo
 from hil.access.registry import flasher_named, flashers
 from hil.access.usb import usb_paths
 from hil.board.config import configured, remembered
@@ -22,27 +22,35 @@ from hil.link.line import device_of
 from hil.link.ports import USB, is_by_usb, lasting_name, listed, matching, serial_ports
 
 if TYPE_CHECKING:
+    from hil.access.protocols import Flasher
     from hil.board import Board
 
 
-def connected_probes(board: Board | None = None) -> list[ProbeInfo]:
-    """Return the probes that the board's flashers find, or all installed flashers; virtual probes
-    are among them.
+def connected_probes() -> list[ProbeInfo]:
+    """Return the probes that the installed flashers find; virtual probes are among them.
 
     Raise :class:`ProbeError` where a flasher cannot list them.
     """
-    names = tuple(flashers()) if board is None else board.flashers
     found: list[ProbeInfo] = []
-    for flasher in map(flasher_named, names):
-        need = flasher.needs(board)
+    for flasher in flashers().values():
+        need = flasher.needs(None)
         if need is not None and not need.is_there():
-            if board is not None:
-                raise ProbeError(f"{need.name} is not installed", need.hint)
             continue
         # Two flashers may use one probe; two probes of one flasher may have one serial number.
         known = {probe.uid for probe in found}
         found += [probe for probe in flasher.probes() if probe.uid not in known]
     return found
+
+
+def probes_for(board: Board, flasher: Flasher) -> list[ProbeInfo]:
+    """Return the probes through which ``flasher`` may reach ``board``.
+
+    Raise :class:`ProbeError` where it cannot list them, or its program is not installed.
+    """
+    need = flasher.needs(board)
+    if need is not None and not need.is_there():
+        raise ProbeError(f"{need.name} is not installed", need.hint)
+    return flasher.candidates(board, Connection())
 
 
 def choose_probe(board: Board, asked: str | None, probes: Sequence[ProbeInfo]) -> ProbeInfo:

@@ -122,6 +122,7 @@ def job_options(args: argparse.Namespace) -> dict[str, Any]:
     for name in ("workspace", "transport", "runner", "port", "probe", "bulk"):
         if vars(args).get(name) is not None:
             options[name] = vars(args)[name]
-    if args.wait is not None:
+    # A build needs no board, so it has nothing to wait for.
+    if vars(args).get("wait") is not None:
         options["wait_s"] = args.wait
     return options

@@ -27,6 +27,7 @@ from weakref import WeakValueDictionary
 from hil.access import (
     VIRTUAL,
     Connection,
+    Flasher,
     chosen_runner,
     is_real,
     runner_name,
@@ -35,7 +36,7 @@ from hil.access import (
 from hil.access.bench_boards import lock_names_of, reach_of
 from hil.access.board_lock import open_lock, try_board_lock, try_lock, wish_path
 from hil.access.hardware import Hardware
-from hil.access.probes import choose_probe, connected_probes, known_probes, lock_names
+from hil.access.probes import choose_probe, known_probes, lock_names, probes_for
 from hil.board import Board, load_board
 from hil.board.bench import is_of_bench
 from hil.board.bench_selector import selected_boards
@@ -147,7 +148,9 @@ def open_pool(
         return None
     if isinstance(chosen, Hardware) and chosen.flasher.uses_probe:
         return LocalPool(
-            board, [_Local(uid, None, locks=(uid,)) for uid in _fitting_probes(board)], aside
+            board,
+            [_Local(uid, None, locks=(uid,)) for uid in _fitting_probes(board, chosen.flasher)],
+            aside,
         )
     # It finds its probe itself: nobody knows how many there are.
     return LocalPool(board, [_Local(None, None, f"{chosen.name} {board.name}")], aside)
@@ -199,10 +202,10 @@ def _local(board: Board, runner: str | None, probe: str | None, port: str | None
     return _Local(probe, port, locks=tuple(lock_names(probe, port)))
 
 
-def _fitting_probes(board: Board) -> list[str]:
+def _fitting_probes(board: Board, flasher: Flasher) -> list[str]:
     from hil.board.config import configured
 
-    probes = connected_probes(board)
+    probes = probes_for(board, flasher)
     fits = {probe.uid for probe in known_probes(board, probes)}
     # One probe, or only unidentified ones: the normal choice applies, with its errors.
     if len(fits) > 1 and "probe" not in configured(board.name):

@@ -90,7 +90,7 @@ def test_a_boot_loader_is_known_by_its_usb_id(sysfs: Sysfs, hil_json: Hil) -> No
     assert (found["boot_loader"], found["known_by"]) == (True, "USB id")
 
 
-def test_an_unknown_port_is_listed_by_a_name_that_lasts(sysfs: Sysfs, hil_json: Hil) -> None:
+def test_an_unknown_port_has_a_lasting_name(sysfs: Sysfs, hil_json: Hil) -> None:
     sysfs.plug("1-2.1", "1a86:7523", "USB Serial", interfaces=(0,))
     sysfs.plug("1-2.2", "1a86:7523", "USB Serial", interfaces=(0, 2))
     first, second = hil_json("boards", "--connected")

@@ -6,7 +6,6 @@ documented options, and answer with the tool's texts. Real tools are in test_fla
 
 from __future__ import annotations
 
-import importlib
 import json
 import os
 import subprocess
@@ -26,7 +25,9 @@ from waiting import until
 from hil.access import flashers, usb
 from hil.access.flashers import FLASHERS
 from hil.access.flashers.program import ProgramFlasher, placeholders
+from hil.board import load_board
 from hil.cli import main
+from hil.lab.pool import open_pool
 
 #: Serial numbers of an ST-Link and a J-Link, as USB has them.
 STLINK, JLINK = "066BFF505052836687031521", "000683459357"
@@ -93,8 +94,7 @@ def bench(tmp_path: Path, elf: Path, monkeypatch: pytest.MonkeyPatch) -> Bench:
     devices.mkdir()
     (tmp_path / "bin").mkdir()
     monkeypatch.setattr(usb, "DEVICES", devices)
-    locks = importlib.import_module("hil.access.board_lock")
-    monkeypatch.setattr(locks, "writable_folder", lambda _: tmp_path)
+    monkeypatch.setenv("HIL_LOCKS", str(tmp_path))
     monkeypatch.setenv("HIL_CONFIG", str(tmp_path / "config.toml"))
     monkeypatch.setenv("STAND_IN_LOG", str(tmp_path / "log"))
     monkeypatch.setenv("PATH", f"{tmp_path / 'bin'}:/usr/bin:/bin")
@@ -410,6 +410,21 @@ def test_a_serial_number_that_is_no_word(
         assert main(["reset", "--board", bench.board(name)]) == 4
         assert "is not started for the serial number" in capsys.readouterr().err
     assert bench.log == []
+
+
+def test_a_pool_needs_one_flasher_only(bench: Bench) -> None:
+    """Of a board that several flashers program: the others may be missing here."""
+    _stlink(bench.devices)
+    file = bench.board("st-flash")
+    board = load_board(file)
+    assert len(board.flashers) > 1
+    bench.monkeypatch.setenv("PATH", str(bench.folder / "bin"))
+    missing = [flashers()[name].needs(board) for name in board.flashers[1:]]
+    assert any(need is not None and not need.is_there() for need in missing)
+    pool = open_pool(file, [], [])
+    assert pool is not None
+    assert pool.size == 1
+    pool.close()
 
 
 def test_two_devices_are_a_choice(bench: Bench, capsys: pytest.CaptureFixture[str]) -> None:

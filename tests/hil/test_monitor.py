@@ -258,7 +258,7 @@ def test_a_port_that_is_unplugged_is_opened_again(cable: Unplugged) -> None:
         assert next_text(heard) == ("text", "after")
 
 
-def test_a_lost_port_ends_the_console_without_reconnect(cable: Unplugged) -> None:
+def test_a_lost_port_ends_the_console(cable: Unplugged) -> None:
     cable.plug()
     with closing(Port(str(cable.link), DEFAULT_LINE)) as port:
         cable.unplug()

@@ -70,7 +70,7 @@ def test_a_report_gets_all_boards_and_their_failures(site: Site) -> None:
     told = site.hil("verify", DIGITS, *words, "--format", "figures", code=2)
     assert told.stdout.splitlines() == [
         f"verify {BOARD} digits mismatches=0",
-        "verify native failed: unknown runner 'terminal'",
+        "verify native failed: board 'native' has no runner 'terminal'",
     ]
     assert "native: board 'native' has no runner" in told.stderr
 

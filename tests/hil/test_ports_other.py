@@ -702,7 +702,8 @@ STUCK = {
 
 def test_every_uart_is_checked() -> None:
     uarts = {p.name for n in board_names() for p in load_board(n).ports if "uart" in p.roles}
-    assert uarts - {"native", "rtt"} == set(STUCK)
+    # `rtl_soc` is a model of this project's, which runs in the tests of its boards.
+    assert uarts - {"native", "rtl_soc", "rtt"} == set(STUCK)
 
 
 @cases("uart", STUCK, first=3)

@@ -159,9 +159,7 @@ def test_a_wrong_table_of_shipped_kernels_is_refused(monkeypatch: pytest.MonkeyP
     assert "hilc/target/costs/CORE.toml" in refusal.value.hint
 
 
-def test_a_table_of_the_run_time_that_cannot_be_read_is_refused(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-):
+def test_an_unreadable_table_of_the_run_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     (tmp_path / "cortex-m3.toml").write_text("k = {")
     monkeypatch.setattr(cost_tables, "FOLDER", tmp_path)
     with pytest.raises(InputError, match=r"hilc/target/costs: cortex-m3\.toml: "):

@@ -181,7 +181,7 @@ def test_float_only_layers_are_refused_or_allowed():
     require_integers(layers, allow_float=True)
 
 
-def test_the_graph_of_a_quantized_file_is_refused_with_the_remedy():
+def test_the_graph_of_a_quantized_file_is_refused():
     """It has float weights alone."""
     data = network(np.random.default_rng(0)).SerializeToString()
     with pytest.raises(UnsupportedError, match="weights .* not quantized") as refusal:

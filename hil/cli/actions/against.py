@@ -7,8 +7,9 @@ from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
+from hil.access import flasher_named
 from hil.access.board_lock import board_lock
-from hil.access.probes import choose_probe, connected_probes, lock_names, only_line
+from hil.access.probes import choose_probe, lock_names, only_line, probes_for
 from hil.board import load_board
 from hil.board.config import configured
 from hil.board.line import DEFAULT_BAUD, LineSettings
@@ -111,4 +112,5 @@ def _line_of(word: str, wait_s: float) -> tuple[str, str]:
             "only",
             f"{remedy}, such as socket://localhost:4444 of the emulator that you start",
         )
-    return only_line(board, choose_probe(board, None, connected_probes(board))), board.name
+    probes = probes_for(board, flasher_named(board.flashers[0]))
+    return only_line(board, choose_probe(board, None, probes)), board.name

@@ -9,12 +9,21 @@ from hil.cli.mlperf_arguments import mlperf_of
 from hil.cli.on_boards import BoardCommand
 from hil.cli.reports import Outcome
 from hil.cli.running import job_options
+from hil.errors import InputError
 from hil.jobs.build import BuildJob
 from hil.jobs.matrix import JobOutcome
+from hil.lab.selector import parse_selector
 
 
 def build_job(args: argparse.Namespace) -> BuildJob:
-    """Return the job that the arguments state."""
+    """Return the job that the arguments state; raise for a board of a lab, which a build does not
+    need.
+    """
+    if isinstance(args.board, str) and parse_selector(args.board) is not None:
+        raise InputError(
+            "hil build does not take a lab selector",
+            "name the board's description, or use hil run, verify or bench",
+        )
     return BuildJob(
         args.models,
         board=args.board,

@@ -21,7 +21,6 @@ def connected_command(args: argparse.Namespace, console: Console) -> int:
     if args.name is not None:
         raise InputError("--connected lists all that is plugged in", f"drop {args.name}")
     found = connected()
-    console.command = "boards --connected"
     console.result([_entry(each) for each in found], _text(found))
     return 0
 

@@ -44,7 +44,6 @@ def run_elf_command(args: argparse.Namespace, console: Console) -> int:
     matched = False
 
     def result(code: int) -> None:
-        console.command = "run --elf"
         entry = ElfRunEntry(
             board=board.name,
             elf=str(elf),
