@@ -9,7 +9,6 @@ import json
 import os
 import signal
 import subprocess
-import sys
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -19,13 +18,14 @@ from mcp.server.mcpserver import MCPServer
 from mcp.server.mcpserver.exceptions import ToolError
 from pydantic import Field
 
+from hil.cli.mcp_reach import Reach
 from hil.errors import HilError
+from hil.support.process import python_module
 from hilc import __version__
 
 if TYPE_CHECKING:
     from anyio.abc import ByteReceiveStream, Process
 
-    from hil.cli.actions.mcp import Reach
 
 #: Time limit in seconds for the end of a command that is interrupted.
 _ENDING_S = 20.0
@@ -202,10 +202,8 @@ async def _answer_of(words: Sequence[str], folder: str, timeout_s: float) -> dic
     Raise ToolError if it takes longer than ``timeout_s`` seconds, or gives no answer. The command
     has ended when this returns, also if the call is cancelled.
     """
-    # A module of the folder must not take the place of one of the program's.
-    isolated = ["-P"] if sys.version_info >= (3, 11) else []
     process = await anyio.open_process(
-        [sys.executable, *isolated, "-m", "hil", *words, "--json"],
+        python_module("hil", *words, "--json"),
         stdin=subprocess.DEVNULL,
         cwd=folder,
         start_new_session=True,

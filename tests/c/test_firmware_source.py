@@ -86,7 +86,10 @@ def test_one_write_loop() -> None:
     ``hil_uart_write`` themselves send blocks."""
     ports = ROOT / "firmware_template" / "ports"
     writers = {p for p in ports.rglob("*.c") if "void hil_uart_write(" in p.read_text()}
-    blocks = {ports / name for name in ("nrf_uarte/uart.c", "rtt/uart.c", "native/native.c")}
+    blocks = {
+        ports / name
+        for name in ("nrf_uarte/uart.c", "rtt/uart.c", "native/native.c", "esp_usb_serial/uart.c")
+    }
     assert writers == {ports / "bare_metal" / "write.c", *blocks}
     assert not [p for p in blocks if "bool hil_uart_put(" in p.read_text()]
 

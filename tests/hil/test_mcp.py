@@ -14,7 +14,7 @@ import psutil
 import pytest
 from mcp import Client, StdioServerParameters
 
-from hil.cli.actions.mcp import Reach
+from hil.cli.mcp_reach import Reach
 from hil.errors import InputError
 
 DIGITS = Path(__file__).resolve().parents[2] / "examples" / "digits" / "digits.tflite"

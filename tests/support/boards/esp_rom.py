@@ -17,6 +17,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
+from waiting import PATIENCE_S
+
 CHIP_ID = 5
 _END, _ESC, _ESC_END, _ESC_ESC = 0xC0, 0xDB, 0xDC, 0xDD
 _BEGIN, _DATA, _FINISH, _SYNC, _WRITE, _READ = 0x02, 0x03, 0x04, 0x08, 0x09, 0x0A
@@ -188,4 +190,4 @@ def esp_rom() -> Iterator[Rom]:
             yield rom
         finally:
             server.shutdown(socket.SHUT_RDWR)
-            thread.join(5)
+            thread.join(PATIENCE_S)

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from hilc.ir import Rounding
+from hilc.ir import ELEMENT_TYPES, Rounding
 from hilc.lowering.channels import once_for_channels
 from hilc.lowering.riscv.emitter import Function, Register
 from hilc.lowering.v7m.channels import RightShiftedChannels
@@ -34,7 +34,7 @@ _NEAR, _NEAR_BITS = 96, 27
 _WORD = 2**31
 #: Part of the outputs that are expected to be clamped: after ReLU about half.
 RECTIFIED, LINEAR = 0.5, 0.02
-INT8 = (-128, 127)
+_INT8 = ELEMENT_TYPES["int8"].bounds
 
 
 @dataclass(frozen=True)
@@ -187,7 +187,7 @@ class Output:
     @property
     def clips(self) -> bool:
         """Whether one instruction clamps, to the range of int8."""
-        return self.extension == "xpulp" and (self.least, self.most) == INT8
+        return self.extension == "xpulp" and (self.least, self.most) == _INT8
 
     @property
     def constant_count(self) -> int:

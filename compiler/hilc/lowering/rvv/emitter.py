@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from hilc.ir import ELEMENT_TYPES
 from hilc.lowering.riscv.emitter import Function, Register
 from hilc.lowering.riscv.outputs import Output
 
@@ -18,7 +19,7 @@ COUNTED_BITS = 128
 GROUPS = {1: 2, 2: 4, 4: 8}
 _EXTENSIONS = ("zve32x", "zicsr")
 _ROUND_DOWN = 2
-_INT8 = (-128, 127)
+_INT8 = ELEMENT_TYPES["int8"].bounds
 
 
 def blocks_of(channels: int) -> int:
