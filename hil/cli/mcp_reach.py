@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
 from pathlib import Path
 
 from hil.access import Connection, chosen_runner, is_real
 from hil.board import load_board
 from hil.errors import InputError
+
+#: Letters of a board's name, at most.
+_LONGEST = 100
 
 
 @dataclass(frozen=True)
@@ -29,7 +33,19 @@ class Reach:
                 f"{text!r} is outside the folder in which hil mcp was started",
                 "give a path below this folder, or start hil mcp in another one",
             )
+        self._check_links(found, text)
         return str(found)
+
+    def _check_links(self, folder: Path, text: str) -> None:
+        """Raise InputError for a link in a folder that leads out of the folder of all files."""
+        for parent, folders, files in os.walk(folder):
+            for name in (*folders, *files):
+                if not (Path(parent) / name).resolve().is_relative_to(self.folder):
+                    raise InputError(
+                        f"{name!r} in {text!r} is a link that leads out of the folder in which "
+                        "hil mcp was started",
+                        "replace it by the file",
+                    )
 
     def names(self, board: str) -> list[str]:
         """Return the option ``--board`` for a board of which only the description is used."""
@@ -60,9 +76,13 @@ class Reach:
 
 
 def _checked_name(board: str) -> str:
-    if not board or any(not (c.isalnum() or c in "-_") for c in board) or board.startswith("-"):
+    if (
+        not 0 < len(board) <= _LONGEST
+        or any(not (c.isalnum() or c in "-_") for c in board)
+        or board.startswith("-")
+    ):
         raise InputError(
-            f"{board!r} is neither a name of a board nor a board that --allow named",
+            f"{board[:_LONGEST]!r} is neither a name of a board nor a board that --allow named",
             "the tool `boards` lists the names",
         )
     return board

@@ -6,14 +6,13 @@ This module needs the package ``mcp``.
 from __future__ import annotations
 
 import json
-import os
 import signal
 import subprocess
 from collections.abc import Callable, Sequence
-from contextlib import suppress
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import Annotated, Any, Literal
 
 import anyio
+from anyio import to_thread
 from mcp.server.mcpserver import MCPServer
 from mcp.server.mcpserver.exceptions import ToolError
 from pydantic import Field
@@ -22,10 +21,7 @@ from hil.cli.mcp_reach import Reach
 from hil.errors import HilError
 from hil.support.process import python_module
 from hilc import __version__
-
-if TYPE_CHECKING:
-    from anyio.abc import ByteReceiveStream, Process
-
+from hilc.support.process import kill_group, start
 
 #: Time limit in seconds for the end of a command that is interrupted.
 _ENDING_S = 20.0
@@ -42,14 +38,15 @@ for bad input, 3 if the build failed, 4 if the board failed; an entry of `result
 an `error` with a hint. Paths are relative to the folder in which the server was started.
 """
 
-Goal = Literal["speed", "balanced", "ram", "size"]
+Goal = Literal["speed", "balanced", "ram", "size"] | None
 Models = Annotated[
     str | list[str],
     Field(description="a .tflite, .onnx or .pt2 file or an archive; several share one image"),
 ]
 Board = Annotated[str, Field(description="a board's name, which the tool `boards` lists")]
 Limit = Annotated[
-    str | None, Field(description="a limit in bytes, such as 64K", pattern=r"^[0-9]+[KM]?$")
+    str | None,
+    Field(description="a limit in bytes, such as 64K", pattern=r"^[0-9]+[KM]?$"),
 ]
 Samples = Annotated[
     int | None, Field(description="the number of random samples; default: for about 5 s", ge=1)
@@ -75,6 +72,11 @@ class Tools:
         others = (self.bench, self.evaluate, self.console, self.flash, self.erase, self.reset)
         for tool in (*own, *others):
             server.tool()(tool)
+        for known in server._tool_manager.list_tools():
+            # A misspelt argument must not be ignored: the default would be used in its place.
+            known.fn_metadata.arg_model.model_config["extra"] = "forbid"
+            known.fn_metadata.arg_model.model_rebuild(force=True)
+            known.parameters["additionalProperties"] = False
         server.run("stdio")
 
     async def boards(self, name: str | None = None) -> dict[str, Any]:
@@ -91,7 +93,7 @@ class Tools:
         model: Models,
         output: Annotated[str, Field(description="the archive (.tar) or folder to write")],
         board: Board,
-        optimize: Goal = "balanced",
+        optimize: Goal = None,
         ram: Limit = None,
         flash: Limit = None,
     ) -> dict[str, Any]:
@@ -102,9 +104,7 @@ class Tools:
             "compile", *self._models(model), *words, *_option("--optimize", optimize), *limits
         )
 
-    async def explain(
-        self, model: Models, board: Board, optimize: Goal = "balanced"
-    ) -> dict[str, Any]:
+    async def explain(self, model: Models, board: Board, optimize: Goal = None) -> dict[str, Any]:
         """Return a model's memory plan on a board, its kernels, and what less memory costs."""
         on = self._allowed(self._reach.names, board)
         return await self._run(
@@ -112,22 +112,20 @@ class Tools:
         )
 
     async def verify(
-        self, model: Models, board: Board, optimize: Goal = "balanced", samples: Samples = None
+        self, model: Models, board: Board, optimize: Goal = None, samples: Samples = None
     ) -> dict[str, Any]:
         """Run a model on a board and compare every output with the reference."""
         words = [*_option("--optimize", optimize), *_option("--samples", samples)]
         return await self._on_board("verify", model, board, *words)
 
     async def diagnose(
-        self, model: Models, board: Board, optimize: Goal = "balanced", samples: Samples = None
+        self, model: Models, board: Board, optimize: Goal = None, samples: Samples = None
     ) -> dict[str, Any]:
         """Compare each layer with the reference: where outputs first differ, and how."""
         words = [*_option("--optimize", optimize), *_option("--samples", samples)]
         return await self._on_board("verify", model, board, "--per-layer", *words)
 
-    async def bench(
-        self, model: Models, board: Board, optimize: Goal = "balanced"
-    ) -> dict[str, Any]:
+    async def bench(self, model: Models, board: Board, optimize: Goal = None) -> dict[str, Any]:
         """Count an inference's instructions or cycles on a board, and a model's flash and RAM."""
         return await self._on_board("bench", model, board, *_option("--optimize", optimize))
 
@@ -136,7 +134,7 @@ class Tools:
         model: Models,
         board: Board,
         data: Annotated[str, Field(description="an NPZ or CSV file, or a folder of classes")],
-        optimize: Goal = "balanced",
+        optimize: Goal = None,
     ) -> dict[str, Any]:
         """Measure a model's accuracy on a board over labelled data."""
         words = ["--data", self._path(data), *_option("--optimize", optimize)]
@@ -202,53 +200,41 @@ async def _answer_of(words: Sequence[str], folder: str, timeout_s: float) -> dic
     Raise ToolError if it takes longer than ``timeout_s`` seconds, or gives no answer. The command
     has ended when this returns, also if the call is cancelled.
     """
-    process = await anyio.open_process(
+    # It ends with this process, however that ends.
+    process = start(
         python_module("hil", *words, "--json"),
         stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
         cwd=folder,
-        start_new_session=True,
     )
-    assert process.stdout is not None, "anyio makes pipes"
-    assert process.stderr is not None, "anyio makes pipes"
-    output: list[bytes] = []
-    errors: list[bytes] = []
+    output = errors = b""
     try:
         with anyio.move_on_after(timeout_s) as limit:
-            async with anyio.create_task_group() as tasks:
-                tasks.start_soon(_read, process.stdout, output)
-                tasks.start_soon(_read, process.stderr, errors)
-            await process.wait()
+            output, errors = await to_thread.run_sync(process.communicate, abandon_on_cancel=True)
     finally:
         with anyio.CancelScope(shield=True):
-            await _end(process)
+            await to_thread.run_sync(_end, process)
     if limit.cancelled_caught:
         raise ToolError(
             f"hil {words[0]} takes longer than {timeout_s:g} s: start hil mcp with --timeout S"
         )
     try:
-        answer = json.loads(b"".join(output))
+        answer = json.loads(output)
     except ValueError:
         answer = None
     if not isinstance(answer, dict):
-        shown = b"".join(errors).decode(errors="replace")[-_SHOWN:]
+        shown = errors.decode(errors="replace")[-_SHOWN:]
         raise ToolError(f"hil {words[0]} ended with {process.returncode}, no answer: {shown}")
     return answer
 
 
-async def _read(stream: ByteReceiveStream, parts: list[bytes]) -> None:
-    async for part in stream:
-        parts.append(part)
-
-
-async def _end(process: Process) -> None:
+def _end(process: subprocess.Popen[bytes]) -> None:
     """Interrupt a command that still runs, so that it releases its board; kill it if it stays."""
-    if process.returncode is None:
-        with suppress(ProcessLookupError):
-            process.send_signal(signal.SIGINT)
-        with anyio.move_on_after(_ENDING_S):
-            await process.wait()
-    if process.returncode is None:
-        with suppress(ProcessLookupError):
-            os.killpg(process.pid, signal.SIGKILL)
-        await process.wait()
-    await process.aclose()
+    if process.poll() is None:
+        process.send_signal(signal.SIGINT)
+        try:
+            process.wait(_ENDING_S)
+        except subprocess.TimeoutExpired:
+            kill_group(process, signal.SIGKILL)
+    process.wait()

@@ -79,8 +79,8 @@ class Splitter:
         return lines
 
     def flush(self) -> list[Line]:
-        """Return incomplete text; keep an incomplete frame."""
-        if not self._pending or not _is_text(self._pending):
+        """Return incomplete text, and text with bytes that are none; keep an incomplete frame."""
+        if not self._pending or not _is_mostly_text(self._pending):
             return []
         lines = _text_lines(bytes(self._pending))
         self._pending.clear()
@@ -92,7 +92,7 @@ class Splitter:
         frame = codec.decode(segment)
         if isinstance(frame, Frame):
             return self._event(frame) if frame.kind == Kind.EVENT else []
-        if _is_text(segment):
+        if _is_mostly_text(segment):
             return _text_lines(segment)
         return [Line("noise", f"{len(segment)} bytes that are neither text nor a frame")]
 
@@ -225,6 +225,13 @@ def _is_text(data: bytes | bytearray) -> bool:
     return all(byte in _TEXT or byte >= 0x80 for byte in data) and _decodes(data)
 
 
+def _is_mostly_text(data: bytes | bytearray) -> bool:
+    """Return whether data is text, perhaps with a few bytes that are none: colours, damage."""
+    if _is_text(data):
+        return True
+    return 4 * sum(byte in _TEXT for byte in data) >= 3 * len(data)
+
+
 def _decodes(data: bytes | bytearray) -> bool:
     try:
         data.decode("utf-8")
@@ -234,4 +241,5 @@ def _decodes(data: bytes | bytearray) -> bool:
 
 
 def _text_lines(data: bytes) -> list[Line]:
-    return [Line("text", line) for line in data.decode("utf-8").splitlines() if line]
+    text = data.decode("utf-8", errors="backslashreplace")
+    return [Line("text", line) for line in text.splitlines() if line]

@@ -28,7 +28,7 @@ _INFO = "UF2 Bootloader v3.0\nModel: Raspberry Pi RP2\nBoard-ID: {}\n"
 _BOARD = """
 description = "x"
 chip = "rp2040"
-flasher = {{ name = "uf2", family = {family}, board_id = "RPI-RP2"{settings} }}
+flasher = {{ name = "uf2", board_id = "RPI-RP2"{settings} }}
 [[memory]]
 name = "flash"
 kind = "flash"
@@ -74,7 +74,7 @@ def mount(mounts: Path, *folders: Path, kind: str = "vfat") -> None:
 
 def board_file(tmp_path: Path, settings: str = "") -> str:
     path = tmp_path / "pico-uf2.toml"
-    path.write_text(_BOARD.format(family=FAMILY, settings=settings))
+    path.write_text(_BOARD.format(settings=settings))
     return str(path)
 
 

@@ -227,6 +227,9 @@ def _class(
         two, one = (
             tiles_of(Tile, geometry, packed, layer.pad_value, rows, columns) for rows in (_ROWS, 1)
         )
+        if not all(_columns(tile) for tile in (*two, *one)):
+            # Windows that lie beside the image as a whole.
+            continue
         try:
             cost = sum(_known(tile).instructions + _GLUE["tile"] for tile in two)
             for tile in one:
@@ -355,8 +358,9 @@ def _emit_channel(
         _, row, x = places[index]
         f.load("lb", pixels[index % 2], (x - begin) * g.in_c, row)
 
-    # A pixel that was just loaded would stall its first product.
-    load(0)
+    # A pixel that was just loaded would stall its first product. A tile may lie beside the image.
+    if places:
+        load(0)
     for index, (y, _, x) in enumerate(places):
         if index + 1 < len(places):
             load(index + 1)
