@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
 
 import litert_ref
 import numpy as np
 import pytest
 import tflm
 from litert_ref import needs_litert_ref
+from signatures_of_files import filled, two_signatures
 from stateful import variable
 from tflite_builder import ModelBuilder
 from tflm import needs_tflm
 
 import hilc
-from hil.cli import main
 from hilc.errors import InputError, ModelError, UnsupportedError
 from hilc.frontends import Specialization, load_model, read_model
 from hilc.frontends.tflite.signatures import selected
@@ -23,23 +22,6 @@ from hilc.interpreter import Interpreter, run_all
 from hilc.ir import Array, Graph
 
 X: dict[str, Array] = {"x": np.array([[-1, 2, -3, 4]], np.float32)}
-
-
-def _fill(b: ModelBuilder, operator: str = "NEG") -> ModelBuilder:
-    """Tensors 0 and 1 are the input and the output."""
-    b.input("a:0", (1, 4), "float32")
-    b.output("b:0", (1, 4), "float32")
-    b.op(operator, ("a:0",), ("b:0",))
-    return b
-
-
-def _two(*operators: str) -> ModelBuilder:
-    """A file with a signature for each operator, called like it in small letters."""
-    first, *others = operators
-    b = _fill(ModelBuilder(), first)
-    b.functions = [_fill(ModelBuilder(), other) for other in others]
-    b.signatures = [(o.lower(), i, {"x": 0}, {"y": 1}) for i, o in enumerate(operators)]
-    return b
 
 
 def _selected(data: bytes, name: str) -> tuple[Graph, bytes]:
@@ -51,7 +33,7 @@ def _selected(data: bytes, name: str) -> tuple[Graph, bytes]:
 @needs_litert_ref
 @pytest.mark.parametrize(("name", "expected"), [("neg", [[1, -2, 3, -4]]), ("abs", [[1, 2, 3, 4]])])
 def test_the_references_run_the_selected_one(name: str, expected: Sequence[Sequence[int]]) -> None:
-    graph, data = _selected(_two("NEG", "ABS").build(), name)
+    graph, data = _selected(two_signatures("NEG", "ABS").build(), name)
     assert (graph.inputs, graph.outputs) == (("x",), ("y",))
     assert run_all(graph, X)["y"].tolist() == expected
     for reference in (tflm.reference(graph, data), litert_ref.reference(graph, data)):
@@ -61,7 +43,7 @@ def test_the_references_run_the_selected_one(name: str, expected: Sequence[Seque
 
 
 def test_several_are_refused() -> None:
-    data = _two("NEG", "ABS").build()
+    data = two_signatures("NEG", "ABS").build()
     with pytest.raises(ModelError, match="2 signatures, and one is compiled: 'neg', 'abs'") as got:
         load_model(data)
     assert got.value.hint == "choose one: --signature neg, in Python signature='neg'"
@@ -74,42 +56,28 @@ def test_several_are_refused() -> None:
         hilc.references.get_reference("tflm", graph, data)
 
 
-def test_the_library_has_the_selected_one(tmp_path: Path) -> None:
-    path = tmp_path / "m.tflite"
-    path.write_bytes(_two("NEG", "ABS").build())
-    out = tmp_path / "m.tar"
-    words = ["compile", str(path), "--cpu", "cortex-m4", "-o", str(out)]
-    assert main(words) == 2
-    assert main([*words, "--signature", "abs"]) == 0
-    module = hilc.ModelLibrary.load(out).modules[0]
-    assert [layer.op for layer in module.layers] == ["ABS"]
-    assert main([*words, "--force", "--signature", "neg"]) == 0
-    module = hilc.ModelLibrary.load(out).modules[0]
-    assert [layer.op for layer in module.layers] == ["NEG"]
-
-
 @pytest.mark.parametrize("name", ["ab", "NEG", "", "\udc80"])
 def test_another_name_is_refused(name: str) -> None:
     with pytest.raises((ModelError, InputError), match="signature"):
-        hilc.compile(_two("NEG", "ABS").build(), signature=name)
+        hilc.compile(two_signatures("NEG", "ABS").build(), signature=name)
 
 
 def test_what_has_no_signatures_refuses_one() -> None:
     with pytest.raises(ModelError, match="the file has no signatures; 'f' cannot be selected"):
-        hilc.compile(_fill(ModelBuilder()).build(), signature="f")
+        hilc.compile(filled(ModelBuilder()).build(), signature="f")
     with pytest.raises(InputError, match="a graph has no signatures"):
-        hilc.compile(load_model(_fill(ModelBuilder()).build()), signature="f")
+        hilc.compile(load_model(filled(ModelBuilder()).build()), signature="f")
 
 
 def test_two_of_one_subgraph_are_one_entry() -> None:
-    b = _fill(ModelBuilder())
+    b = filled(ModelBuilder())
     b.signatures = [("f", 0, {"x": 0}, {"y": 1}), ("g", 0, {"u": 0}, {"v": 1})]
     assert load_model(b.build()).inputs == ("a:0",)
     assert _selected(b.build(), "g")[0].inputs == ("u",)
 
 
 def test_a_subgraph_that_nothing_calls_is_refused() -> None:
-    b = _fill(ModelBuilder(extra_subgraphs=2))
+    b = filled(ModelBuilder(extra_subgraphs=2))
     with pytest.raises(ModelError, match=r"no operator calls 2 of .* 3 subgraphs \(1, 2\)"):
         load_model(b.build())
     b.signatures = [("f", 0, {"x": 0}, {"y": 1})]
@@ -133,11 +101,11 @@ def _loop(then: int, otherwise: int) -> ModelBuilder:
 @needs_tflm
 def test_called_subgraphs_follow() -> None:
     """A signature behind others, whose subgraphs get other numbers."""
-    b = _two("NEG", "EXP", "ABS", "SQUARE")
+    b = two_signatures("NEG", "EXP", "ABS", "SQUARE")
     b.functions.append(_loop(4, 2))
-    b.functions[2:] = [b.functions[3], _fill(ModelBuilder(), "SQUARE")]
+    b.functions[2:] = [b.functions[3], filled(ModelBuilder(), "SQUARE")]
     # 0 NEG, 1 EXP, 2 ABS, 3 IF, 4 SQUARE
-    b.functions[1] = _fill(ModelBuilder(), "ABS")
+    b.functions[1] = filled(ModelBuilder(), "ABS")
     b.signatures = [("neg", 0, {}, {}), ("if", 3, {"c": 0, "x": 1}, {"y": 2})]
     graph, data = _selected(b.build(), "if")
     reference = tflm.reference(graph, data)
@@ -149,7 +117,7 @@ def test_called_subgraphs_follow() -> None:
 
 def test_a_called_signature_is_selected_by_name() -> None:
     b = _loop(1, 2)
-    b.functions = [_fill(ModelBuilder(), "NEG"), _fill(ModelBuilder(), "ABS")]
+    b.functions = [filled(ModelBuilder(), "NEG"), filled(ModelBuilder(), "ABS")]
     assert load_model(b.build()).outputs == ("b",)
     b.signatures = [("f", 0, {"x": 1}, {"y": 2})]
     assert load_model(b.build()).outputs == ("b",)
@@ -160,7 +128,7 @@ def test_a_called_signature_is_selected_by_name() -> None:
 
 
 def test_a_call_of_the_first_subgraph_is_refused() -> None:
-    b = _fill(ModelBuilder())
+    b = filled(ModelBuilder())
     b.functions = [_loop(0, 0)]
     b.signatures = [("f", 0, {}, {}), ("g", 1, {}, {})]
     with pytest.raises(UnsupportedError, match="'g' calls the file's first subgraph"):
@@ -219,7 +187,7 @@ def test_names_of_the_signature_are_the_models() -> None:
 
 
 def test_data_behind_the_flatbuffer_stay() -> None:
-    b = _fill(ModelBuilder())
+    b = filled(ModelBuilder())
     b.functions = [_counter(3)]
     b.signatures = [("f", 0, {}, {}), ("g", 1, {"x": 0}, {"y": 1})]
     graph, _ = _selected(b.build(outside=True), "g")
@@ -231,7 +199,7 @@ def test_data_behind_the_flatbuffer_stay() -> None:
 
 @pytest.mark.parametrize("subgraph", [1, 7, 2**31])
 def test_a_signature_of_no_subgraph_is_refused(subgraph: int) -> None:
-    b = _fill(ModelBuilder())
+    b = filled(ModelBuilder())
     b.signatures = [("f", subgraph, {"x": 0}, {"y": 1})]
     with pytest.raises(ModelError, match=f"the signature 'f' is of subgraph {subgraph}; the file"):
         load_model(b.build())
@@ -243,14 +211,14 @@ def test_a_signature_of_no_subgraph_is_refused(subgraph: int) -> None:
 def test_a_signature_of_another_tensor_is_refused(
     named: tuple[dict[str, int], dict[str, int]],
 ) -> None:
-    b = _fill(ModelBuilder())
+    b = filled(ModelBuilder())
     b.signatures = [("f", 0, *named)]
     with pytest.raises(ModelError, match=r"names tensor \d+, which is not among the (in|out)puts"):
         selected(b.build(), "f")
 
 
 def test_many_signatures_are_counted() -> None:
-    b = _two("NEG", "ABS")
+    b = two_signatures("NEG", "ABS")
     b.signatures = [(f"s{i}", i % 2, {}, {}) for i in range(3000)]
     with pytest.raises(ModelError, match="3000 signatures.* 's7' and 2992 more") as got:
         load_model(b.build())
@@ -259,7 +227,7 @@ def test_many_signatures_are_counted() -> None:
 
 
 def test_names_that_select_nothing_are_refused() -> None:
-    b = _two("NEG", "ABS")
+    b = two_signatures("NEG", "ABS")
     b.signatures = [("", 0, {}, {}), ("", 1, {}, {})]
     with pytest.raises(ModelError, match="2 signatures") as got:
         load_model(b.build())
@@ -273,7 +241,7 @@ def test_names_that_select_nothing_are_refused() -> None:
 
 
 def test_a_name_is_shown_on_one_line() -> None:
-    b = _two("NEG", "ABS")
+    b = two_signatures("NEG", "ABS")
     b.signatures = [("a\n\x1b[31m b", 0, {}, {}), ("g", 1, {}, {})]
     with pytest.raises(ModelError) as got:
         load_model(b.build())
@@ -283,7 +251,7 @@ def test_a_name_is_shown_on_one_line() -> None:
 
 def test_cut_and_changed_files_are_refused() -> None:
     """Any change of a byte in the tables leaves a model or a refusal."""
-    data = _two("NEG", "ABS").build()
+    data = two_signatures("NEG", "ABS").build()
     rng = np.random.default_rng(1)
     for place in rng.choice(len(data), 400, replace=False):
         changed = bytearray(data)

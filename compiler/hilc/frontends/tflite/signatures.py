@@ -37,12 +37,19 @@ _SLOTS: Mapping[str, Mapping[str, int]] = {
 _SUBGRAPHS, _SIGNATURES, _SUBGRAPH_INDEX, _TENSOR_NAME = 2, 7, 4, 3
 
 
+class EntriesError(ModelError):
+    """A file has entry points beside the one that would be compiled."""
+
+    #: Remedy where no signature can be selected.
+    ONE_ENTRY = "give a file of one entry point: export the model with that signature alone"
+
+
 def require_one_entry(model: Any) -> None:
-    """Raise :class:`~hilc.errors.ModelError` unless the first subgraph is the only entry point."""
+    """Raise :class:`EntriesError` unless the first subgraph is the only entry point."""
     signatures = _signatures(model)
     subgraphs = {signature.SubgraphIndex() for signature in signatures}
     if not subgraphs <= {0}:
-        raise ModelError(
+        raise EntriesError(
             f"the file has {_counted(signatures)}, and one is compiled: {_listed(signatures)}",
             f"{_choice(signatures)}{_shared(model, subgraphs)}",
         )
@@ -53,7 +60,7 @@ def require_one_entry(model: Any) -> None:
     if is_known and len(reached) < model.SubgraphsLength():
         others = [n for n in range(model.SubgraphsLength()) if n not in reached]
         shown = ", ".join(map(str, others[:_LISTED])) + ("..." if len(others) > _LISTED else "")
-        raise ModelError(
+        raise EntriesError(
             f"no operator calls {len(others)} of the file's {model.SubgraphsLength()} subgraphs "
             f"({shown}), so they would be left out; {_counted(signatures)}"
             + (f": {_listed(signatures)}" if signatures else ""),
