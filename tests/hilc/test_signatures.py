@@ -86,6 +86,24 @@ def test_a_subgraph_that_nothing_calls_is_refused() -> None:
     assert _selected(b.build(), "f")[0].inputs == ("x",)
 
 
+def test_the_only_signature_may_be_of_another_subgraph() -> None:
+    b = two_signatures("NEG", "ABS")
+    del b.signatures[0]
+    with pytest.raises(ModelError, match="only signature, 'abs', is not its first subgraph"):
+        load_model(b.build())
+    assert _selected(b.build(), "abs")[0].nodes[0].op == "ABS"
+
+
+def test_an_unsupported_operator_is_named_first() -> None:
+    """It may call the other subgraphs, in a way that the reader does not know."""
+    b = ModelBuilder(extra_subgraphs=1)
+    b.input("a", (1, 4), "float32")
+    b.output("b", (1, 4), "float32")
+    b.op("STABLEHLO_COMPOSITE", ("a",), ("b",))
+    with pytest.raises(UnsupportedError, match="STABLEHLO_COMPOSITE"):
+        load_model(b.build())
+
+
 # Subgraphs that operators call ------------------------------------------------------------------
 
 

@@ -55,7 +55,7 @@ from hilc.frontends.tflite.schema import (
     custom_name,
     is_custom,
 )
-from hilc.frontends.tflite.signatures import require_one_entry
+from hilc.frontends.tflite.signatures import require_all_called, require_one_entry
 from hilc.frontends.tflite.values import builtin_code, text_of, unique_names, vector
 from hilc.ir import (
     DTYPES,
@@ -270,6 +270,8 @@ class Importer:
                 nodes += translate(i, code, operator, tensors)
             except ModelError as error:
                 raise type(error)(f"operator {i} ({code}): {error.fact}", error.hint) from error
+        if not self._number:
+            require_all_called(self.model)
         states = [
             State(self.names[index], after, _cleared(self.tensor(index)))
             for index, after in self._states.items()

@@ -1,9 +1,9 @@
 """Signatures of a TFLite file: its entry points, each a subgraph with names of inputs and outputs.
 
-One entry point is compiled. A file with others is refused (:func:`require_one_entry`), as a part
-that is left out without a message would also be left out of every comparison. :func:`selected`
-makes the file of one signature, which the compiler, the libraries and the references then take for
-the model: none of them can run another one.
+One entry point is compiled. A file with others is refused (:func:`require_one_entry`,
+:func:`require_all_called`), as a part that is left out without a message would also be left out of
+every comparison. :func:`selected` makes the file of one signature, which the compiler, the
+libraries and the references then take for the model: none of them can run another one.
 
 Signatures of one file may share variables. Here each has states of its own.
 """
@@ -45,19 +45,28 @@ class EntriesError(ModelError):
 
 
 def require_one_entry(model: Any) -> None:
-    """Raise :class:`EntriesError` unless the first subgraph is the only entry point."""
+    """Raise :class:`EntriesError` unless all signatures are of the first subgraph."""
     signatures = _signatures(model)
     subgraphs = {signature.SubgraphIndex() for signature in signatures}
     if not subgraphs <= {0}:
+        fact = f"the file has {_counted(signatures)}, and one is compiled: {_listed(signatures)}"
+        if len(signatures) == 1:
+            fact = f"the file's only signature, {_listed(signatures)}, is not its first subgraph"
         raise EntriesError(
-            f"the file has {_counted(signatures)}, and one is compiled: {_listed(signatures)}",
+            fact,
             f"{_choice(signatures)}{_shared(model, subgraphs)}",
         )
-    if model.SubgraphsLength() == 1:
-        return
-    reached, is_known = _reached(model, 0)
-    # An operator that is not supported may call the others; it is refused with its name.
-    if is_known and len(reached) < model.SubgraphsLength():
+
+
+def require_all_called(model: Any) -> None:
+    """Raise :class:`EntriesError` for a subgraph that the first one does not reach.
+
+    To be called when the operators are known to be supported: only of those it is known what they
+    call.
+    """
+    reached = {0} if model.SubgraphsLength() == 1 else _reached(model, 0)
+    if len(reached) < model.SubgraphsLength():
+        signatures = _signatures(model)
         others = [n for n in range(model.SubgraphsLength()) if n not in reached]
         shown = ", ".join(map(str, others[:_LISTED])) + ("..." if len(others) > _LISTED else "")
         raise EntriesError(
@@ -79,7 +88,7 @@ def selected(data: bytes, name: str) -> bytes:
     signatures = _signatures(model)
     chosen = _named(signatures, name)
     entry = chosen.SubgraphIndex()
-    reached, _ = _reached(model, entry)
+    reached = _reached(model, entry)
     if entry and 0 in reached:
         raise UnsupportedError(
             f"the signature {name!r} calls the file's first subgraph",
@@ -203,7 +212,7 @@ def _shared(model: Any, entries: set[int]) -> str:
 def _variables(model: Any, entry: int) -> Iterator[tuple[bytes, bytes]]:
     """Return the first resources that an entry point or what it calls names."""
     found = 0
-    for number in sorted(_reached(model, entry)[0]):
+    for number in sorted(_reached(model, entry)):
         for operator, code in _operators(model, number):
             if code != "VAR_HANDLE" or found == _COMPARED:
                 continue
@@ -225,22 +234,18 @@ def _operators(model: Any, number: int) -> Iterator[tuple[Any, str]]:
         index = operator.OpcodeIndex()
         known = 0 <= index < model.OperatorCodesLength()
         code = builtin_code(model.OperatorCodes(index)) if known else None
-        if code == tflite.BuiltinOperator.CUSTOM:
-            yield operator, "CUSTOM"  # which calls no subgraph
-        else:
-            yield operator, "" if code is None else OPERATOR_NAMES.get(code, "")
+        yield operator, "" if code is None else OPERATOR_NAMES.get(code, "")
 
 
-def _reached(model: Any, entry: int) -> tuple[set[int], bool]:
-    """Return the subgraphs that run with ``entry``, and whether all operators are supported."""
-    reached, left, is_known = {entry}, [entry], True
+def _reached(model: Any, entry: int) -> set[int]:
+    """Return the subgraphs that run with ``entry``."""
+    reached, left = {entry}, [entry]
     while left:
         for operator, code in _operators(model, left.pop()):
-            is_known &= code in OPERATORS or code == "CUSTOM"
             called = {n for n in _called(operator, code) if 0 <= n < model.SubgraphsLength()}
             left += called - reached
             reached |= called
-    return reached, is_known
+    return reached
 
 
 def _called(operator: Any, code: str) -> list[int]:
