@@ -140,6 +140,7 @@ def prepared(model: Model, options: CompileOptions) -> PreparedModel:
         shapes=options.shapes,
         inputs=options.inputs,
         samples=options.samples,
+        signature=options.signature,
     )
 
 

@@ -93,6 +93,14 @@ class CompileOptions(Options):
         metavar="F.json",
         help="take the kernels' costs from this log of `hil tune`",
     )
+    signature: str | None = option(
+        None,
+        form="word",
+        metavar="NAME",
+        of_model=True,
+        help="the signature of a TFLite file that is compiled, with its names of inputs and "
+        "outputs; needed where the file has several",
+    )
     shapes: Mapping[str, Sequence[int]] = option(
         default_factory=dict,
         form="repeated",
@@ -232,6 +240,7 @@ class CodeKeywords(TypedDict, total=False):
     ram: int | None
     flash: int | None
     tuning: Tuning | str | Path | None
+    signature: str | None
     shapes: Mapping[str, Sequence[int]]
     inputs: Mapping[str, Array]
     fold_constant_channels: bool

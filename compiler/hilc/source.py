@@ -61,6 +61,7 @@ def prepare(
     inputs: Mapping[str, Array] | None = None,
     samples: Any = None,
     allow_float: bool = False,
+    signature: str | None = None,
 ) -> PreparedModel:
     """Return ``model`` (a file, its bytes, a graph or an object) prepared for planning on ``cpu``.
 
@@ -68,10 +69,14 @@ def prepare(
     and ``inputs`` state what a file leaves open (:class:`~hilc.frontends.Specialization`), and
     ``samples`` are example arguments of a PyTorch module (:mod:`hilc.frontends.objects`).
 
-    Raise :class:`~hilc.errors.InputError` for shapes that are stated for a graph.
+    ``signature`` selects one of several entry points of a file.
+
+    Raise :class:`~hilc.errors.InputError` for shapes or a signature that are stated for a graph.
     """
     stated = Specialization(
-        {name: tuple(shape) for name, shape in (shapes or {}).items()}, dict(inputs or {})
+        {name: tuple(shape) for name, shape in (shapes or {}).items()},
+        dict(inputs or {}),
+        signature=signature,
     )
     read: LoadedModel | None = None
     file = file_of(model, samples)
@@ -79,6 +84,11 @@ def prepare(
         name = name or name_of(model)
         model = file
     if isinstance(model, Graph):
+        if signature is not None:
+            raise InputError(
+                f"a graph has no signatures; {signature!r} cannot be selected",
+                "leave out the signature, or give the model's file",
+            )
         if not stated.states_nothing:
             raise InputError(
                 "a graph leaves no shape open, so none can be stated for it",

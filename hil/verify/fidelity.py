@@ -30,8 +30,9 @@ import numpy as np
 from hil.results.verify import Fidelity, TensorFidelity
 from hil.verify.samples import Sample
 from hilc.artifact.library import Layer, TensorInfo
-from hilc.errors import InputError
+from hilc.errors import InputError, ModelError
 from hilc.frontends import load_model
+from hilc.frontends.tflite.signatures import EntriesError
 from hilc.interpreter import Interpreter
 from hilc.ir import Array, Graph
 from hilc.support.inputs import check_regular
@@ -188,7 +189,10 @@ def float_meter(
 
 def _float_graph(path: Path) -> Graph:
     check_regular(path, "give the model in floats, a .tflite, .onnx or .pt2 file")
-    graph = load_model(path)
+    try:
+        graph = load_model(path)
+    except EntriesError as error:
+        raise ModelError(error.fact, error.ONE_ENTRY) from error
     whole = [n for n in (*graph.inputs, *graph.outputs) if graph.tensors[n].quant is not None]
     if whole:
         tensor = graph.tensors[whole[0]]

@@ -21,6 +21,7 @@ from hil.verify.samples import Sample, array_samples, load_samples
 from hilc.artifact.library import ModelLibrary, Module, TensorInfo
 from hilc.errors import InputError, ModelError
 from hilc.frontends import read_model, reader_of
+from hilc.frontends.tflite.signatures import EntriesError
 from hilc.ir import Array, Graph, Numerics
 from hilc.ops.verify import verify as verify_graph
 from hilc.references import (
@@ -111,7 +112,11 @@ def reference_of(
             "(--inputs F.npz --expect F.npz)",
         )
     numerics = _numerics(module, name)
-    read = read_model(model, module.name, numerics)
+    try:
+        read = read_model(model, module.name, numerics)
+    except EntriesError as error:
+        # The library's own file has one entry point; the library does not name that of `source`.
+        raise ModelError(f"{source or module.name}: {error.fact}", error.ONE_ENTRY) from error
     fused = fuse_quantized(read.graph, read.dequantized).graph
     graph = with_float_sums(fused, get_cpu(module.cpu))
     # Where the file is another one, the mismatch is reported before anything runs.

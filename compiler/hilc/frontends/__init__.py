@@ -17,6 +17,7 @@ from hilc.frontends.readers import (
     register_reader,
 )
 from hilc.frontends.tflite import reader as tflite
+from hilc.frontends.tflite import signatures
 from hilc.ir import Dequantized, FixedSize, Graph, Numerics
 from hilc.ops.verify import verify, verify_order
 from hilc.support.inputs import MAX_FILE_BYTES
@@ -37,7 +38,15 @@ __all__ = [
     "register_reader",
 ]
 
-register_reader(Reader("TensorFlow Lite", ".tflite", tflite.is_tflite, tflite.import_graph))
+register_reader(
+    Reader(
+        "TensorFlow Lite",
+        ".tflite",
+        tflite.is_tflite,
+        tflite.import_graph,
+        select=signatures.selected,
+    )
+)
 register_reader(
     Reader(
         "ONNX",
@@ -89,7 +98,7 @@ class LoadedModel:
     #: The verified graph.
     graph: Graph
     #: The bytes of the model: the file's own, unless it refers to other files or a specialization
-    #: states sizes that it leaves open.
+    #: states sizes that it leaves open, or selects a signature.
     data: bytes
     #: The sizes of inputs that the file leaves open and the reader set.
     fixed_sizes: tuple[FixedSize, ...] = ()
@@ -119,7 +128,8 @@ def read_model(
 ) -> LoadedModel:
     """Return the graph as :func:`load_model` does, with the bytes of the model.
 
-    ``specialization`` states sizes and values of inputs that the file leaves open. Raises like
+    ``specialization`` states sizes and values of inputs that the file leaves open, and selects a
+    signature. Raises like
     :func:`load_model`.
     """
     stated = specialization or Specialization()
@@ -168,6 +178,14 @@ def _load(data: bytes, name: str, numerics: Numerics, stated: Specialization) ->
             "choose one of the references tflm, litert-ref and hilc",
         )
     try:
+        if stated.signature is not None:
+            if reader.select is None:
+                raise InputError(
+                    f"a {reader.name} model has no signatures; {stated.signature!r} cannot be "
+                    "selected",
+                    "leave out the signature",
+                )
+            data = reader.select(data, stated.signature)
         if reader.specialize is not None:
             data = reader.specialize(data, stated)
         elif not stated.states_nothing:

@@ -21,10 +21,12 @@ class Specialization:
     #: The folder with the files that the model's file refers to; None where only its bytes are
     #: known.
     folder: Path | None = None
+    #: The signature that is the model, of a file with several entry points; None for the only one.
+    signature: str | None = None
 
     @property
     def states_nothing(self) -> bool:
-        """Whether no shape or value is stated."""
+        """Whether no shape or value is stated; a signature is selected, not stated."""
         return not self.shapes and not self.inputs
 
 
@@ -68,6 +70,9 @@ class Reader:
     #: Return a file that needs no other and leaves nothing open, which ``read``, a library and the
     #: references then take for the model; None for a format that has nothing to state.
     specialize: Callable[[bytes, Specialization], bytes] | None = None
+    #: Return the file whose only entry point is the signature of this name; None for a format
+    #: without signatures.
+    select: Callable[[bytes, str], bytes] | None = None
     #: The references of results that compute such files (:mod:`hilc.references`), the preferred
     #: first.
     references: tuple[str, ...] = ("tflm", "litert-ref", "hilc")
@@ -89,6 +94,8 @@ def register_reader(reader: Reader) -> None:
     functions: dict[str, object] = {"recognizes": reader.recognizes, "read": reader.read}
     if reader.specialize is not None:
         functions["specialize"] = reader.specialize
+    if reader.select is not None:
+        functions["select"] = reader.select
     known = {name: other.read for name, other in _READERS.items()}
     check_registered("reader", reader.name, functions, known)
     _READERS[reader.name] = reader

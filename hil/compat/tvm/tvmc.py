@@ -101,7 +101,12 @@ def compile_command(args: argparse.Namespace, console: Console) -> int:
     for dump in dumps:
         check_file(dump, kind="a dump of code", is_own=_is_dump)
     with console.progress_total("compiling", "programs tried") as progress:
-        options = CompileOptions(**compilation.options, externals=externals, progress=progress)
+        options = CompileOptions(
+            **compilation.options,
+            externals=externals,
+            signature=args.signature,
+            progress=progress,
+        )
         library = compile_model(Path(args.FILE), options)
     (module,) = library.modules
     if module.name != args.module_name:

@@ -44,6 +44,11 @@ def add_tvmc(commands: Commands) -> None:
         metavar="FILE.py[:FACTORY][,KEY=VALUE]...",
         help="compile parts of the model by this code generator (not a flag of tvmc)",
     )
+    compile_.add_argument(
+        "--signature",
+        metavar="NAME",
+        help="the signature of a TFLite file with several (not a flag of tvmc)",
+    )
 
     run = _command(words, "run", "run", "Run a compiled module in this process or on a board.")
     run.add_argument("PATH", help="a project folder, or the shared library for --device cpu")

@@ -134,6 +134,10 @@ class ModelBuilder:
     metadata: Mapping[str, bytes] = field(default_factory=dict)
     #: Subgraphs that operators call, from number 1 on.
     functions: list[ModelBuilder] = field(default_factory=list)
+    #: Entry points: name, subgraph, and the tensors by the names of inputs and of outputs.
+    signatures: list[tuple[str, int, Mapping[str, int], Mapping[str, int]]] = field(
+        default_factory=list
+    )
     _tensors: list[_Tensor] = field(default_factory=list)
     _operators: list[_Operator] = field(default_factory=list)
     _inputs: list[int] = field(default_factory=list)
@@ -256,6 +260,7 @@ class ModelBuilder:
                 for index, name in enumerate(self.metadata)
             ],
         )
+        signatures = _table_vector(fbb, [_write_signature(fbb, *one) for one in self.signatures])
         description = fbb.CreateString(self.description)
         tflite.ModelStart(fbb)
         tflite.ModelAddVersion(fbb, 3)
@@ -265,6 +270,8 @@ class ModelBuilder:
         tflite.ModelAddBuffers(fbb, buffers)
         if self.metadata:
             tflite.ModelAddMetadata(fbb, metadata)
+        if self.signatures:
+            tflite.ModelAddSignatureDefs(fbb, signatures)
         fbb.Finish(tflite.ModelEnd(fbb), b"TFL3")
         file = bytearray(fbb.Output())
         if outside:
@@ -406,6 +413,35 @@ def _write_code(fbb: flatbuffers.Builder, code: str, version: int, custom_code: 
     tflite.OperatorCodeAddVersion(fbb, version)
     tflite.OperatorCodeAddBuiltinCode(fbb, builtin)
     return int(tflite.OperatorCodeEnd(fbb))
+
+
+def _write_signature(
+    fbb: flatbuffers.Builder,
+    name: str,
+    subgraph: int,
+    inputs: Mapping[str, int],
+    outputs: Mapping[str, int],
+) -> int:
+    maps = [
+        _table_vector(fbb, [_write_tensor_map(fbb, *one) for one in named.items()])
+        for named in (inputs, outputs)
+    ]
+    key = fbb.CreateString(name) if name else None
+    tflite.SignatureDefStart(fbb)
+    tflite.SignatureDefAddInputs(fbb, maps[0])
+    tflite.SignatureDefAddOutputs(fbb, maps[1])
+    if key is not None:
+        tflite.SignatureDefAddSignatureKey(fbb, key)
+    tflite.SignatureDefAddSubgraphIndex(fbb, subgraph)
+    return int(tflite.SignatureDefEnd(fbb))
+
+
+def _write_tensor_map(fbb: flatbuffers.Builder, name: str, index: int) -> int:
+    text = fbb.CreateString(name)
+    tflite.TensorMapStart(fbb)
+    tflite.TensorMapAddName(fbb, text)
+    tflite.TensorMapAddTensorIndex(fbb, index)
+    return int(tflite.TensorMapEnd(fbb))
 
 
 def _write_metadata(fbb: flatbuffers.Builder, name: str, buffer: int) -> int:

@@ -25,8 +25,9 @@ is a view of its value at that point; what initializes resources (CALL_ONCE) is 
 values are what a reset gives. The states of subgraphs that IF or WHILE calls are the model's, and
 operands of the call (:mod:`hilc.transforms.carried_states`).
 
-The first subgraph is the model; others are called by it (IF, WHILE, CALL_ONCE), or belong to
-signatures that this one does not call.
+The first subgraph is the model; others are called by it (IF, WHILE, CALL_ONCE). A file with other
+entry points is refused until one of its signatures is selected
+(:mod:`hilc.frontends.tflite.signatures`).
 """
 
 from __future__ import annotations
@@ -36,7 +37,6 @@ from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, cast
 
-import flatbuffers
 import numpy as np
 import numpy.typing as npt
 import tflite
@@ -55,6 +55,8 @@ from hilc.frontends.tflite.schema import (
     custom_name,
     is_custom,
 )
+from hilc.frontends.tflite.signatures import require_all_called, require_one_entry
+from hilc.frontends.tflite.values import builtin_code, text_of, unique_names, vector
 from hilc.ir import (
     DTYPES,
     ELEMENT_TYPES,
@@ -141,7 +143,7 @@ def tensor_names(data: bytes) -> tuple[str, ...]:
 def resource_variables(data: bytes) -> int:
     """Return the number of variables that the operators name: TFLM needs it before it runs."""
     model = tflite.Model.GetRootAs(data, 0)
-    codes = [_builtin_code(model.OperatorCodes(i)) for i in range(model.OperatorCodesLength())]
+    codes = [builtin_code(model.OperatorCodes(i)) for i in range(model.OperatorCodesLength())]
     subgraphs = map(model.Subgraphs, range(model.SubgraphsLength()))
     return sum(
         codes[subgraph.Operators(i).OpcodeIndex()] == tflite.BuiltinOperator.VAR_HANDLE
@@ -202,8 +204,10 @@ class Importer:
             )
         if self.model.SubgraphsLength() == 0:
             raise ModelError("the file has no subgraph")
+        if number == 0:
+            require_one_entry(self.model)
         self.subgraph = self.model.Subgraphs(number)
-        self.names = _unique_names(
+        self.names = unique_names(
             [self.subgraph.Tensors(i).Name() or b"" for i in range(self.subgraph.TensorsLength())]
         )
         #: The tensors that others see, which keep their quantization.
@@ -266,6 +270,8 @@ class Importer:
                 nodes += translate(i, code, operator, tensors)
             except ModelError as error:
                 raise type(error)(f"operator {i} ({code}): {error.fact}", error.hint) from error
+        if not self._number:
+            require_all_called(self.model)
         states = [
             State(self.names[index], after, _cleared(self.tensor(index)))
             for index, after in self._states.items()
@@ -439,7 +445,7 @@ class Importer:
         match code:
             case "VAR_HANDLE":
                 key = row.read_options(operator, lambda o: (o.Container(), o.SharedName()))
-                texts = tuple(_text(part or b"") for part in key)
+                texts = tuple(text_of(part or b"") for part in key)
                 self._handles[outputs[0]] = self._variable((texts[0], texts[1]))
                 return []
             case "CALL_ONCE":
@@ -758,9 +764,9 @@ class Importer:
                 f"the file has {self.model.OperatorCodesLength()}"
             )
         entry = self.model.OperatorCodes(code_index)
-        code = _builtin_code(entry)
+        code = builtin_code(entry)
         if code == tflite.BuiltinOperator.CUSTOM:
-            return custom_name(_text(entry.CustomCode() or b""))
+            return custom_name(text_of(entry.CustomCode() or b""))
         return OPERATOR_NAMES.get(code, f"BUILTIN {code}")
 
     def _indices(self, table: Any, which: str, label: str) -> tuple[int, ...]:
@@ -1007,45 +1013,6 @@ def _cleared(tensor: Tensor) -> Array | None:
     check_tensor(tensor)
     zero_point = tensor.quant.zero_point[0]
     return _frozen(np.full(tensor.shape, zero_point, tensor.element.name))
-
-
-def vector(table: Any, accessor: str) -> list[int]:
-    """Return a vector of integers; empty if the file has none."""
-    if getattr(table, f"{accessor}Length")() == 0:
-        return []
-    values: list[int] = getattr(table, f"{accessor}AsNumpy")().tolist()
-    return values
-
-
-def _builtin_code(entry: Any) -> int:
-    """Return an operator's code: the larger of two fields, of which the older one is a byte.
-
-    Files may state either alone. The generated class takes the older one for small codes.
-    """
-    place = entry._tab.Offset(10)
-    flags = flatbuffers.number_types.Int32Flags
-    newer = entry._tab.Get(flags, entry._tab.Pos + place) if place else 0
-    return max(int(newer), int(entry.DeprecatedBuiltinCode()))
-
-
-def _text(raw: bytes) -> str:
-    """Return a name as printable text on one line, for messages and comments in C."""
-    return "".join(c if c.isprintable() else "?" for c in raw.decode("utf-8", errors="replace"))
-
-
-def _unique_names(raw: Sequence[bytes]) -> tuple[str, ...]:
-    """Return readable names, made unique by the tensor's index where the file repeats or omits
-    one.
-    """
-    texts = [_text(name) or f"tensor_{index}" for index, name in enumerate(raw)]
-    names: dict[str, None] = {}
-    listed = set(texts)
-    for index, text in enumerate(texts):
-        name = text
-        while name in names or (name != text and name in listed):
-            name = f"{name}#{index}"
-        names[name] = None
-    return tuple(names)
 
 
 def _refuse_unknown(codes: Sequence[str]) -> None:

@@ -114,6 +114,16 @@ _OPERATOR_CODE = Table(
     "operator_code",
     {0: ("deprecated_builtin_code", 1), 1: ("custom_code", STRING), 3: ("builtin_code", 4)},
 )
+_TENSOR_NAMES = Vector(Table("tensor_map", {0: ("name", STRING), 1: ("tensor_index", 4)}))
+_SIGNATURE = Table(
+    "signature",
+    {
+        0: ("inputs", _TENSOR_NAMES),
+        1: ("outputs", _TENSOR_NAMES),
+        2: ("signature_key", STRING),
+        4: ("subgraph_index", 4),
+    },
+)
 _BUFFER = Table("buffer", {0: ("data", Vector(1)), 1: ("offset", 8), 2: ("size", 8)})
 MODEL = Table(
     "model",
@@ -122,6 +132,7 @@ MODEL = Table(
         1: ("operator_codes", Vector(_OPERATOR_CODE)),
         2: ("subgraphs", Vector(_SUBGRAPH)),
         4: ("buffers", Vector(_BUFFER)),
+        7: ("signature_defs", Vector(_SIGNATURE)),
     },
 )
 
