@@ -244,9 +244,7 @@ def test_a_hub_that_does_not_switch(
 
 
 @pytest.mark.skipif(UHUBCTL is None, reason="uhubctl is not installed: ci/setup.sh brings it")
-def test_the_real_uhubctl_without_the_hub(
-    config: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_real_uhubctl_without_the_hub(config: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", "/usr/bin:/bin")  # without /usr/sbin, as that of many users
     power = switch(config, driver="uhubctl", location="99-9.9", port=2)
     with pytest.raises(DeviceError, match=r"failed with 1: \S*uhubctl -l 99-9.9 -p 2 -a off") as e:
