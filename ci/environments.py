@@ -1,19 +1,23 @@
 """Virtual environments of the tools that are no part of ``.venv``, by their lock files.
 
 A lock file ``ci/locks/NAME.txt`` has the version of every package and the hashes of its wheels, so
-that nothing else is installed, and no package's own build script runs. ``make lock`` writes them.
+that nothing else is installed, and no package's own build script runs but those of
+:data:`FROM_SOURCE`. ``make lock`` writes them.
 """
 
 from __future__ import annotations
 
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 LOCKS = ROOT / "ci" / "locks"
 #: Options of pip, beside the path of a lock file, that install what the lock names and no more.
 FROM_LOCK = ("--require-hashes", "--only-binary", ":all:", "-r")
+#: The package of a lock file that is released as source only. The file also has what builds it.
+FROM_SOURCE = {"esp": "esptool"}
 _LIMIT_S = 900
 
 
@@ -35,6 +39,23 @@ def programs(name: str) -> Path:
     if not installed.is_file() or installed.read_text("utf-8") != wanted:
         subprocess.run([sys.executable, "-m", "venv", "--clear", folder], check=True)
         pip = [str(folder / "bin" / "python"), "-m", "pip", "install", "-q"]
-        subprocess.run([*pip, *FROM_LOCK, str(lock_path(name))], check=True, timeout=_LIMIT_S)
+        lock = lock_path(name)
+        if name in FROM_SOURCE:
+            lock = folder / "wheels.txt"
+            lock.write_text("".join(_without(wanted, FROM_SOURCE[name])), "utf-8")
+        subprocess.run([*pip, *FROM_LOCK, str(lock)], check=True, timeout=_LIMIT_S)
+        if name in FROM_SOURCE:
+            here = ("--no-build-isolation", "--no-deps", "--require-hashes")
+            subprocess.run([*pip, *here, "-r", str(lock_path(name))], check=True, timeout=_LIMIT_S)
         installed.write_text(wanted, "utf-8")
     return folder / "bin"
+
+
+def _without(text: str, package: str) -> Iterator[str]:
+    """Yield the lines of a lock file but those of ``package``."""
+    is_left_out = False
+    for line in text.splitlines(keepends=True):
+        if not line.startswith(" "):
+            is_left_out = line.startswith(f"{package}==")
+        if not is_left_out:
+            yield line

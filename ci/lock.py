@@ -15,7 +15,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from environments import ROOT, lock_path, programs
+from environments import FROM_SOURCE, ROOT, lock_path, programs
 
 from hilc.support.toml import tomllib
 
@@ -40,6 +40,7 @@ LOCKS = {
     "pages": ("pages",),
     "schemas": ("schemas",),
     "lock": ("lock",),
+    "esp": ("esp", "esp-build"),
 }
 _SELF = re.compile(r"hil-harness\[([\w,-]+)\]")
 _HEADER = "# Written by ci/lock.py; change pyproject.toml and run 'make lock'.\n"
@@ -53,7 +54,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     uv = programs("lock") / "uv"
     for name in LOCKS:
         command = [str(uv), "pip", "compile", "-q", "--universal", "--python-version", "3.10"]
-        command += ["--no-python-downloads", "--only-binary", ":all:", "--generate-hashes"]
+        command += ["--no-python-downloads", "--generate-hashes"]
+        # The hashes of wheels, and of the source where a package has nothing else.
+        own = FROM_SOURCE.get(name)
+        command += ["--no-binary", own] if own is not None else ["--only-binary", ":all:"]
         # No address of an index and no path of this machine.
         command += ["--no-header", "--no-annotate", "--no-emit-index-url", "--no-emit-find-links"]
         command += ["--upgrade"] if args.upgrade else []

@@ -10,7 +10,6 @@ from __future__ import annotations
 import re
 import struct
 import subprocess
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -20,6 +19,7 @@ import pytest
 import svd
 from campaigns import sampled
 from elftools.elf.elffile import ELFFile
+from environments import programs
 
 import hilc
 from hil.access import flashers
@@ -395,7 +395,7 @@ def test_uf2_has_the_chips_family_in_the_flash(name: str, tmp_path: Path) -> Non
 
 
 def esptool(*words: object) -> str:
-    command = [sys.executable, "-m", "esptool", *map(str, words)]
+    command = [str(programs("esp") / "esptool"), *map(str, words)]
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout

@@ -33,19 +33,22 @@ from hilc.lowering.records import record
 from hilc.lowering.registry import Layer, lowers
 from hilc.lowering.riscv import depthwise
 from hilc.lowering.riscv.emitted import NAME, Description, EmittedParameters, emitted
-from hilc.lowering.riscv.emitter import LARGEST_OFFSET, Function, Register
+from hilc.lowering.riscv.emitter import LARGEST_OFFSET
 from hilc.lowering.riscv.outputs import Output, output_of
 from hilc.lowering.v7m.channels import require_right_shifts
+from hilc.lowering.xpulp.tile import (
+    BLOCK,
+    ROWS,
+    WORD,
+    Tile,
+    emit_copy,
+    emit_gathered_copy,
+    emit_tile,
+)
 
-#: Rows and columns of a tile; bytes of a word, and words of a turn of the loop.
-_ROWS, _BLOCK, _WORD, _TURN = 4, 4, 4, 4
 #: Bits by which sums are scaled, at most.
 _MOST_BITS = 13
-#: Words that a turn of the copy takes.
-_COPIED = 8
 _INCLUDE = "hil/kernels/rvv/rows_s8.h"
-#: Fields of the instructions: opcode, kind, function.
-_DOTSP, _SDOTSP = (0x7B, 1, 0x48), (0x7B, 1, 0x54)
 #: Instructions of the glue, which gcc compiles: of a call, of a tile; of the filter's rows under a
 #: window, and of each word that is gathered.
 _GLUE = {"call": 40.0, "tile": 30.0}
@@ -75,31 +78,6 @@ class ConvParameters(EmittedParameters):
 _P = TypeVar("_P", bound=EmittedParameters)
 
 
-@dataclass(frozen=True)
-class Tile:
-    """What the emitted function is specialised for."""
-
-    depth: int
-    columns: int
-    rows: int
-    output: Output
-
-    @property
-    def words(self) -> int:
-        """Words of a row."""
-        return -(-self.depth // _WORD)
-
-    @property
-    def row_bytes(self) -> int:
-        """Bytes of a row in scratch."""
-        return _WORD * self.words
-
-    @property
-    def form(self) -> str:
-        """Form of the variant."""
-        return f"{self.rows}_row{'s' if self.rows > 1 else ''}"
-
-
 @dataclass(frozen=True, eq=False)
 class _Packed:
     weights: npt.NDArray[np.int8]
@@ -121,7 +99,7 @@ def linear(layer: Layer) -> Iterator[KernelCall]:
 def _matmul(form: MatrixProduct) -> Iterable[EmittedParameters]:
     packed = _packed(form.packing)
     if packed is not None:
-        made = _matmul_class(form.packing, min(form.rows, _ROWS))
+        made = _matmul_class(form.packing, min(form.rows, ROWS))
         yield made(rows=form.rows, scales=packed.scales, weights=packed.weights)
 
 
@@ -142,165 +120,20 @@ def _conv2d(form: Convolution) -> Iterable[EmittedParameters]:
 def _packed(layer: LinearWeights) -> _Packed | None:
     """Return weights and scales; None where the kernel does not serve the layer."""
     channels = require_right_shifts(layer.matrix, layer.requantization)
-    if channels is None or (_ROWS - 1) * layer.channels + _BLOCK > LARGEST_OFFSET:
+    if channels is None or (ROWS - 1) * layer.channels + BLOCK > LARGEST_OFFSET:
         return None
     largest = max(int(np.abs(end).max()) for end in channels.ends)
     found = output_of(channels, min(_MOST_BITS, 31 - largest.bit_length()), "xpulp")
     if found is None:
         return None
     output, scales = found
-    filled = np.pad(channels.weights, [(0, 0), (0, -layer.depth % _WORD)])
-    blocks = padded(filled, _BLOCK).reshape(-1, _BLOCK, filled.shape[1] // _WORD, _WORD)
+    filled = np.pad(channels.weights, [(0, 0), (0, -layer.depth % WORD)])
+    blocks = padded(filled, BLOCK).reshape(-1, BLOCK, filled.shape[1] // WORD, WORD)
     weights = np.ascontiguousarray(blocks.transpose(0, 2, 1, 3)).reshape(-1)
     return _Packed(weights, scales.reshape(-1), output)
 
 
 # The functions ------------------------------------------------------------------------------------
-
-
-def emit_copy(tile: Tile) -> Function:
-    """Return the function that copies a row; the core loads words from any address."""
-    f = Function(f"{NAME}_copy", [("from", "read"), ("to", "write")], xpulp=True)
-    source, to = f.arguments
-    words, rest = divmod(tile.depth, _WORD)
-    turns, left = divmod(words, _COPIED)
-    end, values = f.address("end"), f.words("x", 2)
-
-    def copy(count: int) -> None:
-        for index in range(count):
-            f.load("lw", values[index % 2], _WORD * index, source)
-            f.store_word(values[index % 2], _WORD * index, to)
-        f.advance(source, _WORD * count)
-        f.advance(to, _WORD * count)
-
-    if turns:
-        if turns > 1:
-            f.distance(end, source, turns * _COPIED * _WORD)
-        with f.loop(turns, source, end):
-            copy(_COPIED)
-    copy(left)
-    for index in range(rest):
-        f.load("lb", values[0], index, source)
-        f.store_byte(values[0], index, to)
-    return f
-
-
-def emit_gathered_copy() -> Function:
-    """Return the function that copies bytes; the core loads words from any address."""
-    parameters = [("from", "read"), ("to", "write"), ("bytes", "word")]
-    f = Function(f"{NAME}_copy", parameters, xpulp=True)
-    source, to, count = f.arguments
-    end, value = f.address("end"), f.word("x")
-    for kind, size in (("lw", _WORD), ("lb", 1)):
-        # The whole words, then what is left.
-        rest = f.word("rest")
-        if kind == "lw":
-            f.mask(rest, count, -_WORD)
-            f.operate("sub", count, count, rest)
-        else:
-            f.move(rest, count)
-        f.move(end, source)
-        f.add_to(end, rest)
-        f.release(rest)
-        with f.skip_if_equal(source, end), f.loop(1, source, end, always=True):
-            f.load(kind, value, 0, source)
-            f.advance(source, size)
-            if kind == "lw":
-                f.store_word(value, 0, to)
-            else:
-                f.store_byte(value, 0, to)
-            f.advance(to, size)
-    return f
-
-
-def emit_tile(tile: Tile) -> Function:
-    """Return the function that multiplies a tile's rows with all columns."""
-    parameters = [("rows", "read"), ("weights", "read"), ("scales", "read"), ("out", "write")]
-    f = Function(f"{NAME}_tile", parameters, xpulp=True)
-    rows, weights, scales, out = f.arguments
-    f.save(scales, "scales")
-    f.save(out, "out")
-    blocks, left = divmod(tile.columns, _BLOCK)
-    if blocks > 1:
-        f.distance(scales, weights, blocks * tile.row_bytes * _BLOCK)
-        f.save(scales, "weights_end")
-    f.release(scales, out)
-    apart = (tile.rows - 1) * tile.row_bytes + _WORD * _TURN > LARGEST_OFFSET
-    bases = [rows, *(f.address(f"row{r}") for r in range(1, tile.rows) if apart)]
-    for r, base in enumerate(bases[1:], start=1):
-        f.distance(base, rows, r * tile.row_bytes)
-    if blocks:
-        end = f.address("end")
-        f.release(end)
-        with f.loop(blocks, weights, end):
-            _emit_block(f, tile, bases, weights, _BLOCK)
-            if blocks > 1:
-                f.restore(end, "weights_end")
-    if left:
-        _emit_block(f, tile, bases, weights, left)
-    return f
-
-
-def _emit_block(
-    f: Function, tile: Tile, bases: list[Register], weights: Register, columns: int
-) -> None:
-    sums = [[f.word(f"s{r}_{c}") for c in range(columns)] for r in range(tile.rows)]
-    x, w = f.words("x", tile.rows), f.words("w", 2)
-
-    def words(count: int, first: bool) -> None:
-        for index in range(count):
-            for r, value in enumerate(x):
-                base, offset = (bases[r], 0) if len(bases) > 1 else (bases[0], r * tile.row_bytes)
-                f.load("lw", value, offset + _WORD * index, base)
-            # A word that was just loaded would stall its first product.
-            f.load("lw", w[0], _WORD * _BLOCK * index, weights)
-            for c in range(columns):
-                if c + 1 < columns:
-                    f.load("lw", w[(c + 1) % 2], _WORD * (_BLOCK * index + c + 1), weights)
-                for r, value in enumerate(x):
-                    begins = first and index == 0
-                    name, fields = ("dotsp", _DOTSP) if begins else ("sdotsp", _SDOTSP)
-                    f.multiply_four(name, fields, sums[r][c], value, w[c % 2])
-        f.advance(weights, count * _WORD * _BLOCK)
-        for base in bases:
-            f.advance(base, count * _WORD)
-
-    turns, left = divmod(tile.words, _TURN)
-    if left == 0:
-        turns, left = turns - 1, _TURN
-    words(left, True)
-    if turns:
-        end = f.address("end")
-        if turns > 1:
-            f.distance(end, bases[0], turns * _TURN * _WORD)
-        with f.loop(turns, bases[0], end):
-            words(_TURN, False)
-        f.release(end)
-    for base in bases:
-        f.step(base, -tile.row_bytes, x[0])
-    f.release(*x, *w)
-    _emit_outputs(f, tile, sums)
-    for row in sums:
-        f.release(*row)
-
-
-def _emit_outputs(f: Function, tile: Tile, sums: list[list[Register]]) -> None:
-    output = tile.output
-    scales, out, spare = f.address("scales"), f.address("out", "write"), f.word("spare")
-    scale, constants = output.scale(f), output.constants(f)
-    f.restore(scales, "scales")
-    f.restore(out, "out")
-    for c in range(len(sums[0])):
-        output.load(f, scale, 4 * output.words * c, scales)
-        for r, row in enumerate(sums):
-            f.shift("slli", row[c], row[c], output.bits)
-            output.emit(f, row[c], scale, constants, spare)
-            f.store_byte(row[c], r * tile.columns + c, out)
-    f.advance(scales, 4 * output.words * _BLOCK)
-    f.advance(out, _BLOCK)
-    f.save(scales, "scales")
-    f.save(out, "out")
-    f.release(scales, out, spare, *scale, *constants)
 
 
 # The kernels --------------------------------------------------------------------------------------
@@ -336,7 +169,7 @@ def _matmul_class(layer: LinearWeights, rows: int) -> type[MatmulParameters]:
 
 @packed_once
 def _conv_class(layer: LinearWeights) -> type[ConvParameters]:
-    tile = _tile(layer, _ROWS)
+    tile = _tile(layer, ROWS)
     struct = (
         "    HIL_IMAGES_FIELDS;\n    HIL_WINDOW_FIELDS;\n"
         "    int32_t in_zero_point; /* the input that stands for 0.0 */\n" + _ARRAYS
@@ -414,9 +247,9 @@ def _emitted(
             figures=figures | {"tile": figures["tile"] + function.instructions},
             counts=counts,
             head={
-                "Tile": f"{tile.rows} rows x {_BLOCK} columns x 4 elements of depth, for all "
+                "Tile": f"{tile.rows} rows x {BLOCK} columns x 4 elements of depth, for all "
                 f"{tile.columns} columns and a depth of {tile.depth}.",
-                "Registers": f"{tile.rows * _BLOCK} sums, {tile.rows} words of rows, two of "
+                "Registers": f"{tile.rows * BLOCK} sums, {tile.rows} words of rows, two of "
                 "weights, the addresses.",
                 "Data": "rows in scratch, int8, filled up to words, whose weights are 0; weights "
                 "int8 [blocks of four columns][words of depth][4 columns][4], packed by _packed(); "
