@@ -96,6 +96,8 @@ find_missing() {
     has dfu-util || optional+=(dfu-util)
     has bossac || optional+=(bossa-cli)
     has st-flash || optional+=(stlink-tools)
+    # A power switch, in a folder that is not on the path of every user.
+    has uhubctl || [ -x /usr/sbin/uhubctl ] || optional+=(uhubctl)
     # clang's version is part of the name: where clang is missing, the name is known once it is there.
     ! has clang || has_libfuzzer || optional+=("$(libfuzzer_package)")
 }

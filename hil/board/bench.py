@@ -10,7 +10,10 @@
     tags = { site = "a" }
 
     [boards.kws-1.line]                     # as a board file's, and baud
-    [boards.kws-1.power]                    # as a table power of config.toml
+    [boards.kws-1.power]                    # a driver, as in config.toml; no commands
+    driver = "uhubctl"
+    location = "1-1"
+    port = 2
 
 ``NAME@bench`` is the board of that name, ``KEY=VALUE,...@bench`` one that has these properties.
 """
@@ -55,7 +58,7 @@ class Unit:
     runner: str | None = None
     #: The keys of its line that differ from the board file's.
     line: Mapping[str, Any] = field(default_factory=dict)
-    #: A table ``power`` as the user's configuration has it; None for none.
+    #: A table ``power`` as the user's configuration has it, with a driver; None for none.
     power: Mapping[str, Any] | None = None
     tags: Mapping[str, str] = field(default_factory=dict)
 

@@ -9,12 +9,17 @@
     port = "usb:0667FF:2"                     # tried after the ports of the probe itself
 
     [boards.nucleo-f446re.power]              # :mod:`hil.device.power`
-    cycle = "uhubctl -l 1-1 -p 2 -a cycle"    # one command, or two:
+    driver = "uhubctl"                        # and its settings; instead of a driver:
+    location = "1-1"
+    port = 2
+    cycle = "relay 3 cycle"                   # one command, or two:
     off = "relay 3 off"
     on = "relay 3 on"
-    off_s = 1.0                               # pause between the two
-    timeout_s = 30.0                          # for each command
+    off_s = 1.0                               # pause between off and on
+    timeout_s = 30.0                          # for each command or request
     return_s = 30.0                           # longest time until probe and port are back
+
+    [boards."kws-1@bench".power]              # for one board of the bench
 
     [boards.nucleo-f446re.command]            # the flasher `command`: lists of words, no shell
     program = ["acmeflash", "--port", "{port}", "{hex}"]
@@ -54,13 +59,24 @@ _POWER_KEYS: Mapping[str, type] = {
     "cycle": str,
     "off": str,
     "on": str,
+    "driver": str,
+    "location": str,
+    "port": int,
+    "host": str,
+    "channel": int,
     "off_s": float,
     "timeout_s": float,
     "return_s": float,
 }
 _COMMAND_KEYS: Mapping[str, type] = {"program": list, "reset": list, "erase": list}
 _PROBE_KEYS: Mapping[str, type] = {"board": str, "port": str}
-_TYPE_NAMES = {str: "a text", dict: "a table", float: "a number", list: "a list of texts"}
+_TYPE_NAMES = {
+    str: "a text",
+    dict: "a table",
+    int: "an integer",
+    float: "a number",
+    list: "a list of texts",
+}
 
 
 def config_path() -> Path:

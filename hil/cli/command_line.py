@@ -26,7 +26,7 @@ SECTIONS = {
         "monitor",
     ),
     "results": ("report", "history", "compare", "gate"),
-    "boards": ("boards", "board", "erase", "reset", "lab"),
+    "boards": ("boards", "board", "erase", "reset", "power", "lab"),
     "this program": ("doctor", "help", "completion", "mcp", "tvmc"),
 }
 

@@ -311,6 +311,18 @@ class ResetEntry:
     state: str
 
 
+@entry_of("power")
+@dataclass(frozen=True)
+class PowerEntry:
+    """A board's supply after it was switched."""
+
+    #: The board's type, or its name in the bench file.
+    board: str
+    on: bool
+    #: Whether it was off in between.
+    cycled: bool
+
+
 @entry_of("help")
 @dataclass(frozen=True)
 class HelpEntry:

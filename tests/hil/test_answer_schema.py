@@ -58,6 +58,7 @@ LINES: dict[str, tuple[str, int]] = {
     "flash": ("flash digits.tflite --board microbit --probe virtual", 0),
     "erase": ("erase --board microbit --probe virtual", 0),
     "reset": ("reset --board microbit --probe absent", 4),
+    "power": ("power cycle --board microbit", 2),
     "debug": ("debug digits.tflite --board microbit", 0),
     "lab list": ("lab list", 4),
     "lab watch": ("lab watch --once", 4),

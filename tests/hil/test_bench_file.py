@@ -21,6 +21,7 @@ from hil.board.bench import read_bench
 from hil.board.bench_selector import parse_selector, selected_boards
 from hil.cli import main
 from hil.device.power import power_of_board
+from hil.device.power.programs import Uhubctl
 from hil.errors import BoardError, HilError, InputError, ProbeError
 from hil.lab import parse_selector as lab_selector
 
@@ -38,7 +39,9 @@ baud = 921600
 dtr = false
 
 [boards.one.power]
-cycle = "true"
+driver = "uhubctl"
+location = "1-1"
+port = 2
 
 [boards.two]
 board = "raspberry-pi-pico"
@@ -79,7 +82,7 @@ def test_a_board_is_found_by_its_name(bench: Path) -> None:
     assert reach_of(board) == {"probe": "0669FF01", "port": "usb:0669FF01", "runner": None}
     power = power_of_board(board)
     assert power is not None
-    assert power.commands == (("true",),)
+    assert power.switch == Uhubctl("one", bench, 30.0, "1-1", 2)
     assert load_board("nucleo-l476rg").unit is None
 
 
@@ -137,7 +140,7 @@ def test_properties_mean_a_lab_without_a_bench_file(bench: Path) -> None:
         ("[boards.one]\nboard = 'x'\nline = { baud = 0 }", r"line\.baud: 0 is not within"),
         ("[boards.'a b']\nboard = 'x'", "'a b' is not a name"),
         ("[boards.one]\nboard = 'no-such'", "unknown board 'no-such'"),
-        ("[boards.one]\nboard = 'native'\npower = { on = 'x' }", "give cycle, or both"),
+        ("[boards.one]\nboard = 'native'\npower = { on = 'x' }", "a bench file runs none"),
         ("[boards.one]\nboard = 'native'\npower = { of = 'x' }", r"power\.of: unknown key"),
     ],
 )

@@ -747,7 +747,7 @@ def test_the_commands_run_in_order_and_are_kept(
     assert power is not None
     power.cycle()
     assert said.read_text() == "off on "
-    assert (power.off_s, power.timeout_s) == (0.01, 60)
+    assert (power.off_s, power.switch.timeout_s) == (0.01, 60)
     assert power_of("microbit") is None
 
 

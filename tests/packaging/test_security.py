@@ -60,6 +60,7 @@ SOCKETS = {
     ("hil/lab/board_server.py", "socket.create_server"): "the line: --host, by default loopback",
     ("hil/lab/board_server.py", "ThreadingHTTPServer"): "requests: --host, by default loopback",
     ("hil/lab/place.py", "urllib.request.build_opener"): "a client of board servers",
+    ("hil/device/power/sockets.py", "HTTPConnection"): "a client of the stated power switch",
     ("hil/link/line.py", "socket.create_connection"): "a client of the user's URL",
     ("hil/link/line.py", "socket.socket"): "a client of a socket with a path",
     ("hil/access/pyocd/session.py", "GDBServer"): "its TCP port is closed before it accepts",
@@ -80,6 +81,7 @@ SOCKETS = {
 _SOCKET = (
     *("socket.socket", "socketpair", "create_server", "create_connection", "fromfd"),
     *("HTTPServer", "start_server", "build_opener", "urlopen", "GDBServer", "ServerProxy"),
+    "HTTPConnection",
 )
 #: Every call that starts a program, and where its words come from.
 STARTS = {
@@ -98,7 +100,7 @@ STARTS = {
     ("compiler/hilc/codegen/llvm.py", "run"): "clang, objcopy",
     ("compiler/hilc/host/build.py", "run"): "the host's C compiler",
     ("hil/cli/doctor.py", "run"): "known tools, for their versions",
-    ("hil/device/power.py", "run"): "commands of the user's configuration",
+    ("hil/device/power/programs.py", "run"): "commands of the user's configuration, uhubctl",
     ("hil/firmware/build.py", "run"): "CMake",
     ("hil/firmware/toolchain.py", "run"): "compilers: names of WORD, paths",
     ("hil/verify/provenance.py", "run"): "git, for the revision",

@@ -10,7 +10,7 @@ ROOT = Path(__file__).resolve().parents[2]
 REAL_COMMANDS = ["bash", "cat", "chmod", "cksum", "cp", "dirname", "env", "grep", "head", "mkdir"]
 REAL_COMMANDS += ["mktemp", "mv", "rm", "sed", "tail", "touch"]
 TOOLS = ["gcc", "g++", "qemu-system-arm", "clang", "cppcheck", "gdb-multiarch", "ccache"]
-TOOLS += ["openocd", "dfu-util", "bossac", "st-flash"]
+TOOLS += ["openocd", "dfu-util", "bossac", "st-flash", "uhubctl"]
 TOOLS += ["qemu-system-riscv32", "verilator"]
 #: Files that say that a library is installed.
 LIBRARIES = ("newlib", "picolibc", "libclang_rt.fuzzer-x86_64.a")
