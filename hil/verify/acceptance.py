@@ -60,11 +60,16 @@ class _Proof:
 
     def __init__(self, progress: Callable[[ProofCheck], None]) -> None:
         self.checks: list[ProofCheck] = []
+        #: That of the worst error.
+        self.exit_code = 0
+        self._is_lost = False
         self._progress = progress
 
     def run(self, name: str, check: Callable[[], tuple[str, Figures]]) -> bool:
         """Run a check; return whether it has not failed. Its errors are its result."""
         try:
+            if self._is_lost:
+                raise _NotRun("the board was lost")
             text, figures = check()
             found = ProofCheck(name, "passed", text, figures)
         except _NotRun as reason:
@@ -72,6 +77,8 @@ class _Proof:
         except HilError as error:
             hint = f" ({error.hint})" if error.hint else ""
             found = ProofCheck(name, "failed", f"{error.fact}{hint}")
+            self.exit_code = max(self.exit_code, error.exit_code)
+            self._is_lost = isinstance(error, DeviceError) and error.is_lost
         self.checks.append(found)
         self._progress(found)
         return found.status != "failed"
@@ -85,8 +92,8 @@ def prove(
     is_emulated: bool,
     energy: str | None = None,
     progress: Callable[[ProofCheck], None] = lambda check: None,
-) -> ProofEntry:
-    """Return what was found about a board.
+) -> tuple[ProofEntry, int]:
+    """Return what was found about a board, and the exit code of the worst failure.
 
     ``opened`` returns a context with the device that runs libraries; ``models`` are compared beside
     the digits, layer by layer. ``energy`` names a meter. ``progress`` is called after each check.
@@ -121,7 +128,7 @@ def prove(
         proof.run("recoveries", checks.recoveries)
         source = device.source
     statuses = [check.status for check in proof.checks]
-    return ProofEntry(
+    entry = ProofEntry(
         board=board.name,
         description=board.description,
         cpu=board.cpu.name,
@@ -133,6 +140,7 @@ def prove(
         versions={"hil": hilc.__version__, "compiler": compiler_version(firmware.board)},
         checks=tuple(proof.checks),
     )
+    return entry, proof.exit_code
 
 
 class _Checks:

@@ -58,13 +58,16 @@ def test_a_failed_check_is_an_exit_code(
     """A line that changes a byte of each message."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(Device, "echo", lambda self, data: data[:-1] + bytes([data[-1] ^ 1]))
-    assert main(["board", "prove", "mps2-an386", "--json"]) == 1
+    assert main(["board", "prove", "mps2-an386", "--json"]) == 4
     found = answers.entry(capsys.readouterr().out)
     assert found["proven"] is False
     failed = {check["name"] for check in found["checks"] if check["status"] == "failed"}
     assert failed == {"link", "reset"}
+    # A file of an earlier run is replaced, another one is not.
+    (tmp_path / "mps2-an386.json").write_text("{}")
     assert main(["board", "prove", "mps2-an386"]) == 2
     assert "exists" in capsys.readouterr().err
+    assert main(["board", "prove", "mps2-an386", "-o", "no/such/folder.json"]) == 2
 
 
 @pytest.mark.parametrize("words", [["native"], [], ["microbit", "--board", "microbit"]])

@@ -28,7 +28,7 @@ _INFO = "UF2 Bootloader v3.0\nModel: Raspberry Pi RP2\nBoard-ID: {}\n"
 _BOARD = """
 description = "x"
 chip = "rp2040"
-flasher = {{ name = "uf2", board_id = "RPI-RP2"{settings} }}
+flasher = {{ name = "uf2"{settings} }}
 [[memory]]
 name = "flash"
 kind = "flash"

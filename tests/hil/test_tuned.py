@@ -68,7 +68,7 @@ class Rig:
 
     @property
     def device(self) -> Any:
-        return SimpleNamespace(counter=self.counter, repeated=self.repeated_)
+        return SimpleNamespace(counter=self.counter, repeated=self.repeated_, simulated=None)
 
     def tuned(self, **options: Any) -> Tuning:
         @contextmanager

@@ -13,16 +13,16 @@ from hil.cli.arguments import checked_board, compiled_for, opened
 from hil.cli.console import Console
 from hil.device import Device
 from hil.energy import check_spec
-from hil.errors import InputError, UsageError
-from hil.results.boards import ProofCheck
-from hil.results.codec import encode
+from hil.errors import HilError, InputError, UsageError
+from hil.results.boards import ProofCheck, ProofEntry
+from hil.results.codec import decode, encode
 from hil.verify.acceptance import prove
 from hilc.artifact.library import ModelLibrary
 from hilc.support.outputs import write_file
 
 
 def prove_command(args: argparse.Namespace, console: Console) -> int:
-    """Check a board, and write what was found; return 1 if a check failed.
+    """Check a board, and write what was found; return the exit code of the worst failure.
 
     Raise :class:`UsageError` without a board, and :class:`InputError` if the output exists.
     """
@@ -33,8 +33,10 @@ def prove_command(args: argparse.Namespace, console: Console) -> int:
     if board.is_host:
         raise InputError(f"{board.name} is this machine, not a board", "name a board")
     output = Path(args.output or f"{board.name}.json")
-    if output.exists() and not args.force:
+    if output.exists() and not args.force and not _is_proof(output):
         raise InputError(f"{str(output)!r} exists", "give another --output, or --force")
+    if not output.parent.is_dir():
+        raise InputError(f"there is no folder {str(output.parent)!r}", "create it")
     connection = Connection(args.probe, args.port, board.is_over_rtt)
     is_attached = args.port is not None and args.runner is None and args.probe is None
     is_emulated = not is_attached and is_machine(board, args.runner, connection)
@@ -49,12 +51,23 @@ def prove_command(args: argparse.Namespace, console: Console) -> int:
         if not console.as_json:
             console.line(f"{check.status:8}{check.name:18}{check.text}")
 
-    found = prove(board, models, device, is_emulated=is_emulated, energy=args.energy, progress=show)
+    found, code = prove(
+        board, models, device, is_emulated=is_emulated, energy=args.energy, progress=show
+    )
     write_file(output, (json.dumps(encode(found), indent=1) + "\n").encode())
-    code = 0 if found.proven else 1
     failed = sum(check.status == "failed" for check in found.checks)
     text = f"\n{board.name}: {'proven' if found.proven else f'{failed} checks failed'}; {output}"
     if found.proven and not is_emulated:
         text += "\nhow to add the file to the project: docs/how-to/boards.md, Prove a board"
     console.result(found, text, exit_code=code)
     return code
+
+
+def _is_proof(path: Path) -> bool:
+    """Return whether a file is the result of an earlier run."""
+    try:
+        data = json.loads(path.read_bytes())
+        decode(ProofEntry, data, str(path))
+    except (OSError, ValueError, HilError):
+        return False
+    return True

@@ -112,7 +112,7 @@ def add_prove_options(parser: Parser) -> None:
     add_force(parser)
     parser.add_argument(
         "--energy",
-        metavar="METER",
+        metavar="METER[:ARGUMENT]",
         help="record the energy of an inference, as for hil bench",
     )
     add_device_options(parser, required=False)
