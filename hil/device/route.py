@@ -47,7 +47,7 @@ class Route:
 
     @property
     def label(self) -> str:
-        """What starts the board, for the provenance of results."""
+        """Return the name of what starts the board, for the provenance of results."""
         if self.connection.lab is not None:
             return f"lab:{self.connection.lab.place}"
         return "port" if self.runner is None else self.runner.name

@@ -246,7 +246,7 @@ def test_options_of_qemu_are_ours() -> None:
     fields = {field.name: field.type for field in dataclasses.fields(Qemu)}
     assert fields == {
         **dict.fromkeys(("machine", "cpu", "trace"), "str"),
-        **dict.fromkeys(("icount_shift", "serial", "memory_bytes"), "int"),
+        **dict.fromkeys(("icount_shift", "serial", "memory_bytes", "vector_bits"), "int"),
     }
 
 
