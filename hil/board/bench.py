@@ -139,7 +139,7 @@ def read_bench() -> dict[str, Unit]:
         )
     check_regular(path, "name a file: --bench FILE")
     try:
-        return _parsed(path, path.read_bytes())
+        return parse_bench(path, path.read_bytes())
     except OSError as error:
         raise InputError(
             f"the bench {path} cannot be read: {error.strerror}", "name another: --bench FILE"
@@ -147,7 +147,10 @@ def read_bench() -> dict[str, Unit]:
 
 
 @functools.lru_cache(maxsize=8)
-def _parsed(path: Path, data: bytes) -> dict[str, Unit]:
+def parse_bench(path: Path, data: bytes) -> dict[str, Unit]:
+    """Return the units of a bench file's content; raise :class:`~hil.errors.BoardError` for one
+    that is wrong.
+    """
     values = parse_toml(data, path, BoardError, "correct it; see docs/how-to/bench.md")
     top = Table(lambda key: f"{path}: {key}", "", values, BoardError)
     boards = top.table("boards") if "boards" in top else None

@@ -183,6 +183,7 @@ def test_a_silent_probe_needs_a_name(
         (("x",), "the type of x is not given"),
         (("old", "--board", BOARD), "has a board 'old'"),
         (("x", "--board", "no-such"), "unknown board 'no-such'"),
+        (("x", "--board", BOARD, "--port", "loop://\n[boards.evil]"), "control characters"),
     ],
 )
 def test_a_wrong_entry_is_not_written(

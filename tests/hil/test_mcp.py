@@ -27,6 +27,8 @@ def folder(tmp_path: Path) -> Path:
     own.mkdir()
     shutil.copy(DIGITS, own / "digits.tflite")
     (tmp_path / "secret.tflite").write_bytes(DIGITS.read_bytes())
+    (own / "data").mkdir()
+    (own / "data" / "0").symlink_to(tmp_path)
     (own / "link.tflite").symlink_to(tmp_path / "secret.tflite")
     # A module that Python would import in place of its own.
     (own / "numpy.py").write_text("raise SystemExit('imported from the working folder')")
@@ -94,6 +96,11 @@ def test_what_is_out_of_reach_is_refused(folder: Path) -> None:
         wanted = {"model": "digits.tflite", "board": "microbit"}
         assert (await call("verify", **wanted, optimize="--help")).is_error
         assert (await call("verify", **wanted, samples=-1)).is_error
+        assert (await call("verify", **wanted, sampels=1)).is_error
+        assert (await call("verify", **wanted, port="/dev/ttyACM0")).is_error
+        assert "neither a name" in error_of(await call("boards", name="x" * 4000))
+        data = error_of(await call("evaluate", **wanted, data="data"))
+        assert "link that leads out" in data
         assert (await call("compile", **wanted, output="o.tar", ram="1K --force")).is_error
         assert not (folder / "o.tar").exists()
 
@@ -127,6 +134,27 @@ def test_a_client_that_leaves_ends_commands(folder: Path) -> None:
 
     with_server(folder, use)
     all_ended(folder)
+
+
+def test_a_killed_server_ends_commands(folder: Path) -> None:
+    async def use(call: Tool) -> None:
+        with anyio.move_on_after(60):
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(kill_when_busy, folder)
+                await call("console", model="digits.tflite", board="mps2-an386", seconds=300)
+
+    with pytest.raises(BaseException, match=r".*"):
+        with_server(folder, use)
+    all_ended(folder)
+
+
+async def kill_when_busy(folder: Path) -> None:
+    """Kill the server as soon as it has started an emulator."""
+    while not any("qemu" in name for name in children_in(folder)):
+        await anyio.sleep(0.1)
+    for process in psutil.process_iter(["cwd", "cmdline"]):
+        if process.info["cwd"] == str(folder) and "mcp" in (process.info["cmdline"] or []):
+            process.kill()
 
 
 def children_in(folder: Path) -> list[str]:

@@ -340,3 +340,23 @@ def test_lines_are_logged_with_their_times(
 def test_options_of_a_port_need_a_port(option: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["monitor", "--board", "native", option]) == 2
     assert "is for a port whose firmware runs already" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("data", "lines"),
+    [
+        (b"esc \x1b[31m red\nPASS\n", ["esc \x1b[31m red", "PASS"]),
+        (b"bell \x07\nPASS\n", ["bell \x07", "PASS"]),
+        (b"damaged \xff\xfe line\nPASS\n", ["damaged \\xff\\xfe line", "PASS"]),
+    ],
+)
+def test_lines_with_control_bytes(data: bytes, lines: list[str]) -> None:
+    """No frame of the protocol ends them, so they are shown when the line is quiet."""
+    splitter = Splitter()
+    found = splitter.feed(data) + splitter.flush()
+    assert [line.text for line in found] == lines
+    # A frame that arrives in parts stays one.
+    frame = encode(Frame(1, 0, Kind.EVENT, Event.BOOT, b"\x02"))
+    middle = len(frame) // 2
+    assert not splitter.feed(frame[:middle]) + splitter.flush()
+    assert [line.kind for line in splitter.feed(frame[middle:])] == ["boot"]

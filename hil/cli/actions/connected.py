@@ -7,11 +7,20 @@ from pathlib import Path
 
 from hil.access.connected import Connected, connected
 from hil.board import load_board
-from hil.board.bench import FILE, NAME, SUFFIX, Unit, bench_file, entry_text, read_bench
+from hil.board.bench import (
+    FILE,
+    NAME,
+    SUFFIX,
+    Unit,
+    bench_file,
+    entry_text,
+    parse_bench,
+    read_bench,
+)
 from hil.cli.console import Console, table
 from hil.errors import InputError
 from hil.results.boards import ConnectedEntry, IdentifiedEntry
-from hilc.support.outputs import cannot_write
+from hilc.support.outputs import cannot_write, write_file
 
 _NOTHING = "nothing is plugged in that may be a board; `hil doctor` lists probes without permission"
 
@@ -84,8 +93,11 @@ def identify_command(args: argparse.Namespace, console: Console) -> int:
         return 0
     before = path.read_text(encoding="utf-8") if path.is_file() else ""
     parts = ([before.rstrip("\n") + "\n"] if before.strip() else []) + [entry_text(u) for u in new]
+    text = "\n".join(parts)
+    # A serial number of a device may contain anything: what cannot be read back is not written.
+    parse_bench(path, text.encode())
     try:
-        path.write_text("\n".join(parts), encoding="utf-8")
+        write_file(path, text)
     except OSError as error:
         raise InputError(cannot_write(path, error).fact, "name another: --bench FILE") from None
     entries = [IdentifiedEntry(u.name, u.board, u.probe, u.port, str(path)) for u in new]

@@ -81,6 +81,8 @@ def _checked(args: argparse.Namespace) -> tuple[Path, re.Pattern[str] | None]:
         if getattr(args, name):
             option = f"--{name.replace('_', '-')}"
             raise InputError(f"{option} does not apply to --elf", f"drop {option}")
+    if not Path(args.elf).exists():
+        raise InputError(f"{args.elf} does not exist", "give the firmware that your linker wrote")
     if not is_elf(Path(args.elf)):
         raise InputError(f"{args.elf} is no ELF file", "give the firmware that your linker wrote")
     try:
