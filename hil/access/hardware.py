@@ -113,6 +113,8 @@ class UnprovenBoard:
 
     counter: Final = "cycles"
     is_emulated: Final = False
+    #: Another board with the same firmware would answer as this one does.
+    is_proven: Final = False
     memory: Final = None
 
     def __init__(self, url: str, reset: Callable[[], None], *, can_reset: bool = True) -> None:

@@ -275,7 +275,5 @@ def show_log(board: str, device: Device, console: Console) -> None:
     """Print the log of a device, and whether the board behind its port is proven."""
     device.log = lambda text: console.log(f"{board}: {text}")
     if not device.is_proven:
-        console.log(
-            f"{board}: attached to the firmware at {device.port}; its build id is checked, not "
-            "which board it runs on"
-        )
+        known = f"attached to the firmware at {device.port}" if device.port else device.source
+        console.log(f"{board}: {known}; its build id is checked, not which board it runs on")

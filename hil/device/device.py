@@ -495,9 +495,10 @@ class Device:
     @property
     def is_proven(self) -> bool:
         """Return whether the board is known to be the selected one: not for a firmware that ran
-        already, of which the build id is checked alone.
+        already, nor behind a flasher that does not control the core; of these the build id alone
+        is checked.
         """
-        return self._running is not None
+        return self._running is not None and getattr(self._running, "is_proven", True)
 
     @property
     def log(self) -> Callable[[str], None]:
