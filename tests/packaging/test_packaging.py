@@ -24,6 +24,8 @@ ROOT = Path(__file__).resolve().parents[2]
 DIGITS = ROOT / "examples" / "digits" / "digits.tflite"
 LICENSE = ROOT / "LICENSE"
 DISTRIBUTED = ["hil", "compiler", "targets", "firmware_template"]
+#: The model of `hil board prove`.
+PROVEN_MODEL = "examples/digits/digits.tflite"
 PROJECT_FILES = ["pyproject.toml", "README.md", "LICENSE", ".gitignore"]
 # Where the wheel puts each folder of the sources.
 PLACES = {
@@ -117,14 +119,16 @@ def copy_sources(folder: Path) -> Path:
     ignored = shutil.ignore_patterns("__pycache__", "build", TYPES.name)
     for name in DISTRIBUTED:
         shutil.copytree(ROOT / name, folder / name, ignore=ignored)
-    for name in PROJECT_FILES:
+    for name in (*PROJECT_FILES, PROVEN_MODEL):
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(ROOT / name, folder / name)
     return folder
 
 
 def source_files(sources: Path) -> dict[str, Path]:
     """The files that the wheel has to carry, by their place in it."""
-    return {"hilc/_data/LICENSE": sources / LICENSE.name} | {
+    single = {f"hilc/_data/{name}": sources / name for name in (LICENSE.name, PROVEN_MODEL)}
+    return single | {
         f"{place}/{path.relative_to(sources / folder)}": path
         for folder, place in PLACES.items()
         for path in (sources / folder).rglob("*")

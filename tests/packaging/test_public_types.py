@@ -94,6 +94,8 @@ def test_every_documented_name_has_a_type(tmp_path: Path) -> None:
         lines.append(f"import {module_name} as {alias}_" if module_name != "hil" else "")
         for name in names:
             where = f"hil.{name}" if module_name == "hil" else f"{alias}_.{name}"
+            if parameters := getattr(getattr(module, name), "__parameters__", ()):
+                where = f"{where}[{', '.join(['object'] * len(parameters))}]"
             if inspect.isclass(getattr(module, name)):
                 uses.append(f"def take_{alias}_{name}(value: {where}) -> {where}: return value")
             else:
