@@ -248,7 +248,7 @@ def test_ports_are_named_by_serial_and_interface(rig: Bench) -> None:
     [
         ("usb:none", ["no serial port usb:none", "  usb:KIT0KIT0:2 ("]),
         ("usb:KIT0KIT0:7", ["no serial port usb:KIT0KIT0:7"]),
-        ("usb:KIT0KIT0", ["names 2 serial ports", "usb:KIT0KIT0:0 (", "SERIAL:INTERFACE"]),
+        ("usb:KIT0KIT0", ["names 2 serial ports", "usb:KIT0KIT0:0 (", "usb:KIT0KIT0:INTERFACE"]),
         ("usb:TWIN0TWIN0", ["names 2 serial ports", "usb-path:PATH", "  usb-path:1-2 ("]),
     ],
     first=1,

@@ -9,7 +9,7 @@
  * r4 next of the rows' places, r5 their end, r6 bytes from a column to the next, r8 place of the
  * first output's tap, r9 from where places are counted; r10 r11 r12 lr for what comes and goes.
  *
- * Data: packed by `float_filters()`; per four channels [filter_h][filter_w][4 channels], then the
+ * Data: packed by `ring_filters()`; per four channels [filter_h][filter_w][4 channels], then the
  * four biases; channels are filled up with zeros. Rows lie in scratch as ring_f32.h says.
  *
  * Order: the rows under a row of outputs are taken before its first output is written.

@@ -7,7 +7,7 @@
  *
  * Registers: as drawn; the core's as columns_f32.h has them, but r3, and r5 and r6 end x.
  *
- * Data: packed by `float_vector()`: for each eight columns [depth][8 columns], then the eight
+ * Data: packed by `float_columns()`: for each eight columns [depth][8 columns], then the eight
  * biases. Columns are filled up with zeros.
  *
  * Order: of each eight columns the row is read whole before the first output is written.

@@ -14,7 +14,7 @@
  * the first round of eight units begins, +8 where x ends, +80 the block. Of a vector: r11 where
  * eights of elements end, lr where x ends, r12 the block.
  *
- * Data: packed by `float_rows()` and `float_vectors()`; columns and an odd depth are filled up with
+ * Data: packed by `float_columns()`; columns and an odd depth are filled up with
  * zeros.
  *
  *   x        rows: in scratch, float [units][2 elements][6 rows]; vector: as it is

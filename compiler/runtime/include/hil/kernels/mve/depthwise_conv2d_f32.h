@@ -12,7 +12,7 @@
  * eight vectors, all there are, named by the compiler: sums a to d, weights w0 to w2, a pixel x,
  * which up to three of the sums take.
  *
- * Data: packed by `float_filters()`; per four channels float [filter_h][filter_w][4 channels], then
+ * Data: packed by `ring_filters()`; per four channels float [filter_h][filter_w][4 channels], then
  * the four biases; channels are filled up with zeros. In scratch float [lines][fours of
  * channels][columns of a padded row][4 channels]: row y of the padded image is at line y % lines.
  *
