@@ -187,7 +187,11 @@ def test_a_bootloader_that_ignores_an_image(
 
 
 def test_a_folder_that_the_user_chooses(
-    mounts: Path, tmp_path: Path, elf: Path, capsys: pytest.CaptureFixture[str]
+    mounts: Path,
+    tmp_path: Path,
+    elf: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Where the user mounts the drive; it is no drive before it is there."""
     own = tmp_path / "mnt"
@@ -199,6 +203,9 @@ def test_a_folder_that_the_user_chooses(
     drive(own)
     assert main(words) == 0
     assert list(own.glob("*.uf2"))
+    monkeypatch.chdir(tmp_path)
+    assert main([*words[:-1], "mnt"]) == 2
+    assert f"write --probe {own}" in capsys.readouterr().err
 
 
 def test_a_drive_appears_late(mounts: Path, tmp_path: Path, elf: Path) -> None:

@@ -127,6 +127,11 @@ class Uf2(Flasher):
         """Return the drives with the board's id: mounted ones, or the folder of ``--probe``."""
         settings = board.settings[self.name]
         chosen = connection.uid or connection.probe or configured(board.name).get("probe", "")
+        if chosen and not Path(chosen).is_absolute() and Path(chosen).is_dir():
+            raise InputError(
+                f"--probe {chosen} is a folder without its whole path",
+                f"write --probe {Path(chosen).resolve()}",
+            )
         found = [drive_at(Path(chosen))] if Path(chosen).is_absolute() else drives()
         known = [drive for drive in found if drive is not None]
         wanted = str(settings["board_id"]).lower()
