@@ -217,5 +217,7 @@ def _shown(kind: Any, listed: dict[type, None]) -> str:
         return " or ".join(f"`{one}`" for one in arguments)
     if isinstance(kind, type) and is_dataclass(kind):
         listed.setdefault(kind)
-        return f"[{kind.__name__}](#{kind.__name__.lower()})"
+        # The entry of a command stands below the command's name.
+        names = {entry: f"hil-{command}" for command, entry in commands().items()}
+        return f"[{kind.__name__}](#{names.get(kind, kind.__name__.lower()).replace(' ', '-')})"
     return "any"
