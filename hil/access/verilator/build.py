@@ -95,8 +95,8 @@ def missing(core: RtlCore) -> tuple[str, str] | None:
 
 def check_installed(core: RtlCore) -> None:
     """Raise DeviceError if a build lacks a program, or the RTL."""
-    if (lacking := missing(core)) is not None:
-        raise DeviceError(f"{lacking[0]} is not installed", lacking[1])
+    if (absent := missing(core)) is not None:
+        raise DeviceError(f"{absent[0]} is not installed", absent[1])
 
 
 def version() -> str:

@@ -58,8 +58,8 @@ class VerilatorRunner(Runner):
 
     def needs(self, board: Board) -> Need | None:
         """Return the program or package that the simulator's build lacks."""
-        lacking = missing(_core(board))
-        return None if lacking is None else Need(*lacking, find=lambda: False)
+        absent = missing(_core(board))
+        return None if absent is None else Need(*absent, find=lambda: False)
 
     def check(self, board: Board, connection: Connection) -> None:
         """Raise :class:`~hil.errors.BoardError` for a setting that the core does not have."""

@@ -29,12 +29,16 @@ from hilc.lowering.linear import (
     linear_calls,
     packed_once,
 )
-from hilc.lowering.parameters import HilImages, HilWindow
-from hilc.lowering.records import record
 from hilc.lowering.registry import Layer, lowers
 from hilc.lowering.riscv import depthwise
 from hilc.lowering.riscv.emitted import NAME, Description, EmittedParameters, emitted
 from hilc.lowering.riscv.emitter import LARGEST_OFFSET, Function
+from hilc.lowering.riscv.linear import (
+    IMAGE_FIELDS,
+    ConvParameters,
+    MatmulParameters,
+    kernel_text,
+)
 from hilc.lowering.riscv.outputs import output_of
 from hilc.lowering.riscv.tile import BLOCK, SUM_SHIFT, Tile, emit_tile
 from hilc.lowering.v7m.channels import require_right_shifts
@@ -47,26 +51,6 @@ _ROWS_INCLUDE = "hil/kernels/riscv/rows_s8.h"
 #: of three rows; of a window and of one of its pixels.
 _GLUE = {"call": 40.0, "tile": 24.0, "row_three": 12.0, "widened": 11.8}
 _WINDOW_GLUE = {"window": 14.0, "window_row": 17.0, "pixel": 2.0}
-
-
-@record(frozen=True, eq=False, kw_only=True)
-class MatmulParameters(EmittedParameters):
-    """The fields of an emitted matrix product's struct."""
-
-    rows: int
-    scales: npt.NDArray[np.int32]
-    weights: npt.NDArray[np.int8]
-
-
-@record(frozen=True, eq=False, kw_only=True)
-class ConvParameters(EmittedParameters):
-    """The fields of an emitted convolution's struct."""
-
-    images: HilImages
-    window: HilWindow
-    in_zero_point: int
-    scales: npt.NDArray[np.int32]
-    weights: npt.NDArray[np.int8]
 
 
 _P = TypeVar("_P", bound=EmittedParameters)
@@ -178,10 +162,7 @@ def _conv_class(layer: LinearWeights, triples: int, extension: str) -> type[Conv
     packed = _packed(layer, triples, extension)
     assert packed is not None
     tile = packed.tile
-    struct = (
-        "    HIL_IMAGES_FIELDS;\n    HIL_WINDOW_FIELDS;\n"
-        "    int32_t in_zero_point; /* the input that stands for 0.0 */\n" + _ARRAYS
-    )
+    struct = IMAGE_FIELDS + _ARRAYS
     begin = (
         "    struct hil_riscv_windows windows = HIL_RISCV_WINDOWS_OF(p, in);\n"
         "    int32_t left = p->out_h * p->out_w;\n"
@@ -216,16 +197,7 @@ def _code(tile: Tile, begin: str, rows: str, end: str, images: bool = False) -> 
         f"        out += (left < {tile.rows} ? left : {tile.rows}) * {tile.columns};\n"
         f"        left -= {tile.rows};\n    }}\n"
     )
-    if images:
-        inner = "".join(f"    {line}\n" for line in body.splitlines())
-        body = (
-            f"    for (int32_t image = 0; image < p->batch; image++) {{\n{inner}"
-            "        in += p->in_h * p->in_w * p->in_c;\n    }\n"
-        )
-    return (
-        f"{emit_tile(tile).text()}\nHIL_INLINE void {NAME}(const struct {NAME} *p, "
-        f"const int8_t *in, int8_t *out,\n    void *scratch) {{\n{body}}}\n"
-    )
+    return kernel_text(emit_tile(tile).text(), body, images=images)
 
 
 def _emitted(

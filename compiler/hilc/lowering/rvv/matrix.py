@@ -27,11 +27,15 @@ from hilc.lowering.linear import (
     linear_calls,
     packed_once,
 )
-from hilc.lowering.parameters import HilImages, HilWindow
-from hilc.lowering.records import record
 from hilc.lowering.registry import Layer, lowers
 from hilc.lowering.riscv.emitted import NAME, Description, EmittedParameters, emitted
 from hilc.lowering.riscv.emitter import LARGEST_OFFSET, ZERO, Register
+from hilc.lowering.riscv.linear import (
+    IMAGE_FIELDS,
+    ConvParameters,
+    MatmulParameters,
+    kernel_text,
+)
 from hilc.lowering.riscv.outputs import Output, output_of
 from hilc.lowering.rvv import depthwise
 from hilc.lowering.rvv.emitter import VectorFunction, blocks_of, emit_outputs
@@ -50,26 +54,6 @@ _INCLUDE = "hil/kernels/rvv/rows_s8.h"
 #: filter under a window.
 _GLUE = {"call": 40.0, "tile": 30.0}
 _WINDOW_GLUE = {"window_row": 34.0}
-
-
-@record(frozen=True, eq=False, kw_only=True)
-class MatmulParameters(EmittedParameters):
-    """The fields of an emitted matrix product's struct."""
-
-    rows: int
-    scales: npt.NDArray[np.int32]
-    weights: npt.NDArray[np.int8]
-
-
-@record(frozen=True, eq=False, kw_only=True)
-class ConvParameters(EmittedParameters):
-    """The fields of an emitted convolution's struct."""
-
-    images: HilImages
-    window: HilWindow
-    in_zero_point: int
-    scales: npt.NDArray[np.int32]
-    weights: npt.NDArray[np.int8]
 
 
 _P = TypeVar("_P", bound=EmittedParameters)
@@ -266,10 +250,7 @@ COPIED_BYTES = 32
 @packed_once
 def _conv_class(layer: LinearWeights) -> type[ConvParameters]:
     tile = _tile(layer, _ROWS)
-    struct = (
-        "    HIL_IMAGES_FIELDS;\n    HIL_WINDOW_FIELDS;\n"
-        "    int32_t in_zero_point; /* the input that stands for 0.0 */\n" + _ARRAYS
-    )
+    struct = IMAGE_FIELDS + _ARRAYS
     begin = (
         "    struct hil_rvv_windows windows = HIL_RVV_WINDOWS_OF(p);\n"
         "    int32_t left = p->out_h * p->out_w;\n"
@@ -300,16 +281,7 @@ def _code(tile: Tile, functions: str, begin: str, rows: str, images: bool = Fals
         f"{outs});\n"
         f"        out += count * {tile.columns};\n        left -= count;\n    }}\n"
     )
-    if images:
-        inner = "".join(f"    {line}\n" for line in body.splitlines())
-        body = (
-            f"    for (int32_t image = 0; image < p->batch; image++) {{\n{inner}"
-            "        in += p->in_h * p->in_w * p->in_c;\n    }\n"
-        )
-    return (
-        f"{functions}\nHIL_INLINE void {NAME}(const struct {NAME} *p, "
-        f"const int8_t *in, int8_t *out,\n    void *scratch) {{\n{body}}}\n"
-    )
+    return kernel_text(functions, body, images=images)
 
 
 def _emitted(
