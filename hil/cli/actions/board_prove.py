@@ -8,10 +8,11 @@ from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
 
-from hil.access import Connection, is_machine
+from hil.access import Connection
 from hil.cli.arguments import checked_board, compiled_for, opened
 from hil.cli.console import Console
 from hil.device import Device
+from hil.device.route import route_to
 from hil.energy import check_spec
 from hil.errors import HilError, InputError, UsageError
 from hil.results.boards import ProofCheck, ProofEntry
@@ -37,9 +38,8 @@ def prove_command(args: argparse.Namespace, console: Console) -> int:
         raise InputError(f"{str(output)!r} exists", "give another --output, or --force")
     if not output.parent.is_dir():
         raise InputError(f"there is no folder {str(output.parent)!r}", "create it")
-    connection = Connection(args.probe, args.port, board.is_over_rtt)
-    is_attached = args.port is not None and args.runner is None and args.probe is None
-    is_emulated = not is_attached and is_machine(board, args.runner, connection)
+    connection = Connection(args.probe, args.port, board.is_over_rtt, lab=args.lab)
+    is_emulated = route_to(board, args.runner, connection).is_machine
     if args.energy:
         check_spec(args.energy, is_emulated=is_emulated)
     models = compiled_for(args, board, console) if args.models else []
