@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from hil.export.job import Exported, export
     from hil.export.package import About
     from hil.firmware.build import Firmware, Sizes, build, create_project
+    from hil.firmware.fitting import fit
     from hil.firmware.models import compile as compile
     from hil.jobs.bench import BenchJob
     from hil.jobs.evaluate import EvaluateJob
@@ -65,6 +66,7 @@ __all__ = [
     "create_project",
     "evaluate",
     "export",
+    "fit",
     "matrix",
     "quantize",
     "report",
@@ -100,6 +102,7 @@ _HOMES = {
     "create_project": "hil.firmware.build",
     "evaluate": "hil.jobs.functions",
     "export": "hil.export.job",
+    "fit": "hil.firmware.fitting",
     "matrix": "hil.jobs.matrix",
     "open": "hil.device.session",
     "quantize": "hilc.quantization",
