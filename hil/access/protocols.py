@@ -185,6 +185,10 @@ class Runner(Protocol):
         """Return the program or package that it needs for a board; None for nothing."""
         return None
 
+    def lock_name(self, board: Board) -> str:
+        """Return the name by which a board is locked that the runner finds itself."""
+        return f"{self.name} {board.name}"
+
     def check(self, board: Board, connection: Connection) -> None:
         """Raise :class:`~hil.errors.HilError` for a problem of :meth:`start` that is known before
         a build.
