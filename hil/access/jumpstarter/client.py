@@ -29,8 +29,8 @@ from collections.abc import Iterator
 from typing import Any, Protocol
 
 import grpc
+from google.protobuf import empty_pb2
 from jumpstarter.client import DriverClient
-from jumpstarter.common.exceptions import JumpstarterException
 from jumpstarter.config.exporter import ExporterConfigV1Alpha1
 from jumpstarter.utils.env import env
 from jumpstarter_driver_power.client import PowerClient
@@ -44,6 +44,8 @@ from hil.errors import DeviceError, FlashError, HilError, InputError
 _READ_BYTES = 65536
 #: Time for a serial port to appear after its board was switched on, and between two looks.
 _APPEAR_LIMIT_S, _RETRY_S = 10.0, 0.1
+#: Time for an exporter to answer at all.
+_ANSWER_LIMIT_S = 3.0
 #: The base of clients of flashers: Jumpstarter has two of this name, whose `flash` is the same.
 _FLASHER = "FlasherClientInterface"
 
@@ -140,11 +142,19 @@ class _Line:
                 while (why := await self._connected(client)) is not None:
                     # A board that was switched on may need a moment until its port is there.
                     if client.has_received or time.monotonic() > deadline:
-                        _end(f"the exporter closed the serial line: {_text(why)}")
+                        _end(await self._why_lost(why))
                         return
                     await asyncio.sleep(_RETRY_S)
             finally:
                 writer.close()
+
+    async def _why_lost(self, error: Exception) -> str:
+        try:
+            report = self._serial.stub.GetReport(empty_pb2.Empty())
+            await asyncio.wait_for(report, _ANSWER_LIMIT_S)
+        except Exception:  # of gRPC: any says that nobody answers
+            return "the exporter has ended, or cannot be reached any more"
+        return f"the exporter closed the serial line: {_text(error)}"
 
     async def _connected(self, client: _Client) -> Exception | None:
         """Forward until the client closes; return why, if the exporter ended it."""
@@ -190,7 +200,9 @@ class _Client:
 
 
 def _text(error: object) -> str:
-    """Return an error of Jumpstarter in one line."""
+    """Return an error of Jumpstarter in one line: of a group the first."""
+    while inner := getattr(error, "exceptions", None):
+        error = inner[0]
     if isinstance(error, grpc.aio.AioRpcError):
         return f"{error.code().name}: {error.details()}"
     lines = str(error).strip().splitlines()
@@ -263,7 +275,7 @@ def _program(flasher: _Flasher, power: Any, image: str) -> None:
         power.on()
     try:
         flasher.flash(image)
-    except (JumpstarterException, grpc.aio.AioRpcError, OSError) as error:
+    except Exception as error:  # of the exporter, its driver and gRPC
         raise FlashError(
             f"its flasher failed: {_text(error)}", "see the exporter's log for the reason"
         ) from None
@@ -278,7 +290,7 @@ def _answered() -> Iterator[None]:
         yield
     except HilError as error:
         _say(_error(error))
-    except (JumpstarterException, grpc.aio.AioRpcError, OSError) as error:
+    except Exception as error:  # of the exporter, its driver and gRPC
         _say(_error(DeviceError(_text(error), "see the exporter's log for the reason")))
     else:
         _say({})
@@ -308,7 +320,7 @@ def main() -> int:
     except HilError as error:
         _say(_error(error))
         return error.exit_code
-    except (JumpstarterException, grpc.aio.AioRpcError, OSError) as error:
+    except Exception as error:  # of the exporter, its drivers and gRPC
         hint = "check whether the exporter runs; in a shell of Jumpstarter: j --help"
         _say(_error(DeviceError(f"it does not answer: {_text(error)}", hint)))
         return 4

@@ -52,7 +52,9 @@ SETTINGS: Final[Mapping[str, Setting]] = {
     "power": Setting("name", "the driver of the power switch, if there are several", ""),
     "format": Setting("name", "what the flasher takes: elf, hex, bin or uf2", "elf"),
     "family": Setting("integer", "number of the family of a UF2 image", 0, 0, 0xFFFFFFFF),
-    "emulated": Setting("boolean", "the exporter's board is QEMU, which counts instructions", False),
+    "emulated": Setting(
+        "boolean", "the exporter's board is QEMU, which counts instructions", False
+    ),
 }
 
 
@@ -255,4 +257,3 @@ def _connected(
         else:
             stack.callback(exporter.close)
             return exporter
-

@@ -8,10 +8,10 @@ for a flasher and a power switch: QEMU needs neither.
 from __future__ import annotations
 
 import contextlib
+import socket
 import subprocess
 import sys
-import threading
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -83,14 +83,52 @@ class FileFlasher(FlasherInterface, Driver):
         raise NotImplementedError
 
 
+def configuration(folder: Path, command: list[str], **export: Any) -> dict[str, Any]:
+    """Return an exporter's configuration: a board that ``command`` runs, whose words may have
+    ``{image}`` and ``{port}``, and the drivers ``export`` in place of those of their names.
+    """
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+    image = str(folder / "exported.elf")
+    words = [word.format(image=image, port=port) for word in command]
+    own = "qemu_exporter"
+    serial = {"url": f"socket://127.0.0.1:{port}", "check_present": False}
+    drivers: dict[str, Any] = {
+        "serial": {"type": "jumpstarter_driver_pyserial.driver.PySerial", "config": serial},
+        "flasher": {"type": f"{own}.FileFlasher", "config": {"image": image}},
+        "power": {"type": f"{own}.QemuPower", "config": {"image": image, "command": words}},
+        **export,
+    }
+    return {
+        "apiVersion": "jumpstarter.dev/v1alpha1",
+        "kind": "ExporterConfig",
+        "metadata": {"namespace": "default", "name": "bench"},
+        "export": {name: driver for name, driver in drivers.items() if driver is not None},
+    }
+
+
+@contextlib.contextmanager
+def served(file: Path) -> Iterator[tuple[str, subprocess.Popen[str]]]:
+    """Serve a configuration in a process of its own; yield its address and the process."""
+    command = [sys.executable, __file__, str(file)]
+    with subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        try:
+            yield process.stdout.readline().strip(), process
+        finally:
+            with contextlib.suppress(OSError):
+                process.stdin.close()
+
+
 def main() -> None:
     """Serve until standard input ends."""
     with ExporterConfigV1Alpha1.load_path(Path(sys.argv[1])).serve_unix() as address:
         print(address, flush=True)
-        with contextlib.suppress(KeyboardInterrupt):
-            while sys.stdin.readline():
-                pass
-            threading.Event().wait(0.0)
+        while sys.stdin.readline():
+            pass
 
 
 if __name__ == "__main__":
