@@ -47,7 +47,7 @@ from hil.errors import DeviceError, InputError, LinkError, ProbeError, Remedy
 from hil.firmware.formats import image_in
 from hil.firmware.image import symbol_address
 from hil.link.line import await_port, check_port, open_error, open_line
-from hil.link.ports import is_lasting, lasting_name, resolve
+from hil.link.ports import is_lasting, is_there, lasting_name, resolve
 from hil.support.scope import decided
 from hilc.support.temporary import TemporaryFolder
 
@@ -157,6 +157,8 @@ def reached(flasher: Flasher, board: Board, connection: Connection) -> Iterator[
 
     Raise :class:`InputError` if the probe is on another board.
     """
+    if connection.port is not None and is_there(connection.port):
+        check_port(connection.port)  # before programming, whatever needs the port afterwards
     if connection.probe == VIRTUAL:
         require(flasher, "virtual", flashers())
         with virtual_probe.start(board) as (virtual, process):

@@ -185,6 +185,10 @@ class Runner(Protocol):
         """Return the program or package that it needs for a board; None for nothing."""
         return None
 
+    def lock_name(self, board: Board) -> str:
+        """Return the name by which a board is locked that the runner finds itself."""
+        return f"{self.name} {board.name}"
+
     def check(self, board: Board, connection: Connection) -> None:
         """Raise :class:`~hil.errors.HilError` for a problem of :meth:`start` that is known before
         a build.
@@ -422,14 +426,12 @@ def lacking(capability: Capability) -> NoReturn:
 
 def require(flasher: Flasher, capability: Capability, others: Mapping[str, Flasher]) -> None:
     """Raise :class:`~hil.errors.InputError` if ``flasher`` lacks a capability; the hint names those
-    of ``others`` that have it.
+    of ``others`` that have it, such as all those of a board.
     """
     if capability in flasher.capabilities:
         return
     able = [name for name, other in others.items() if capability in other.capabilities]
     raise InputError(
         f"the flasher {flasher.name!r} cannot {_ABILITIES[capability]}",
-        f"use a board that one of these flashers programs: {', '.join(able)}"
-        if able
-        else "no installed flasher can",
+        f"choose one that can: {', '.join(able)}" if able else "no other one can either",
     )
