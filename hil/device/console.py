@@ -79,24 +79,7 @@ class Console:
         fails.
         """
         compiled = _compiled(pattern)
-        deadline = _deadline(timeout_s)
-        pexpect = require("pexpect", "a wait for a console's text")
-        if self._stream is None:
-            from hil.device.console_stream import ConsoleStream
-
-            self._stream = ConsoleStream(self._read, _WINDOW, _MOST_TEXT)
-        stream = self._stream
-        try:
-            stream.expect([compiled], timeout=max(0.0, deadline - time.monotonic()))
-        except pexpect.TIMEOUT:
-            why = f"did not print {compiled.pattern!r} within {timeout_s:g} s"
-            raise self._error(why, stream.before) from None
-        except pexpect.EOF:
-            raise self._error(f"ended before it printed {compiled.pattern!r}", stream.before) from (
-                None
-            )
-        found: re.Match[str] = stream.match
-        return found
+        return self._match(compiled, _deadline(timeout_s), timeout_s, repr(compiled.pattern))
 
     def lines(self, timeout_s: float = TIMEOUT_S) -> Iterator[str]:
         """Yield the lines that the firmware prints, until their reader wants no more.
@@ -106,10 +89,28 @@ class Console:
         """
         deadline = _deadline(timeout_s)
         while True:
-            left = deadline - time.monotonic()
-            if left <= 0:
+            if time.monotonic() >= deadline:
                 raise self._error(f"did not end its output within {timeout_s:g} s", "")
-            yield self.expect(_LINE, left)[1]
+            yield self._match(_LINE, deadline, timeout_s, "another line")[1]
+
+    def _match(
+        self, pattern: re.Pattern[str], deadline: float, timeout_s: float, what: str
+    ) -> re.Match[str]:
+        pexpect = require("pexpect", "a wait for a console's text")
+        if self._stream is None:
+            from hil.device.console_stream import ConsoleStream
+
+            self._stream = ConsoleStream(self._read, _WINDOW, _MOST_TEXT)
+        stream = self._stream
+        try:
+            stream.expect([pattern], timeout=max(0.0, deadline - time.monotonic()))
+        except pexpect.TIMEOUT:
+            why = f"did not print {what} within {timeout_s:g} s"
+            raise self._error(why, stream.before) from None
+        except pexpect.EOF:
+            raise self._error(f"ended before it printed {what}", stream.before) from None
+        found: re.Match[str] = stream.match
+        return found
 
     def tests(self, form: FormatName, timeout_s: float = TESTS_TIMEOUT_S) -> Iterator[FirmwareTest]:
         """Yield each result of the tests that the firmware runs: ``unity`` or ``ztest`` output.

@@ -19,8 +19,8 @@ class ConsoleLog:
     def __init__(self, path: Path) -> None:
         """Begin the file; raise :class:`~hil.errors.InputError` if it cannot be written."""
         self._path = path
-        #: The line of each direction that has not ended, and when it began.
-        self._open: dict[str, tuple[str, bytes]] = {}
+        #: The line that has not ended: its direction, when it began, and its bytes.
+        self._begun: tuple[Literal["received", "sent"], str, bytes] | None = None
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
             self._file = path.open("a", encoding="utf-8", buffering=1)
@@ -40,30 +40,35 @@ class ConsoleLog:
 
     def add(self, direction: Literal["received", "sent"], data: bytes) -> None:
         """Add bytes of a direction; raise :class:`~hil.errors.InputError` if the disk is full."""
-        now = datetime.datetime.now().astimezone().isoformat(timespec="milliseconds")
-        since, rest = self._open.pop(direction, (now, b""))
+        now = _now()
+        if self._begun is not None and self._begun[0] != direction:
+            self._end_line()
+        since, rest = self._begun[1:] if self._begun is not None else (now, b"")
         *lines, rest = (rest + data).split(b"\n")
         for line in lines:
             self._write(since, direction, line)
             since = now
+        self._begun = (direction, since, rest) if rest else None
         if len(rest) >= _MOST_LINE:
-            self._write(since, direction, rest)
-        elif rest:
-            self._open[direction] = since, rest
+            self._end_line()
 
     def note(self, text: str) -> None:
         """Add a line of the harness's own, such as a reset."""
-        now = datetime.datetime.now().astimezone().isoformat(timespec="milliseconds")
-        self._put(f"{now} # {text}\n")
+        self._end_line()
+        self._put(f"{_now()} # {text}\n")
 
     def close(self) -> None:
-        """Write the lines that have not ended, and close the file."""
+        """Write the line that has not ended, and close the file."""
         try:
-            for direction, (since, rest) in self._open.items():
-                self._write(since, direction, rest)
+            self._end_line()
         finally:
-            self._open.clear()
             self._closed()
+
+    def _end_line(self) -> None:
+        if self._begun is not None:
+            direction, since, rest = self._begun
+            self._begun = None
+            self._write(since, direction, rest)
 
     def _closed(self) -> None:
         try:
@@ -85,3 +90,7 @@ class ConsoleLog:
 
 #: Bytes of a line that are kept until it ends: a firmware may print none.
 _MOST_LINE = 1 << 16
+
+
+def _now() -> str:
+    return datetime.datetime.now().astimezone().isoformat(timespec="milliseconds")

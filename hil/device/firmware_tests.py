@@ -261,8 +261,10 @@ def read_tests(
             if reader.is_complete:
                 break
     except ConsoleError as error:
+        failed = ", ".join(test.name for test in reader.tests if test.outcome == "failed")
         raise ConsoleError(
-            f"the {form} tests ended after {len(reader.tests)} results, without their summary "
+            f"the {form} tests ended after {len(reader.tests)} results"
+            f"{failed and f', of which {failed} failed'}, without their summary "
             f"({reader.summary}): {error.fact}",
             "did the firmware crash or hang in the next test? a longer run needs a larger "
             "timeout_s",
