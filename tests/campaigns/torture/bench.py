@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import time
 
 from bench_rounds import ALLOWED, KINDS, rounds
@@ -35,6 +36,9 @@ def run(budget: Budget) -> Counts:
             while time.monotonic() - begin < seconds:
                 bench.round(number)
                 number += 1
+                spent = time.monotonic() - begin
+                uses = sum(bench.uses.values())
+                print(f"{number} rounds, {uses} uses, {spent:.0f} s", file=sys.stderr, flush=True)
         for (what, outcome), count in sorted(bench.uses.items()):
             counts += Counts([{"board": what, "outcome": outcome, "uses": count}])
         for event, count in sorted(bench.events.items()):

@@ -4,8 +4,8 @@
     python bench_programs.py FOLDER reset PORT
 
 is the program, for the flasher ``command``; ``FOLDER`` is the bench's. :class:`Bootloaders` is the
-boot loader, for the flasher ``uf2``: it starts when the board's port is opened at 1200 baud, shows a
-drive (a folder), takes an image, and starts it.
+boot loader, for the flasher ``uf2``: it starts when the board's port is opened at 1200 baud, shows
+a drive (a folder), takes an image, and starts it.
 
 Both are stand-ins that write the memory of a QEMU machine. A board's ``fault`` makes them do wrong:
 ``pretend`` resets the board with the firmware that it has, and ``flip`` programs the image with

@@ -32,7 +32,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TextIO
 from unittest import mock
 
 import psutil
@@ -50,7 +50,7 @@ from hil.firmware.sources import ModelOptions, ModelSource, load_library
 ROOT: Final = Path(__file__).resolve().parents[3]
 DIGITS: Final = ROOT / "examples" / "digits" / "digits.tflite"
 #: Longest time of a command, and of the suite: whatever still runs then hangs.
-HANG_S: Final = 480.0
+HANG_S: Final = 900.0
 #: Longest time until what is left of ended processes must be gone.
 GONE_S: Final = 20.0
 #: More in the folder of temporary files after a round is too much: what killed processes left is
@@ -62,6 +62,8 @@ _LOOK_S: Final = 0.05
 _WATCH_S: Final = 0.4
 #: Bytes of the constants that a board flips.
 _FLIPPED_BYTES: Final = 64
+#: What the plugin says of results that are wrong.
+_DIFFER: Final = re.compile(r"differ")
 _MARK: Final = "HIL_FAKE_BENCH"
 
 SUITE: Final = """
@@ -81,8 +83,12 @@ CONFTEST: Final = """
 from pathlib import Path
 from fake_bench import installed
 
-_bench = installed(Path({folder!r}))
+FOLDER = Path({folder!r})
+_bench = installed(FOLDER)
 _bench.__enter__()
+
+def pytest_runtest_logstart():
+    (FOLDER / "begun").touch()
 """
 
 
@@ -150,13 +156,13 @@ class Plan:
     #: Commands: board, start in seconds, and the signal that cancels it some seconds later.
     commands: list[tuple[str, float, signal.Signals | None, float]]
     #: Times at which boards are unplugged, and for how long.
-    unplugged: dict[str, tuple[float, float]]
+    unplugged: dict[str, tuple[float, float]] = field(default_factory=dict)
     #: When a worker of the suite is killed, and which one of them; None for none.
-    kill: tuple[float, int] | None
+    kill: tuple[float, int] | None = None
     #: The signal that cancels the suite, and when; None for none.
-    cancel: tuple[signal.Signals, float] | None
+    cancel: tuple[signal.Signals, float] | None = None
     #: Whether the suite has two firmwares, so that boards are programmed again and again.
-    has_two: bool
+    has_two: bool = False
 
 
 def plan(dice: random.Random, kinds: Sequence[Kind]) -> Plan:
@@ -213,6 +219,8 @@ class Campaign:
     #: A planted fault of the bench or of hil, which the oracle must find: ``locks`` or ``wires``.
     planted: str = ""
     jobs: int = 2
+    #: Where every use is written.
+    log: TextIO | None = None
     boards: dict[str, FakeBoard] = field(default_factory=dict)
     findings: list[tuple[str, str]] = field(default_factory=list)
     #: Uses by what was done to the board, and outcome.
@@ -222,6 +230,8 @@ class Campaign:
     _loaders: Bootloaders | None = None
     _other: dict[str, Path] = field(default_factory=dict)
     _round: int = 0
+    #: By how much this machine is slower than the one for which plans have their seconds.
+    slowness: float = 1.0
 
     # -- the bench -------------------------------------------------------------------------------
 
@@ -268,8 +278,7 @@ class Campaign:
             ),
         }
         if kind.description == "lockable":
-            text = description_text("microbit").replace('"nrf51"\n', '"nrf52"\n')
-            text = text.replace('port = "nrf52"', 'port = "nrf51"')
+            text = description_text("microbit")
         elif kind.description in flash:
             base, flasher = flash[kind.description]
             text = description_text(base).partition("[[flasher]]")[0] + f"[[flasher]]\n{flasher}"
@@ -286,7 +295,6 @@ class Campaign:
             spec = str(self.folder / description)
         serial = f"FAKE{len(self.boards):08}"
         board = self.rig.add(spec, serial, plugged=False, has_probe=kind.flasher == "pyocd")
-        board.lock = "open" if kind.description == "lockable" else ""
         board.plug()
         self.boards[name] = board
         lines = [f"[boards.{name}]", f'board = "{description}"', f'runner = "{kind.flasher}"']
@@ -324,18 +332,22 @@ class Campaign:
             "HIL_BENCH": str(self.folder / "hil-bench.toml"),
             "HIL_CACHE": str(self.folder / "cache"),
             "TMPDIR": str(self.folder / "tmp"),
-            "PYTHONPATH": os.pathsep.join(str(tests / name) for name in ("boards", "harness")),
+            "PYTHONPATH": os.pathsep.join(
+                [str(tests / "boards"), str(tests / "harness"), os.environ.get("PYTHONPATH", "")]
+            ),
             _MARK: str(self.folder),
             **({"FAKE_BENCH_LOCKS": "own"} if self.planted == "locks" else {}),
         }
 
     # -- a round ---------------------------------------------------------------------------------
 
-    def round(self, number: int) -> None:
-        """Do round ``number``, judge its results, and look at what it leaves."""
+    def round(self, number: int, chosen: Plan | None = None) -> None:
+        """Do round ``number``, judge its results, and look at what it leaves.
+
+        ``chosen`` replaces the plan that the seed makes for it.
+        """
         self._round = number
-        dice = random.Random(f"{self.seed} {number}")
-        done = plan(dice, self.kinds)
+        done = chosen or plan(random.Random(f"{self.seed} {number}"), self.kinds)
         self._apply(done)
         with contextlib.ExitStack() as stack:
             uses = _Uses(self, done, stack)
@@ -359,7 +371,7 @@ class Campaign:
             if what != "sound":
                 self.events[what] += 1
             if what == "locked":
-                board.lock = "locked"
+                board.is_locked = True
             elif what == "wrong results":
                 board.fault = "flip"
             elif what == "other firmware":
@@ -383,11 +395,16 @@ class Campaign:
         if not use.board:
             self.uses["no board", use.outcome] += 1
             return
+        if use.board not in done.boards:
+            self.found(f"{use.by}: {use.outcome} on {use.board!r}, which is no board: {use.text}")
+            return
         what = done.boards[use.board]
         self.uses[what, use.outcome] += 1
         if use.outcome in ("cancelled", "crashed"):
             return
         text = " ".join(use.text.split())[:600]
+        if self.log is not None:
+            print(f"{use.by} on {use.board} ({what}): {use.outcome} {text}", file=self.log)
         if use.outcome not in ALLOWED[what]:
             self.found(f"{use.by} on {use.board} ({what}): {use.outcome}: {text}")
         elif what in SAID and not re.search(SAID[what], use.text):
@@ -398,7 +415,7 @@ class Campaign:
     def _repair(self) -> None:
         """Take every planted fault back."""
         for board in self.boards.values():
-            board.lock = "open" if board.lock else ""
+            board.is_locked = False
             board.fault = ""
             board.ports[0].wired_to = board
             if board.is_dead:
@@ -442,6 +459,7 @@ class Campaign:
         names = [word for name in self.boards for word in ("--board", f"{name}@bench")]
         words = ["verify", str(DIGITS), *names, "--samples", "1", "--json", "--wait", "60"]
         log = self.folder / "back.txt"
+        begin = time.monotonic()
         with log.open("w") as errors:
             try:
                 done = subprocess.run(
@@ -455,6 +473,8 @@ class Campaign:
             except subprocess.TimeoutExpired:
                 self.found(f"not every board is back within {HANG_S:g} s: {_tail(log)}")
                 return
+        # As on the bench's first run: about two seconds for each board.
+        self.slowness = max(1.0, (time.monotonic() - begin) / (2 * len(self.boards)))
         if done.returncode != 0:
             self.found(f"not every board is back: {done.stdout.decode()[-400:]} {_tail(log)}")
 
@@ -480,8 +500,9 @@ class _Uses:
 
     def run(self) -> None:
         """Run everything to its end."""
+        self._start_suite()
+        begin = self._begin()
         agenda = self._agenda()
-        begin = time.monotonic()
         watched = 0.0
         while agenda or any(p.poll() is None for p in self._processes.values()):
             now = time.monotonic() - begin
@@ -499,10 +520,20 @@ class _Uses:
                 break
             time.sleep(_LOOK_S)
 
+    def _begin(self) -> float:
+        """Return when the first test of the suite began: that is when the plan begins."""
+        begun, limit = self._campaign.folder / "begun", time.monotonic() + HANG_S
+        while not begun.exists() and time.monotonic() < limit:
+            if self._processes["suite"].poll() is not None:
+                break
+            time.sleep(_LOOK_S)
+        begun.unlink(missing_ok=True)
+        return time.monotonic()
+
     def _agenda(self) -> list[tuple[float, Callable[[], None]]]:
-        """Return what is done when, in order."""
+        """Return what is done when, in order; on a busy machine everything is later."""
         done, boards = self._plan, self._campaign.boards
-        agenda: list[tuple[float, Callable[[], None]]] = [(0.0, self._start_suite)]
+        agenda: list[tuple[float, Callable[[], None]]] = []
         for number, (name, start_s, cancel, after_s) in enumerate(done.commands):
             label = f"command {number}"
             self._boards[label] = name
@@ -520,7 +551,8 @@ class _Uses:
         if done.cancel is not None:
             cancel, at_s = done.cancel
             agenda.append((at_s, lambda: self._cancel("suite", cancel)))
-        return sorted(agenda, key=lambda entry: entry[0])
+        slowness = self._campaign.slowness
+        return sorted(((at * slowness, do) for at, do in agenda), key=lambda entry: entry[0])
 
     def _log(self, label: str) -> Path:
         return self._campaign.folder / f"{label.replace(' ', '-')}.txt"
@@ -563,7 +595,7 @@ class _Uses:
         process = self._processes[label]
         if process.poll() is None:
             self._cancelled.add(label)
-            self._campaign.events[f"{'suite' if label == 'suite' else 'command'} {number.name}"] += 1
+            self._campaign.events[f"{label.partition(' ')[0]} {number.name}"] += 1
             process.send_signal(number)
 
     def _kill_worker(self, which: int) -> None:
@@ -644,7 +676,8 @@ class _Uses:
         tests = self._campaign.jobs * (1 + self._plan.has_two) * len(self.specs())
         names = {str(case.get("name")) for case in cases}
         if len(names) != tests:
-            yield Use("suite", "", "wrong", f"{len(names)} of {tests} tests are named: {log[-900:]}")
+            said = f"{len(names)} of {tests} tests are named: {log[-900:]}"
+            yield Use("suite", "", "wrong", said)
         crashed = 0
         for case in cases:
             for use in self._of_case(case):
@@ -667,29 +700,27 @@ class _Uses:
         if re.search(r"worker '?gw\d+'? crashed", text):
             yield Use(name, "", "crashed", text)
             return
+        (spec,) = re.findall(r"\[(.*@bench)", name) or [""]
         # What failed before the test ran again on another board.
-        attempts = values.get("hil_infrastructure", [])
-        for attempt in attempts:
+        for attempt in values.get("hil_infrastructure", []):
             board, _, said = attempt.partition(": ")
-            yield Use(f"{name}, an attempt", board.removesuffix("@bench"), "failed", said)
-        (spec,) = re.findall(r"\[(.*?)(?:-\d+)?\]$", name) or [""]
-        board = (values.get("hil_board") or [spec])[-1].removesuffix("@bench")
-        if not texts:
-            yield Use(name, board, "match")
-        elif re.search(r"NumericError|outputs? (?:differ|of)|differs? (?:from|in)", text):
-            yield Use(name, board, "differ", text)
-        elif board not in self._campaign.boards:
-            # No board of the pool was left.
-            yield from self._of_pool(name, board, text)
-        else:
-            yield Use(name, board, "failed", text)
+            yield from self._of_board(f"{name}, an attempt", board, "failed", said)
+        board = (values.get("hil_board") or [spec])[-1]
+        outcome = "match" if not texts else "differ" if _DIFFER.search(text) else "failed"
+        yield from self._of_board(name, board, outcome, text)
 
-    def _of_pool(self, name: str, spec: str, text: str) -> Iterator[Use]:
-        """Judge a test for which no board was left: each of the pool must have a reason."""
-        arch = spec.removeprefix("arch=")
-        for board, fake in self._campaign.boards.items():
-            if fake.board.cpu.arch == arch:
-                yield Use(name, board, "failed", text)
+    def _of_board(self, name: str, spec: str, outcome: str, text: str) -> Iterator[Use]:
+        """Yield a use of a board, or of each board of a pool of which none was left."""
+        word = spec.removesuffix("@bench")
+        if word in self._campaign.boards or outcome != "failed":
+            yield Use(name, word, outcome, text)
+            return
+        arch = word.removeprefix("arch=")
+        pool = [n for n, b in self._campaign.boards.items() if b.board.cpu.arch == arch]
+        if not pool:
+            yield Use(name, "", "wrong", f"of {spec!r}, which is no board: {outcome}: {text}")
+        for board in pool:
+            yield Use(name, board, "failed", text)
 
 
 @contextlib.contextmanager

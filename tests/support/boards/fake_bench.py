@@ -104,8 +104,8 @@ class FakeBoard:
         self.reports = reports
         #: Whether there is a probe; without one, its USB device is an adapter of its serial line.
         self.has_probe = has_probe
-        #: ``locked`` or ``open`` for an nRF52 (:mod:`locked_chip`); empty for a chip without lock.
-        self.lock = ""
+        #: Whether its chip is locked against its probe, as an nRF52 is (:mod:`locked_chip`).
+        self.is_locked = False
         #: What its programmer does wrong (:mod:`bench_programs`): ``pretend``, ``flip`` or nothing.
         self.fault = ""
         self.usb_path = usb_path
@@ -320,7 +320,7 @@ class Bench:
                 "usb_path": board.usb_path,
                 "reports": board.reports,
                 "machine": asdict(board.machine),
-                "lock": board.lock,
+                "is_locked": board.is_locked,
             }
             for board in plugged
             if board.has_probe
@@ -345,7 +345,8 @@ class Bench:
                 (folder / name).write_text(text + "\n")
         self.usb_devices.mkdir(exist_ok=True)
         new = self.folder / "state.new"
-        new.write_text(json.dumps({"ports": ports, "probes": probes, "machines": machines, "flipped": self.flipped}))
+        state = {"ports": ports, "probes": probes, "machines": machines, "flipped": self.flipped}
+        new.write_text(json.dumps(state))
         new.rename(self.folder / "state.json")
 
     def _pump(self) -> None:
@@ -458,13 +459,13 @@ class FakeProbe(VirtualProbe):
         return str(self._about["serial"])
 
     def open(self) -> None:
-        if not self._about["lock"]:
+        if not self._about["is_locked"]:
             super().open()
             return
         # Not at the top: few benches have such a chip.
         from locked_chip import LockedChip
 
-        chip = LockedChip("nrf52", is_locked=self._about["lock"] == "locked")
+        chip = LockedChip("nrf52")
         with mock.patch("hil.virtual_probe.probe.AccessPort", chip.port):
             super().open()
 

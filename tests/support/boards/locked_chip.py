@@ -37,15 +37,15 @@ _PARTS = {"nrf52": 0x52832, "nrf52840": 0x52840}
 class LockedChip:
     """The lock of a chip, which outlives the sessions of the probe."""
 
-    def __init__(self, target: str, *, is_locked: bool = True) -> None:
-        self.is_locked = is_locked
+    def __init__(self, target: str) -> None:
+        self.is_locked = True
         #: How often everything was erased.
         self.erased = 0
         self.words = {
             _PART: _PARTS[target],
             _VARIANT: int.from_bytes(b"AAE0", "big"),
             _PACKAGE: 0x2000,
-            _UICR_APPROTECT: 0xFFFF_FF00 if is_locked else 0xFFFF_FFFF,
+            _UICR_APPROTECT: 0xFFFF_FF00,
         }
 
     def port(self, bus: dap.Bus, *, is_v8: bool) -> dap.AccessPort:
