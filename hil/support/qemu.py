@@ -212,6 +212,9 @@ class Gdb(_Socket):
         while self.receive_some(0.02):
             self._take_packets()
         self._buffer = b""
+        # A client that was killed leaves its breakpoints; this question removes them.
+        self._packet("?")
+        self._answer()
 
     def _packet(self, text: str) -> None:
         data = text.encode()
