@@ -42,6 +42,7 @@ from hil.access.protocols import (
 )
 from hil.access.qemu import QemuBoard, QemuMemory
 from hil.access.registry import add_flasher, flashers
+from hil.access.verilator import RtlMachine
 from hil.board.config import remember
 from hil.errors import DeviceError, InputError, LinkError, ProbeError, Remedy
 from hil.firmware.formats import image_in
@@ -53,6 +54,7 @@ from hilc.support.temporary import TemporaryFolder
 
 if TYPE_CHECKING:
     from hil.access.proof import Proven
+    from hil.access.verilator.runner import RtlBoard
     from hil.board import Board
     from hil.link.bulk import BoardMemory
     from hil.link.line import Line
@@ -141,8 +143,8 @@ class Reached:
     uid: str
     #: The connected probe; None for a virtual board started here, and for a port.
     probe: ProbeInfo | None
-    #: The QEMU machine behind the probe, if there is one.
-    virtual: VirtualBoard | None
+    #: The emulated or simulated machine behind the probe, if there is one.
+    virtual: VirtualBoard | RtlMachine | None
     #: Raises if that machine has ended.
     is_alive: Callable[[], None]
 
@@ -152,15 +154,15 @@ def reached(flasher: Flasher, board: Board, connection: Connection) -> Iterator[
     """Yield the requested probe of ``flasher`` for ``board``, or the only matching one; one that is
     not there is awaited for ``connection.appear_s``.
 
-    ``virtual`` starts the board's QEMU machine, which ends with the context. During the context no
-    other process uses the board.
+    ``virtual`` starts the board's virtual machine, which ends with the context. During the context
+    no other process uses the board.
 
     Raise :class:`InputError` if the probe is on another board.
     """
     if connection.probe == VIRTUAL:
         require(flasher, "virtual", flashers())
-        with virtual_probe.start(board) as (virtual, process):
-            yield Reached(virtual.uid, None, virtual, process.alive)
+        with flasher.start_virtual(board) as (virtual, is_alive):
+            yield Reached(virtual.uid, None, virtual, is_alive)
         return
     if not flasher.uses_probe:
         port = _port_of(flasher, board, connection)
@@ -255,6 +257,7 @@ class Hardware(Runner):
         self._require_line(connection)
         if connection.probe == VIRTUAL:
             require(self.flasher, "virtual", flashers())
+            self.flasher.check_virtual(board)
             return
         with reached(self.flasher, board, connection) as chosen:
             check_line_of(board, chosen, connection)
@@ -282,8 +285,10 @@ class Hardware(Runner):
             session = stack.enter_context(flasher.open(board, chosen.uid, connection))
             start = _Start(flasher, board, image.elf, file, chosen, connection, stack)
             done = session.program(file, connection.progress)
-            if chosen.virtual is not None:
-                running: Running = start.virtual(session)
+            if isinstance(chosen.virtual, RtlMachine):
+                running: Running = start.simulated(session, chosen.virtual)
+            elif chosen.virtual is not None:
+                running = start.emulated(session, chosen.virtual)
             elif connection.rtt:
                 running = start.over_rtt(session)
             elif connection.is_foreign:
@@ -436,11 +441,20 @@ class _Start:
         url, line, memory = self._through_probe(session)
         return ProbedBoard(url, line, None, memory, url, chosen.uid)
 
-    def virtual(self, session: FlasherSession) -> QemuBoard:
+    def simulated(self, session: FlasherSession, machine: RtlMachine) -> RtlBoard:
+        """Start the firmware on a simulated core behind its debug module."""
+        session.start(self._image)
+        session.close()
+
+        def reset() -> None:
+            with self._reopened() as session:
+                session.start(self._image)
+
+        return machine.running(reset)
+
+    def emulated(self, session: FlasherSession, virtual: VirtualBoard) -> QemuBoard:
         """Start the firmware on the QEMU machine behind a virtual probe."""
         board, chosen = self._board, self._chosen
-        virtual = chosen.virtual
-        assert virtual is not None, "only a virtual board comes here"
         assert board.qemu is not None, "its machine was started"
         url, memory = virtual.url, None
         # QEMU drops what other people's firmware says while nobody is connected.

@@ -255,6 +255,8 @@ class _Search:
     def __init__(self, board: Board, core: Core, handler: Handler) -> None:
         # A probe would read the memory behind the cache.
         self._has_data_cache = board.cpu.debug.data_cache
+        #: The register of a function's first argument.
+        self._argument = "a0" if board.cpu.isa == "riscv" else "r0"
         self._core = core
         self._handler = handler
         self._settings = board.line
@@ -373,7 +375,7 @@ class _Search:
                 return _Result.ELSEWHERE if is_answered else _Result.SILENT
             if self._core.read_register("pc") & ~1 != self._handler.address:
                 return _Result.STOPPED
-            argument = self._core.read_register("r0")
+            argument = self._core.read_register(self._argument)
             if not question.has_arrived(argument, self._read):
                 return _Result.OTHERS
             quiet_s = _QUIET_S + _ANSWER_BITS / self._settings.baud

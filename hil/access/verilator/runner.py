@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import contextlib
+import secrets
 import socket
 import struct
 import threading
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from hil.access.protocols import Measurement, Need, Runner
-from hil.access.verilator.build import missing, simulator
+from hil.access.verilator.build import check_installed, missing, simulator
 from hil.access.verilator.cores import load_core
+from hil.board import board_names, load_board
 from hil.board.settings import Setting, Value, parse_named
 from hil.errors import DeviceError, InputError, LinkError, Remedy
 from hil.firmware.image import read_image
@@ -20,6 +23,8 @@ from hil.support import unix_socket
 from hil.support.process import ChildProcess
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from hil.access.connection import Connection, Image
     from hil.access.verilator.cores import RtlCore
     from hil.board import Board
@@ -204,20 +209,23 @@ class RtlBoard:
         control: Control,
         memory: BoardMemory | None,
         memory_model: str,
+        reset: Callable[[], None],
     ) -> None:
+        """Create it; ``reset`` starts the firmware again."""
         self.url = url
         self.memory = memory
         self.memory_model = memory_model
         self._is_alive = is_alive
         self._control = control
+        self._reset = reset
 
     def alive(self) -> None:
         """Raise if the simulator has ended."""
         self._is_alive()
 
     def reset(self) -> None:
-        """Reset the core; the serial line must be closed. It starts when the line is opened."""
-        self._control.reset()
+        """Reset the core; the serial line must be closed."""
+        self._reset()
 
     def count(self, ticks: int, ticks_hz: int) -> int:
         """Return cycles: the time base counts them."""
@@ -233,17 +241,68 @@ def start(board: Board, firmware: Image) -> Iterator[RtlBoard]:
     """Start the firmware in the simulator of the board's core, which waits for a connection to its
     serial line.
     """
+    with machine(board) as made:
+        for segment in read_image(firmware.elf):
+            made.control.write(segment.address, segment.data)
+        yield made.running(made.control.reset)
+
+
+@dataclass(frozen=True)
+class RtlMachine:
+    """A simulator of a board's core."""
+
+    uid: str
+    board: Board
+    #: The serial line.
+    url: str
+    control: Control
+    #: Raises if the simulator has ended.
+    alive: Callable[[], None]
+
+    def running(self, reset: Callable[[], None]) -> RtlBoard:
+        """Return the firmware in its memory, which ``reset`` starts again."""
+        # The host's access bypasses a cache, which would then hold what was there before.
+        memory = None if _core(self.board).data_cache else self.control
+        model = VerilatorRunner().memory_model(self.board)
+        return RtlBoard(self.alive, self.url, self.control, memory, model, reset)
+
+
+def check_debug(board: Board) -> None:
+    """Raise :class:`InputError` if the board's core is not simulated with a debug module, and
+    :class:`DeviceError` if a program or RTL that this needs is missing.
+    """
+    core = _core(board) if VerilatorRunner.name in board.settings else None
+    if core is None or not core.debug:
+        known = [other for name in board_names() if (other := load_board(name)).runners]
+        able = [b.name for b in known if VerilatorRunner.name in b.settings and _core(b).debug]
+        what = "the runner verilator" if core is None else f"a debug module for {core.title}"
+        raise InputError(
+            f"board {board.name!r} does not have {what}, so no simulated JTAG port",
+            f"choose one of {', '.join(able)}",
+        )
+    check_installed(core, debug=True)
+
+
+@contextlib.contextmanager
+def machine(board: Board, jtag: Path | None = None) -> Iterator[RtlMachine]:
+    """Start the simulator of a board's core, without an image; leaving the context ends it.
+
+    It waits for a connection to its serial line. With ``jtag``, the path of a socket that is made
+    there for OpenOCD's ``remote_bitbang``, the core has a debug module, and does not wait.
+    """
     settings = board.settings[VerilatorRunner.name]
     core = _core(board)
-    program = simulator(core, core.parameters(settings, _DEFAULTS))
+    program = simulator(core, core.parameters(settings, _DEFAULTS), debug=jtag is not None)
     with contextlib.ExitStack() as stack:
         line, path = stack.enter_context(unix_socket.listener("line"))
         # An unnamed pair: nothing else can connect to it.
         host, other = (stack.enter_context(end) for end in socket.socketpair())
+        passed = [line, other]
+        if jtag is not None:
+            passed.append(stack.enter_context(unix_socket.listen(jtag)))
         command = [
-            str(program),
-            str(line.fileno()),
-            str(other.fileno()),
+            *(str(program), str(line.fileno()), str(other.fileno())),
+            str(passed[-1].fileno()) if jtag is not None else "-1",
             *(str(int(settings[key])) for key in ("flash_wait", "ram_wait", "prefetch")),
             *(f"{region.kind}:{region.origin:#x}:{region.size}" for region in board.memory),
         ]
@@ -251,14 +310,10 @@ def start(board: Board, firmware: Image) -> Iterator[RtlBoard]:
             f"the simulator of {core.title}",
             command,
             install_hint="run the command again, which builds it",
-            pass_fds=(line.fileno(), other.fileno()),
+            pass_fds=tuple(end.fileno() for end in passed),
         )
         stack.callback(process.stop)
         other.close()  # the simulator has a copy: the connection must end with it
         control = Control(host, process.alive)
-        for segment in read_image(firmware.elf):
-            control.write(segment.address, segment.data)
-        # The host's access bypasses a cache, which would then hold what was there before.
-        memory = None if core.data_cache else control
-        model = VerilatorRunner().memory_model(board)
-        yield RtlBoard(process.alive, unix_socket.url(path), control, memory, model)
+        uid = f"hil-{board.name}-{secrets.token_hex(4)}"
+        yield RtlMachine(uid, board, unix_socket.url(path), control, process.alive)
