@@ -301,13 +301,18 @@ class Hardware(Runner):
                 connection.flashed(done)
             yield running
 
+    def check_debugger(self, board: Board, connection: Connection) -> None:
+        """Raise if the flasher has no gdb server, or the board no machine for a virtual probe."""
+        require(self.flasher, "debug", flashers())
+        if connection.probe == VIRTUAL:
+            self.flasher.check_virtual(board)
+
     @contextlib.contextmanager
     def serve_debugger(
         self, board: Board, elf: Path, connection: Connection, stub: socket.socket
     ) -> Iterator[DebugServer]:
         """Program ``elf``, halt the board before its first instruction, and serve gdb."""
         flasher = self.flasher
-        require(flasher, "debug", flashers())
         with contextlib.ExitStack() as stack:
             file = stack.enter_context(converted(flasher, board, elf))
             chosen = stack.enter_context(reached(flasher, board, connection))

@@ -195,6 +195,12 @@ class Runner(Protocol):
         """
         return
 
+    def check_debugger(self, board: Board, connection: Connection) -> None:
+        """Raise :class:`~hil.errors.HilError` if a runner with a gdb server has none for a board,
+        or lacks something for it.
+        """
+        return
+
     def start(
         self, board: Board, image: Image, connection: Connection
     ) -> AbstractContextManager[Running]:
@@ -416,6 +422,7 @@ class Flasher(Protocol):
 
     def check_virtual(self, board: Board) -> None:
         """Raise if the board has no machine behind a virtual probe; known before a build."""
+        return
 
     @contextlib.contextmanager
     def start_virtual(

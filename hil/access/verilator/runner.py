@@ -8,10 +8,12 @@ import socket
 import struct
 import threading
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
+from hil.access.connection import VIRTUAL
 from hil.access.protocols import Measurement, Need, Runner
+from hil.access.registry import need_of, runner_named
 from hil.access.verilator.build import check_installed, missing, simulator
 from hil.access.verilator.cores import load_core
 from hil.board import board_names, load_board
@@ -26,6 +28,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from hil.access.connection import Connection, Image
+    from hil.access.hardware import Hardware
+    from hil.access.protocols import DebugServer
     from hil.access.verilator.cores import RtlCore
     from hil.board import Board
     from hil.link.bulk import BoardMemory
@@ -59,6 +63,7 @@ class VerilatorRunner(Runner):
 
     name = "verilator"
     settings = SETTINGS
+    monitor_commands = ("halt", "init", "reset", "reset halt", "reset init")
     reaches_memory = True
 
     def needs(self, board: Board) -> Need | None:
@@ -76,6 +81,19 @@ class VerilatorRunner(Runner):
         flash, ram = int(settings["flash_wait"]), int(settings["ram_wait"])
         buffered = " with prefetch" if flash > 0 and settings["prefetch"] else ""
         return f"flash {_states(flash)}{buffered}, RAM {_states(ram)}"
+
+    def check_debugger(self, board: Board, connection: Connection) -> None:
+        """Raise if the board's core has no debug module here, or OpenOCD is missing."""
+        chosen = _openocd()
+        if (need := need_of(chosen, board)) is not None and not need.is_there():
+            raise DeviceError(f"{need.name} is not installed", need.hint)
+        chosen.check_debugger(board, _virtual(connection))
+
+    def serve_debugger(
+        self, board: Board, elf: Path, connection: Connection, stub: socket.socket
+    ) -> contextlib.AbstractContextManager[DebugServer]:
+        """Serve gdb with OpenOCD at the JTAG port of the core's debug module."""
+        return _openocd().serve_debugger(board, elf, _virtual(connection), stub)
 
     def start(
         self, board: Board, image: Image, connection: Connection
@@ -106,6 +124,18 @@ def memory_models(board: Board, runner: str | None, flash_wait: int) -> tuple[st
         for wait, prefetch in models
         for changed in [{**words, "flash_wait": str(wait), "prefetch": prefetch}]
     )
+
+
+def _openocd() -> Hardware:
+    from hil.access.hardware import Hardware  # which imports this package
+
+    chosen = runner_named("openocd")
+    assert isinstance(chosen, Hardware), "a flasher's runner"
+    return chosen
+
+
+def _virtual(connection: Connection) -> Connection:
+    return replace(connection, probe=VIRTUAL)
 
 
 def _states(count: int) -> str:
