@@ -47,7 +47,7 @@ from hil.board.config import remember
 from hil.errors import DeviceError, InputError, LinkError, ProbeError, Remedy
 from hil.firmware.formats import image_in
 from hil.firmware.image import symbol_address
-from hil.link.line import await_port, check_port, open_error, open_line
+from hil.link.line import await_port, check_port, open_error, open_line, raise_if_ending
 from hil.link.ports import is_lasting, lasting_name, resolve
 from hil.support.scope import decided
 from hilc.support.temporary import TemporaryFolder
@@ -284,19 +284,9 @@ class Hardware(Runner):
             check_line_of(board, chosen, connection)
             session = stack.enter_context(flasher.open(board, chosen.uid, connection))
             start = _Start(flasher, board, image.elf, file, chosen, connection, stack)
-            done = session.program(file, connection.progress)
-            if isinstance(chosen.virtual, RtlMachine):
-                running: Running = start.simulated(session, chosen.virtual)
-            elif chosen.virtual is not None:
-                running = start.emulated(session, chosen.virtual)
-            elif connection.rtt:
-                running = start.over_rtt(session)
-            elif connection.is_foreign:
-                running = start.foreign(session)
-            elif "core" in flasher.capabilities:
-                running = start.proven(session)
-            else:
-                running = start.unproven(session)
+            with _explained(chosen):
+                done = session.program(file, connection.progress)
+                running = start.started(session)
             if connection.flashed is not None:
                 connection.flashed(done)
             yield running
@@ -318,10 +308,11 @@ class Hardware(Runner):
             chosen = stack.enter_context(reached(flasher, board, connection))
             url = _url_for_debugger(board, chosen, connection)
             session = stack.enter_context(flasher.open(board, chosen.uid, connection))
-            done = session.program(file, connection.progress)
+            with _explained(chosen):
+                done = session.program(file, connection.progress)
+                session.start(file, halted=True)
             if connection.flashed is not None:
                 connection.flashed(done)
-            session.start(file, halted=True)
             serves = stack.enter_context(session.serve_debugger(board, stub))
 
             def alive() -> None:
@@ -346,6 +337,17 @@ def _url_for_debugger(board: Board, chosen: Reached, connection: Connection) -> 
     return None
 
 
+@contextlib.contextmanager
+def _explained(chosen: Reached) -> Iterator[None]:
+    """Raise the end of a virtual machine in place of the errors that it causes."""
+    try:
+        yield
+    except DeviceError:
+        if chosen.virtual is not None:
+            raise_if_ending(chosen.is_alive)
+        raise
+
+
 class _Start:
     """The start of a programmed image, each time that it is started; ``stack`` ends with it."""
 
@@ -366,6 +368,21 @@ class _Start:
         self._chosen = chosen
         self._connection = connection
         self._stack = stack
+
+    def started(self, session: FlasherSession) -> Running:
+        """Start the firmware in the way that suits the board and its connection."""
+        virtual, connection = self._chosen.virtual, self._connection
+        if isinstance(virtual, RtlMachine):
+            return self.simulated(session, virtual)
+        if virtual is not None:
+            return self.emulated(session, virtual)
+        if connection.rtt:
+            return self.over_rtt(session)
+        if connection.is_foreign:
+            return self.foreign(session)
+        if "core" in self._flasher.capabilities:
+            return self.proven(session)
+        return self.unproven(session)
 
     def proven(self, session: FlasherSession) -> ProbedBoard:
         """Start the firmware, and prove which line is its own; others may use the probe then."""

@@ -181,7 +181,8 @@ class Handler:
 
     address: int
     ask: Callable[[], Question]
-    load: _Load
+    #: Returns a load of the image, for a core whose data cache hides its memory.
+    load: Callable[[], _Load]
 
 
 def handler_of(elf: Path) -> Handler:
@@ -189,7 +190,7 @@ def handler_of(elf: Path) -> Handler:
     for name, asks in _QUESTIONS.items():
         address = function_address(elf, name)
         if address is not None:
-            return Handler(address, asks(elf), _load_of(read_image(elf)))
+            return Handler(address, asks(elf), partial(_load_of, read_image(elf)))
     raise InputError(
         f"{elf} has no function {' or '.join(_QUESTIONS)}, or several: the probe cannot see that a "
         "request arrives, so no serial port can be proven to be the line of this firmware",
@@ -361,7 +362,7 @@ class _Search:
     def _read(self, address: int) -> int:
         """Return a word of the stopped core's memory."""
         if self._has_data_cache:
-            return _loaded(self._core, self._handler.load, address)
+            return _loaded(self._core, self._handler.load(), address)
         return int.from_bytes(self._core.read_memory(address, 4), "little")
 
     def _ask(self, line: Line) -> _Result:

@@ -285,6 +285,8 @@ class OpenOcdCore:
         """Attach to the core, which stops."""
         self._session = session
         self._is_running = False
+        #: Whether it stopped by itself, at a breakpoint, and has not moved since.
+        self._has_hit = False
         with contextlib.ExitStack() as stack:
             ours, other = socket.socketpair()
             stack.callback(ours.close)
@@ -310,17 +312,22 @@ class OpenOcdCore:
 
     def resume(self) -> None:
         """Let the core run."""
+        if self._has_hit:
+            # As gdb does it. OpenOCD would step off the breakpoint itself, and report that as a
+            # stop of the core, which then runs.
+            self.step()
         self._gdb.resume()
         self._is_running = True
 
     def step(self) -> None:
         """Execute an instruction."""
         self._gdb.step()
+        self._has_hit = False
 
     def is_halted(self) -> bool:
         """Return whether the core has stopped."""
         if self._is_running and self._gdb.has_stopped():
-            self._is_running = False
+            self._is_running, self._has_hit = False, True
         return not self._is_running
 
     def set_breakpoint(self, address: int) -> bool:

@@ -60,6 +60,8 @@ constexpr uint32_t DEBUG_RESUMING = 0x108; // written by a core that leaves debu
 constexpr unsigned JTAG_EDGES_PER_CYCLE = 4;
 // Cycles between looks at the sockets while a debugger is active.
 constexpr uint64_t DEBUG_LOOK_CYCLES = 64;
+// Cycles after which the debug module has done what it was asked.
+constexpr uint64_t PARK_CYCLES = 256;
 constexpr int WAIT_MS = 1000;
 // Cycles between looks at the sockets while the core computes: some milliseconds.
 constexpr uint64_t LOOK_CYCLES = 4096;
@@ -359,7 +361,7 @@ class Soc {
 
     // Whether a cycle would change nothing: the debugger has stopped the core, and asks nothing.
     bool is_parked() const {
-        return HIL_DEBUG && jtag_input_.empty() && steps_ - active_at_ > LOOK_CYCLES;
+        return HIL_DEBUG && jtag_input_.empty() && steps_ - active_at_ > PARK_CYCLES;
     }
 
     bool is_debugging() const { return jtag_ >= 0; }
