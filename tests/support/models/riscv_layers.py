@@ -29,6 +29,8 @@ LINEAR = ("CONV_2D", "DEPTHWISE_CONV_2D", "FULLY_CONNECTED")
 SHAPES = (
     ("CONV_2D", (1, 4, 5, 600), (9, 1, 1, 600), conv("SAME")),
     ("CONV_2D", (1, 7, 5, 64), (6, 3, 3, 64), conv("SAME", activation="NONE")),
+    ("CONV_2D", (1, 5, 19, 9), (5, 3, 3, 9), conv("SAME", activation="NONE")),
+    ("CONV_2D", (2, 4, 27, 8), (4, 3, 3, 8), conv("VALID")),
     ("CONV_2D", (2, 5, 5, 24), (3, 1, 1, 24), conv("VALID", activation="NONE")),
     ("CONV_2D", (1, 9, 8, 3), (8, 3, 3, 3), conv("SAME", 2)),
     ("CONV_2D", (1, 9, 8, 2), (5, 3, 2, 2), {**conv("SAME"), "dilation_h": 2, "dilation_w": 2}),
