@@ -42,8 +42,6 @@ _SHARING, _SHARED_BYTES = 3, 8
 _TRIPLES, _COLUMNS = 8, 18
 #: Elements of depth of a turn of the loop that lists them, and bytes of an entry of the list.
 _TURN, _ENTRY = 8, 8
-#: Bits by which sums that have a word each are scaled, at most.
-_MOST_BITS = 13
 _LOWEST = ELEMENT_TYPES["int8"].bounds[0]
 _GLUE = {"call": 30.0, "row": 12.0}
 _GLUE_BYTES = 150
@@ -128,7 +126,7 @@ def _packed(layer: LinearWeights, shared: bool, extension: str) -> _Packed | Non
     largest = max(int(np.abs(end).max()) for end in channels.ends)
     bits = SUM_SHIFT
     if not shared or part < layer.depth:
-        bits = min(SUM_SHIFT if shared else _MOST_BITS, 31 - largest.bit_length())
+        bits = min(SUM_SHIFT, 31 - largest.bit_length())
     if (found := output_of(channels, bits, extension)) is None:
         return None
     output, scales = found
