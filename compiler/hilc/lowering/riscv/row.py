@@ -22,7 +22,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from hilc.ir import ELEMENT_TYPES
+from hilc.ir import ELEMENT_TYPES, Array
 from hilc.lowering.channels import padded
 from hilc.lowering.linear import LinearWeights, MatrixProduct, packed_once
 from hilc.lowering.records import record
@@ -49,21 +49,13 @@ _INCLUDE = "hil/kernels/riscv/rows_s8.h"
 
 
 @record(frozen=True, eq=False, kw_only=True)
-class SharedParameters(EmittedParameters):
-    """The fields of the struct of a kernel whose weights share words."""
-
-    rows: int
-    scales: npt.NDArray[np.int32]
-    weights: npt.NDArray[np.int32]
-
-
-@record(frozen=True, eq=False, kw_only=True)
 class RowParameters(EmittedParameters):
-    """The fields of the struct of a kernel whose weights are as they are."""
+    """The fields of an emitted kernel's struct."""
 
     rows: int
     scales: npt.NDArray[np.int32]
-    weights: npt.NDArray[np.int8]
+    #: int32 where columns share words, else int8.
+    weights: Array
 
 
 @dataclass(frozen=True)
@@ -102,7 +94,7 @@ class _Row:
 
 @dataclass(frozen=True, eq=False)
 class _Packed:
-    weights: npt.NDArray[np.int32] | npt.NDArray[np.int8]
+    weights: Array
     scales: npt.NDArray[np.int32]
     row: _Row
 
@@ -301,9 +293,7 @@ def _emit_outputs(f: Function, row: _Row, sums: list[Register], columns: int) ->
 
 
 @packed_once
-def _class(
-    layer: LinearWeights, shared: bool, extension: str
-) -> type[SharedParameters] | type[RowParameters]:
+def _class(layer: LinearWeights, shared: bool, extension: str) -> type[RowParameters]:
     packed = _packed(layer, shared, extension)
     assert packed is not None
     row = packed.row
@@ -325,7 +315,7 @@ def _class(
         f"        in += {row.depth};\n        out += {row.columns};\n    }}\n"
     )
     return emitted(
-        SharedParameters if shared else RowParameters,
+        RowParameters,
         Description(
             family="riscv",
             operator="matmul_s8",
