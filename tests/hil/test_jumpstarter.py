@@ -185,7 +185,8 @@ def test_lost_exporter(export: Export) -> None:
         lose()
         with pytest.raises(DeviceError) as caught:
             hil.verify(device["digits"], samples=3)
-    assert "the exporter has ended, or cannot be reached any more" in str(caught.value)
+    message = str(caught.value)
+    assert "the exporter has ended, or cannot be reached any more" in message, message
     assert caught.value.exit_code == 4
     assert not is_connected()
 
