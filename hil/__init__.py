@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from hil.export.job import Exported, export
     from hil.export.package import About
     from hil.firmware.build import Firmware, Sizes, build, create_project
+    from hil.firmware.fitting import fit
     from hil.firmware.models import compile as compile
     from hil.jobs.bench import BenchJob
     from hil.jobs.evaluate import EvaluateJob
@@ -68,6 +69,7 @@ __all__ = [
     "create_project",
     "evaluate",
     "export",
+    "fit",
     "matrix",
     "open_elf",
     "quantize",
@@ -105,6 +107,7 @@ _HOMES = {
     "create_project": "hil.firmware.build",
     "evaluate": "hil.jobs.functions",
     "export": "hil.export.job",
+    "fit": "hil.firmware.fitting",
     "matrix": "hil.jobs.matrix",
     "open": "hil.device.session",
     "open_elf": "hil.device.elf",

@@ -210,7 +210,7 @@ def open_pool(
             aside,
         )
     # It finds its probe itself: nobody knows how many there are.
-    return LocalPool(board, [_Local(None, None, f"{chosen.name} {board.name}")], aside)
+    return LocalPool(board, [_Local(None, None, chosen.lock_name(board))], aside)
 
 
 def _of_bench(board: Board) -> _Local:

@@ -15,6 +15,7 @@ EXTRAS = {
     "esptool": "esp",
     "jinja2": "report",
     "joulescope": "joulescope",
+    "jumpstarter": "jumpstarter",
     "labgrid": "lab",
     "matplotlib": "report",
     "mcp": "mcp",
