@@ -2,8 +2,9 @@
 """Shows where kernels with the fewest instructions are not those with the fewest cycles.
 
 Every kernel of every layer runs on simulated cores, with and without wait states of flash, and is
-counted in instructions and in cycles. Writes docs/explanation/cycles.md; results are kept in
-``build/tuned.json`` until ``--fresh``. Exit code 1 where a result is missing.
+counted in instructions and in cycles; then the search chooses for each goal by either count. Writes
+docs/explanation/cycles.md; results are kept in ``build/tuned.json`` until ``--fresh``. Exit code 1
+where a result is missing.
 """
 
 from __future__ import annotations
@@ -12,21 +13,30 @@ import argparse
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
+from typing import Any
 
 from marked import replaced, table
 from steps import ROOT, Result, Results, Step, compiled, models, run_steps
 
 import hil
+import hilc
 from hil.bench import bench
 from hil.board import load_board
 from hil.verify.tune import variant_names
+from hilc.compiler import Programs
 from hilc.lowering.choice import KernelSelection
-from hilc.source import prepare
+from hilc.ops import OPS
+from hilc.options import CompileOptions
+from hilc.schedule.tuning import FORMAT, Measured, TunedLayer, Tuning
+from hilc.source import PreparedModel, prepare
+from hilc.support.counters import Counter
 from hilc.support.suggest import counted
 
 BOARDS = ("rtl-ibex", "rtl-cv32e40p", "rtl-vexriscv")
 #: Memory of the simulated chip: its words for the runner.
 MEMORIES = ("", "flash_wait=2")
+GOALS = ("speed", "balanced", "size", "ram")
+UNITS: tuple[Counter, ...] = ("instructions", "cycles")
 PAGE = ROOT / "docs" / "explanation" / "cycles.md"
 RESULTS = ROOT / "build" / "tuned.json"
 
@@ -101,6 +111,39 @@ def rows(results: Mapping[str, Result], each: Step) -> Iterator[list[str]]:
     ]  # fmt: skip
 
 
+def log_of(source: PreparedModel, cpu: str, layers: Sequence[Any], unit: Counter) -> Tuning:
+    """Return the counts of a model's layers as `hil tune` writes them."""
+    nodes = [node for node in source.graph.nodes if not OPS[node.op].view]
+    tuned = tuple(
+        TunedLayer(
+            node.name,
+            node.op,
+            tuple(Measured(name, counts[unit]) for name, counts in layer["kernels"].items()),
+        )
+        for node, layer in zip(nodes, layers, strict=True)
+    )
+    return Tuning(
+        format=FORMAT, model=source.graph.name, digest=source.digest, cpu=cpu,
+        compiler=hilc.__version__, board="", counter=unit, layers=tuned, programs=(),
+    )  # fmt: skip
+
+
+def goal_rows(results: Mapping[str, Result], name: str) -> Iterator[list[str]]:
+    """Yield a row for each goal: what the search chooses by instructions and by cycles."""
+    board, model = name.split()[:2]
+    cpu = load_board(board).cpu
+    source = prepare(models.model_path(model), model, cpu)
+    layers = results[name]["layers"]
+    for goal in GOALS:
+        programs = Programs(source, CompileOptions(cpu=cpu.name, name=model, optimize=goal))
+        logs = [log_of(source, cpu.name, layers, unit) for unit in UNITS]
+        (one, few), (other, fast) = (programs.chosen(log) for log in logs)
+        both = {*one.kernels, *other.kernels}
+        differ = sum(one.kernels.get(each) != other.kernels.get(each) for each in both)
+        groups = "the same" if one.groups == other.groups else "others"
+        yield [f"`{name}`", goal, f"{differ} of {len(layers)}", groups, f"{few:,}", f"{fast:,}"]
+
+
 def main() -> int:
     """Measure what is not known, and write the page."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -120,8 +163,12 @@ def main() -> int:
     header = ["board, model, memory", "layer", "fewest instructions", "fewest cycles"]
     header += ["cycles by instructions", "cycles by cycles", "saved"]
     lines = [row for each in wanted for row in rows(results.steps, each)]
+    goals = [row for each in wanted for row in goal_rows(results.steps, each.name)]
+    goals_header = ["board, model, memory", "goal", "other kernels", "fused groups"]
+    goals_header += ["workspace by instructions", "workspace by cycles"]
     text = PAGE.read_text(encoding="utf-8")
-    PAGE.write_text(replaced(text, "tuned", table(header, lines)), encoding="utf-8")
+    text = replaced(text, "tuned", table(header, lines))
+    PAGE.write_text(replaced(text, "goals", table(goals_header, goals)), encoding="utf-8")
     return 0
 
 
