@@ -54,6 +54,8 @@ _CONDITION = "(?:eq|ne|cs|hs|cc|lo|mi|pl|vs|vc|hi|ls|ge|lt|gt|le)?"
 _SINGLE_LOAD = re.compile(rf"ldrs?[bh]?t?{_CONDITION}$")
 _SINGLE_STORE = re.compile(rf"str[bh]?t?{_CONDITION}$")
 _MULTIPLY = re.compile(r"(mul|mla|mls|smul|smla|smls|smm|smu|sml|umull|umlal|umaal|usad)")
+#: The end of a block that calls a function; of RISC-V, whose traces are read by measurements, too.
+_CALL = re.compile(r"blx? |jalr? +ra,")
 _BRANCH = re.compile(rf"(b|bl|bx|blx){_CONDITION}$|cbn?z$|tb[bh]$")
 
 
@@ -386,7 +388,7 @@ class Trace:
             return
         instruction = Instruction(
             int(match[1], 16),
-            len(match[2].split()) * 2,
+            len(match[2].replace(b" ", b"")) // 2,
             match[3].decode().removesuffix(".w").removesuffix(".n"),
             match[4].decode().strip(),
         )
@@ -407,7 +409,7 @@ class Trace:
             self._before = key
         elif start == self._entry:
             self._before = key
-        elif block[-1].mnemonic in ("bl", "blx"):
+        elif _CALL.match(f"{block[-1].mnemonic} {block[-1].operands}"):
             # In the caller of the function, unless another call follows.
             self._after_call = block[-1].address + block[-1].size
 

@@ -208,6 +208,34 @@ def test_log(monkeypatch: pytest.MonkeyPatch) -> None:
     assert found.cycles[0] == (3 + 2) + (2 + 1 + 2) + (2 + 1 + 1) + 2 + 4
 
 
+def test_log_of_risc_v() -> None:
+    """It is read by measurements: sizes of instructions, and the call before the function."""
+    lines = """\
+IN: measure
+0x80000000:  00002097          auipc           ra,8192
+0x80000004:  0fc080e7          jalr            ra,ra,252
+
+Trace 0: 0x7f01 [00000000/80000000/00103003/ff020000] measure
+IN: net_run
+0x80002100:  1141              addi            sp,sp,-16
+0x80002102:  8082              ret
+
+Trace 0: 0x7f02 [00000000/80002100/00103003/ff020000] net_run
+IN: measure
+0x80000008:  8082              ret
+
+Trace 0: 0x7f03 [00000000/80000008/00103003/ff020000] measure
+Trace 0: 0x7f01 [00000000/80000000/00103003/ff020000] measure
+"""
+    trace = Trace()
+    trace._entry = 0x80002100
+    for line in lines.encode().splitlines():
+        trace.read_line(line)
+    ((found, following, count),) = trace.runs()
+    assert [(each.mnemonic, each.size) for each in found] == [("addi", 2), ("ret", 2)]
+    assert (following, count) == (0x80000008, 1)
+
+
 def test_reads_of_flash_are_wait_cycles(monkeypatch: pytest.MonkeyPatch) -> None:
     trace = Trace()
     monkeypatch.setattr(trace, "_entry", 0x200)
