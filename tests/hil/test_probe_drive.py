@@ -157,4 +157,5 @@ def test_codes_are_pyocds() -> None:
     for name in names:
         settings = load_board(name).settings
         for code in str(settings["drive"]["board_id"]).split():
-            assert ids[code].target == settings["pyocd"]["target"], (name, code)
+            # Without the letters of package and memory.
+            assert ids[code].target[:9] == str(settings["pyocd"]["target"])[:9], (name, code)

@@ -101,10 +101,6 @@ class ProbeDrive(Flasher):
         "program_s": Setting("integer", "longest time until the drive is back", 60, 1, 600),
     }
 
-    def serves(self, board: Board) -> bool:
-        """Return whether it is a board with a probe, as those are that pyOCD programs."""
-        return "pyocd" in board.flashers
-
     def can_reset(self, board: Board) -> bool:
         """Return that it cannot."""
         return False
