@@ -10,14 +10,16 @@ Both are subclassed: what a class does not define has the default of its protoco
 
 from __future__ import annotations
 
+import contextlib
 import shutil
 import socket
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal, NoReturn, Protocol, TypeAlias, runtime_checkable
 
+from hil import virtual_probe
 from hil.board.settings import NO_SETTINGS, Setting
 from hil.errors import InputError
 from hil.firmware.formats import ImageFormat
@@ -26,11 +28,13 @@ from hilc.support.counters import Counter
 if TYPE_CHECKING:
     from hil.access.connection import Connection, Flashed, Image, ProbeInfo
     from hil.access.usb import ForbiddenProbe
+    from hil.access.verilator import RtlMachine
     from hil.board import Board
     from hil.board.chip import Chip
     from hil.board.settings import Value
     from hil.link.bulk import BoardMemory
     from hil.link.line import Line
+    from hil.virtual_probe import VirtualBoard
 
 #: Called with the programmed fraction, 0 to 1.
 Progress: TypeAlias = Callable[[float], None]
@@ -192,6 +196,12 @@ class Runner(Protocol):
     def check(self, board: Board, connection: Connection) -> None:
         """Raise :class:`~hil.errors.HilError` for a problem of :meth:`start` that is known before
         a build.
+        """
+        return
+
+    def check_debugger(self, board: Board, connection: Connection) -> None:
+        """Raise :class:`~hil.errors.HilError` if a runner with a gdb server has none for a board,
+        or lacks something for it.
         """
         return
 
@@ -413,6 +423,21 @@ class Flasher(Protocol):
     def chip(self, settings: Mapping[str, Value]) -> Chip:
         """Return the facts of the chip that ``settings`` select; InputError for an unknown one."""
         lacking("chips")
+
+    def check_virtual(self, board: Board) -> None:
+        """Raise if the board has no machine behind a virtual probe; known before a build."""
+        return
+
+    @contextlib.contextmanager
+    def start_virtual(
+        self, board: Board
+    ) -> Iterator[tuple[VirtualBoard | RtlMachine, Callable[[], None]]]:
+        """Start the board's machine behind a virtual probe, without an image; leaving the context
+        ends it. Yield it, and a function that raises if it has ended. :meth:`open` reaches it by
+        its unique id.
+        """
+        with virtual_probe.start(board) as (virtual, process):
+            yield virtual, process.alive
 
     def settings_for(self, chip: Chip | None) -> dict[str, Value]:
         """Return the settings for a chip, or those that suit any: for a new board file."""

@@ -345,6 +345,13 @@ TOOLS = (
         _package("ai-edge-litert"),
     ),
     Tool(
+        "onnxruntime",
+        "the quantizer of ONNX models, and the reference `onnxruntime`",
+        "pip install 'hil-harness[quantize]'",
+        False,
+        _package("onnxruntime"),
+    ),
+    Tool(
         "gdb-multiarch",
         "debugging firmware by hand",
         "apt install gdb-multiarch",

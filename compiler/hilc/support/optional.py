@@ -21,6 +21,7 @@ EXTRAS = {
     "mcp": "mcp",
     "onnx": "onnx",
     "onnxruntime": "quantize",
+    "pexpect": "pytest",
     "ppk2_api": "ppk2",
     "pyocd": "pyocd",
     "rich": "watch",
