@@ -29,7 +29,6 @@ from hil.errors import DeviceError, InputError, LinkError
 from hil.firmware.build import build
 from hil.firmware.image import read_image
 from hil.link.codec import Decoder, Frame, encode
-from hil.link.line import open_line
 from hil.link.protocol import Command, Kind
 
 DIGITS = Path(__file__).resolve().parents[2] / "examples" / "digits" / "digits.tflite"
