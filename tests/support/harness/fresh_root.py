@@ -49,7 +49,7 @@ def _mirror() -> str:
     return found[1]
 
 
-def run(folder: Path, command: str, workdir: str = "/", more: Mapping[str, str] = {}) -> str:
+def run(folder: Path, command: str, workdir: str, variables: Mapping[str, str]) -> str:
     """Run a command in the root; return what it prints. Raise AssertionError where it fails."""
     mounts = [f"mount --bind /{name} {folder}/{name}" for name in ("proc", "dev")]
     for path in (*_CONFIGURED, *_places_of_pip()):
@@ -65,10 +65,10 @@ def run(folder: Path, command: str, workdir: str = "/", more: Mapping[str, str] 
     inside = f"mkdir -p {workdir} && cd {workdir} && {command}"
     script = "\n".join(["set -e", *mounts, 'exec chroot "$0" /bin/bash -c "$1"'])
     passed = {name: value for name, value in os.environ.items() if _PASSED.fullmatch(name)}
-    environment = {"PATH": os.environ["PATH"], "HOME": "/root", **passed, **more}
+    environment = {"HOME": "/root", **passed, **variables}
     done = subprocess.run(
         ["unshare", "--mount", "bash", "-c", script, str(folder), inside],
-        env={**environment, "PATH": more.get("PATH", "/usr/sbin:/usr/bin:/sbin:/bin")},
+        env=environment,
         capture_output=True,
         text=True,
         errors="replace",
