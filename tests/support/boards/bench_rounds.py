@@ -41,6 +41,7 @@ from bench_programs import BOARD_ID, FAMILY, Bootloaders, program
 from descriptions import description_text
 from fake_bench import Bench, FakeBoard, bench
 from tiny_library import tiny_library
+from waiting import PATIENCE_S
 
 from hil.access.board_lock import try_lock
 from hil.board import load_board
@@ -53,7 +54,7 @@ DIGITS: Final = ROOT / "examples" / "digits" / "digits.tflite"
 #: Longest time of a command, and of the suite: whatever still runs then hangs.
 HANG_S: Final = 900.0
 #: Longest time until what is left of ended processes must be gone.
-GONE_S: Final = 20.0
+GONE_S: Final = PATIENCE_S
 #: More in the folder of temporary files after a round is too much: what killed processes left is
 #: removed by the next ones.
 TEMPORARY_BYTES: Final = 64 << 20
