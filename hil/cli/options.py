@@ -252,7 +252,7 @@ def add_probe(parser: argparse._ActionsContainer) -> None:
         "--probe",
         metavar="UID",
         help="program through this debug probe (a unique part of its id); `virtual` starts the "
-        "board's QEMU machine with a virtual probe",
+        "board's QEMU machine, or its RTL, with a virtual probe",
     )
     add_bench_file(parser)
     parser.add_argument(

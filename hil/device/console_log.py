@@ -19,6 +19,7 @@ class ConsoleLog:
     def __init__(self, path: Path) -> None:
         """Begin the file; raise :class:`~hil.errors.InputError` if it cannot be written."""
         self._path = path
+        self._is_broken = False
         #: The line that has not ended: its direction, when it began, and its bytes.
         self._begun: tuple[Literal["received", "sent"], str, bytes] | None = None
         try:
@@ -72,19 +73,23 @@ class ConsoleLog:
 
     def _closed(self) -> None:
         try:
-            self._file.close()
+            self._file.close()  # writes what an earlier error left
         except OSError as error:
-            raise cannot_write(self._path, error) from None
+            if not self._is_broken:
+                raise cannot_write(self._path, error) from None
 
     def _write(self, since: str, direction: str, line: bytes) -> None:
         text = escaped(line.rstrip(b"\r").decode("utf-8", "backslashreplace"), colours=False)
         self._put(f"{since} {_MARKS[direction]} {text}\n")
 
     def _put(self, line: str) -> None:
+        if self._is_broken:
+            return  # the test has failed of it
         try:
             self._file.write(line)
             self._file.flush()  # the reader may be another program
         except OSError as error:
+            self._is_broken = True
             raise cannot_write(self._path, error) from None
 
 

@@ -35,6 +35,12 @@ _MAGIC = b"\x7fELF"
 class ElfDevice:
     """A board that runs a firmware of the user."""
 
+    #: Name of the board.
+    board: str
+    elf: Path
+    #: What the firmware prints, and what is sent to it.
+    console: Console
+
     def __init__(
         self,
         route: Route,
@@ -44,7 +50,6 @@ class ElfDevice:
     ) -> None:
         """Start the firmware by ``start``, and open its serial line."""
         self.route = route
-        #: Name of the board.
         self.board = route.board.name
         self.elf = elf
         self._start = start

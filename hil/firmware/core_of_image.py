@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
 
 from elftools.elf.elffile import ELFFile
@@ -49,9 +49,10 @@ def unfit_core(elf: ELFFile, cpu: Cpu) -> str | None:
 
 
 def _attributes(elf: ELFFile) -> dict[str, Any]:
+    sections: Iterable[Any] = elf.iter_sections()
     return {
         attribute.tag: attribute.value
-        for section in elf.iter_sections()
+        for section in sections
         if section.name in (".ARM.attributes", ".riscv.attributes")
         for vendor in section.iter_subsections()
         for scope in vendor.iter_subsubsections()

@@ -323,7 +323,7 @@ def _parametrize_together(metafunc: pytest.Metafunc) -> None:
         return
     assert marker is not None, "it has no problem"
     selected = list(dict.fromkeys(metafunc.config.getoption("--hil-board")))
-    boards, reason = chosen_boards(marker, selected, _default_board, _narrowed)
+    boards, reason = chosen_boards(marker, selected, _default_board, _covers)
     param: Any = pytest.param(boards, id="+".join(boards))
     if not boards:
         param = pytest.param(None, marks=pytest.mark.skip(reason=reason), id="no-board")
@@ -360,6 +360,27 @@ def _narrowed(selected: Sequence[str], wanted: Sequence[str]) -> list[str]:
             if tags.get("board", name) == name:
                 boards.append(str(Selector(tuple(sorted({**tags, "board": name}.items())))))
     return boards
+
+
+def _covers(selected: Sequence[str], wanted: str) -> bool:
+    """Return whether all boards that ``wanted`` may be are among the selected ones."""
+    from hil.board.bench import is_of_bench
+    from hil.board.bench_selector import selected_boards
+    from hil.errors import HilError
+
+    if wanted in selected or _narrowed(selected, [wanted]):
+        return True
+    if not is_of_bench(wanted):
+        return False
+
+    def units(spec: str) -> set[str]:
+        return {board.unit.spec for board in selected_boards(spec) if board.unit is not None}
+
+    try:
+        offered = set().union(*(units(spec) for spec in selected if is_of_bench(spec)))
+        return units(wanted) <= offered
+    except HilError:
+        return False  # the bench has no such board
 
 
 @pytest.fixture

@@ -63,10 +63,10 @@ def log_path(item: pytest.Item, part: str = "") -> Path | None:
 def safe_name(test: str) -> str:
     """Return the name of a file for a test: other tests have other files, on any file system."""
     name = re.sub(r"[^A-Za-z0-9_.@=,+-]+", "_", test).strip("._")
-    if name == test and len(name) <= _MOST_NAME:
+    if name and name == test and len(name) <= _MOST_NAME:
         return name
     digest = hashlib.sha256(test.encode("utf-8", "surrogateescape")).hexdigest()[:8]
-    return f"{name[:_MOST_NAME]}-{digest}"
+    return f"{name[:_MOST_NAME] or 'test'}-{digest}"
 
 
 def add_consoles(item: pytest.Item, report: pytest.TestReport) -> None:

@@ -25,8 +25,9 @@ ROOT = Path(__file__).resolve().parents[2]
 import costs  # noqa: E402
 
 DIGITS = ROOT / "examples" / "digits" / "digits.tflite"
-#: By how much an estimate of instructions may be off, and one of flash.
-_OFF, _OFF_FLASH = POLICY.instructions_error, POLICY.flash_error
+#: By how much an estimate of instructions may be off, and one of flash: less for these models
+#: than what the search assumes of every model.
+_OFF, _OFF_FLASH = POLICY.instructions_error, 0.12
 #: By how much those of the layers of one family of kernels may be, in the median.
 _OFF_FAMILY = 0.12
 #: Layers of the larger models stream in other tests; the fastest program is found in a second.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import re
 import shlex
@@ -12,6 +13,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from types import SimpleNamespace
 
 import answers
 import psutil
@@ -19,7 +21,7 @@ import pytest
 from campaigns import cases
 from tiny_library import tiny_library
 
-from hil.access import Connection, debug, flashers, proof
+from hil.access import Connection, debug, flashers, proof, start
 from hil.access.flashers.openocd import OpenOcdSession, _line
 from hil.access.flashers.program import expand
 from hil.access.verilator import RtlMachine, cores
@@ -29,7 +31,6 @@ from hil.errors import DeviceError, InputError, LinkError
 from hil.firmware.build import build
 from hil.firmware.image import read_image
 from hil.link.codec import Decoder, Frame, encode
-from hil.link.line import open_line
 from hil.link.protocol import Command, Kind
 
 DIGITS = Path(__file__).resolve().parents[2] / "examples" / "digits" / "digits.tflite"
@@ -147,7 +148,8 @@ def test_a_line_is_proven_by_openocd(name: str, elf: Path) -> None:
         session.close()
         # The core runs on, without a breakpoint.
         found.line.write(encode(Frame(1, 1, Kind.REQUEST, Command.ECHO, b"abc")))
-        decoder, frames = Decoder(), []
+        decoder = Decoder()
+        frames: list[Frame] = []
         deadline = time.monotonic() + 20
         while not frames and time.monotonic() < deadline:
             frames = [f for f in decoder.feed(found.line.read()) if isinstance(f, Frame)]
@@ -155,7 +157,7 @@ def test_a_line_is_proven_by_openocd(name: str, elf: Path) -> None:
         assert frames
 
 
-def _killed(name: str, session: OpenOcdSession) -> threading.Thread:
+def _killed(name: str) -> threading.Thread:
     """Kill a child of this process while OpenOCD is loading the image."""
 
     def kill() -> None:
@@ -178,7 +180,7 @@ def _killed(name: str, session: OpenOcdSession) -> threading.Thread:
 @pytest.mark.full
 def test_an_openocd_that_is_killed(elf: Path) -> None:
     with jtag(load_board("rtl-cv32e40p")) as (_, session):
-        thread = _killed("openocd", session)
+        thread = _killed("openocd")
         with pytest.raises(DeviceError, match="OpenOCD failed with -9"):
             session.program(elf, None)
         thread.join()
@@ -187,12 +189,12 @@ def test_an_openocd_that_is_killed(elf: Path) -> None:
 
 @pytest.mark.full
 def test_a_simulator_that_is_killed(elf: Path) -> None:
-    from hil.access import Image, start
-
-    thread = _killed("simulator", None)
+    thread = _killed("simulator")
     with (
         pytest.raises(DeviceError, match=r"the simulator of CV32E40P (?:ended|was killed)"),
-        start(load_board("rtl-cv32e40p"), Image(elf), "openocd", Connection("virtual")),
+        start(
+            load_board("rtl-cv32e40p"), SimpleNamespace(elf=elf), "openocd", Connection("virtual")
+        ),
     ):
         pass
     thread.join()
@@ -230,7 +232,7 @@ def test_what_has_no_debug_module_is_refused(
 def test_the_missing_rtl_of_the_debug_module_is_named(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    find = cores.find_spec
+    find = importlib.util.find_spec
     monkeypatch.setattr(cores, "find_spec", lambda name: None if "cv32e40p" in name else find(name))
     words = ["verify", str(DIGITS), "--board", "rtl-ibex", "--probe", "virtual"]
     assert main(words) == 4

@@ -6,7 +6,7 @@ import random
 import signal
 
 import pytest
-from bench_rounds import ALLOWED, FEW, KINDS, Plan, plan, rounds
+from bench_rounds import ALLOWED, FEW, KINDS, Command, Plan, plan, rounds
 
 SOUND = dict.fromkeys((name for kind in FEW for name in kind.names), "sound")
 
@@ -55,7 +55,7 @@ def test_a_board_that_answers_for_another() -> None:
 @pytest.mark.full
 def test_locks_that_exclude_nobody() -> None:
     """A planted fault: each process has locks of its own."""
-    twice = [("cmd-1", 0.0, None, 0.0), ("cmd-1", 0.0, None, 0.0), ("cmd-1", 0.5, None, 0.0)]
-    with rounds(1, FEW, workers=2, planted="locks", jobs=1) as bench:
-        bench.round(0, Plan(SOUND, False, twice))
+    commands: list[Command] = [("cmd-1", float(at), None, 0.0) for at in range(6)]
+    with rounds(1, FEW, workers=2, planted="locks", jobs=12) as bench:
+        bench.round(0, Plan(SOUND, False, commands))
     assert any("cmd-1" in what for what, _ in bench.findings), bench.findings

@@ -18,6 +18,7 @@ from processes import children
 from waiting import PATIENCE_S, until
 
 import hil
+from hil.access import Resettable
 from hil.access.bench_boards import lock_names_of
 from hil.access.board_lock import board_lock
 from hil.board import load_board
@@ -66,12 +67,9 @@ def export(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Export]:
 @pytest.fixture
 def named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     """An exporter in the configuration of Jumpstarter on this machine."""
-    import jumpstarter.config.exporter as config
-
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
     monkeypatch.setenv("PYTHONPATH", str(Path(qemu_exporter.__file__).parent))
     monkeypatch.delenv("JUMPSTARTER_HOST", raising=False)
-    assert config.CONFIG_PATH.name == "jumpstarter"
     write(tmp_path, tmp_path / "jumpstarter" / "exporters" / "bench-1.yaml")
     return "bench-1"
 
@@ -94,7 +92,7 @@ def test_reset_by_power(export: Export) -> None:
     export()
     with hil.open(BOARD, DIGITS, runner=RUNNER) as device:
         running = device._running
-        assert running is not None
+        assert isinstance(running, Resettable)
         assert running.can_reset
         assert running.counter == "instructions"
         assert not device.is_proven
@@ -187,7 +185,8 @@ def test_lost_exporter(export: Export) -> None:
         lose()
         with pytest.raises(DeviceError) as caught:
             hil.verify(device["digits"], samples=3)
-    assert "the exporter has ended, or cannot be reached any more" in str(caught.value)
+    message = str(caught.value)
+    assert "the exporter has ended, or cannot be reached any more" in message, message
     assert caught.value.exit_code == 4
     assert not is_connected()
 

@@ -212,6 +212,9 @@ def _text(error: object) -> str:
 def _end(why: str) -> None:
     """End the process from any thread; its user reads ``why``."""
     print(why, file=sys.stderr, flush=True)
+    # It is the last message: libraries complain about the end of the connection as well.
+    with open(os.devnull, "wb") as nothing:
+        os.dup2(nothing.fileno(), sys.stderr.fileno())
     os.kill(os.getpid(), signal.SIGTERM)
 
 

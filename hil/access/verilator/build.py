@@ -42,6 +42,8 @@ _KIND = "simulators"
 #: Part of every key: increment it when the form of entries changes.
 _KEY_VERSION = b"1"
 _SOURCE = Path(__file__).parent / "simulator.cpp"
+#: Modules that a wrapper may use.
+_BRIDGES = Path(__file__).parent / "bridges"
 _DEBUG_TOP = Path(__file__).parent / "debug.sv"
 _NAME = "simulator"
 _RESULT = "simulator.json"
@@ -108,7 +110,7 @@ def version() -> str:
 
 def _command(core: RtlCore, parameters: Sequence[str], debug: bool) -> list[str]:
     flags = (
-        f"-std=c++17 -O2 -DHIL_SAME_CYCLE={int(core.bus == 'wishbone')} "
+        f"-std=c++17 -O2 -DHIL_SAME_CYCLE={int(core.bus.answers_at_once)} "
         f"-DHIL_BUS_ERRORS={int(core.bus_errors)} -DHIL_DEBUG={int(debug)}"
     )
     folder = _folder(core)
@@ -123,6 +125,7 @@ def _command(core: RtlCore, parameters: Sequence[str], debug: bool) -> list[str]
         *(f"-D{name}" for name in core.define),
         *(f"-I{folder / name}" for name in core.include),
         *(word for name in core.modules for word in ("-y", str(folder / name))),
+        *("-y", str(_BRIDGES)),
         "+libext+.sv+.v",
         *map(str, _verilog(core, debug)),
         str(_SOURCE),
@@ -149,6 +152,7 @@ def _sources(core: RtlCore, debug: bool) -> Iterator[Path]:
     """Yield the files that a simulator is made from, in a fixed order."""
     yield _SOURCE
     yield from _verilog(core, debug)
+    yield from sorted(_BRIDGES.iterdir())
     folder = _folder(core)
     for name in dict.fromkeys((*core.modules, *core.include)):
         found = (folder / name).iterdir() if (folder / name).is_dir() else ()

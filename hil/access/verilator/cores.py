@@ -12,9 +12,10 @@ import os
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from enum import Enum
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Final, Literal
+from typing import Final
 
 from hil.board.config import config_path
 from hil.board.settings import Value
@@ -22,11 +23,27 @@ from hil.errors import BoardError
 from hilc.support.suggest import nearest
 from hilc.support.tables import Table
 
+
+class Bus(Enum):
+    """The bus of a core's wrapper, or of the bridges in it."""
+
+    OBI = "obi"
+    WISHBONE = "wishbone"
+    AXI_LITE = "axi-lite"
+    AHB_LITE = "ahb-lite"
+
+    @property
+    def answers_at_once(self) -> bool:
+        """Whether memory without wait states answers in the first cycle of a request."""
+        return self is not Bus.OBI
+
+
 #: Names a folder of the user's descriptions.
 VARIABLE: Final = "HIL_RTL"
 #: How to install the cores that come as packages.
 INSTALL: Final = "pip install 'hil-harness[rtl]'"
 _SHIPPED: Final = Path(__file__).parent / "cores"
+_BUSES: Final = tuple(bus.value for bus in Bus)
 _IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
 _DEFINE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(=[A-Za-z0-9_']+)?\Z")
 _PARAMETER_MAX = (1 << 31) - 1
@@ -88,7 +105,7 @@ class RtlCore:
     define: tuple[str, ...]
     #: The file with the module ``hil_rtl``, relative to the description.
     wrapper: str
-    bus: Literal["obi", "wishbone"]
+    bus: Bus
     #: Whether it takes errors of the bus, and whether it has a cache of data.
     bus_errors: bool
     data_cache: bool
@@ -153,7 +170,7 @@ def load_core(name: str) -> RtlCore:
 def _read(name: str, path: Path) -> RtlCore:
     top = Table.read(path, BoardError)
     package, folder = top.string("package", ""), top.string("folder", "")
-    bus = top.choice("bus", ("obi", "wishbone"))
+    bus = top.choice("bus", _BUSES)
     core = RtlCore(
         name=name,
         path=path,
@@ -165,7 +182,7 @@ def _read(name: str, path: Path) -> RtlCore:
         include=top.strings("include", ()),
         define=_matching(top, "define", _DEFINE),
         wrapper=top.string("wrapper"),
-        bus="obi" if bus == "obi" else "wishbone",
+        bus=Bus(bus),
         bus_errors=top.boolean("bus_errors", False),
         data_cache=top.boolean("data_cache", False),
         debug=top.boolean("debug", False),

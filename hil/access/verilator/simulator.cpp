@@ -28,7 +28,7 @@
 
 // Set by the build from the core's description.
 #ifndef HIL_SAME_CYCLE
-#error "define HIL_SAME_CYCLE: whether an access ends in the cycle of its request (Wishbone)"
+#error "define HIL_SAME_CYCLE: whether an access may end in the cycle of its request (not OBI)"
 #endif
 #ifndef HIL_DEBUG
 #error "define HIL_DEBUG: whether the core is in a hil_debug, with a debug module"
@@ -410,7 +410,7 @@ class Soc {
     // Does what is asked; returns its wait states.
     uint64_t access(const Request &asked, bool is_fetch, Response &answer) {
         if (asked.is_to_debug_module()) {
-            return 0; // answered in finish
+            return HIL_SAME_CYCLE; // it answers in the next cycle: see finish
         }
         const uint32_t address = asked.address & ~3U;
         // Reading some registers changes something, so a debugger does not reach them.

@@ -31,8 +31,9 @@ import xml.etree.ElementTree as ElementTree
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
-from typing import Any, Final, TextIO
+from typing import Any, Final, TextIO, TypeAlias
 from unittest import mock
 
 import psutil
@@ -145,6 +146,10 @@ class Use:
     text: str = ""
 
 
+#: A command: its board, its start in seconds, and the signal that cancels it some seconds later.
+Command: TypeAlias = tuple[str, float, signal.Signals | None, float]
+
+
 @dataclass
 class Plan:
     """What is done in a round."""
@@ -153,8 +158,7 @@ class Plan:
     boards: dict[str, str]
     #: Whether the suite names each board, or properties that several have.
     is_pool: bool
-    #: Commands: board, start in seconds, and the signal that cancels it some seconds later.
-    commands: list[tuple[str, float, signal.Signals | None, float]]
+    commands: list[Command]
     #: Times at which boards are unplugged, and for how long.
     unplugged: dict[str, tuple[float, float]] = field(default_factory=dict)
     #: When a worker of the suite is killed, and which one of them; None for none.
@@ -198,7 +202,7 @@ def plan(dice: random.Random, kinds: Sequence[Kind]) -> Plan:
             boards[name] = "renamed"
             unplugged[name] = (at_s, 3.0 - number)
     signals = (signal.SIGTERM, signal.SIGINT, signal.SIGKILL)
-    commands: list[tuple[str, float, signal.Signals | None, float]] = []
+    commands: list[Command] = []
     for number in range(3):
         cancel = dice.choice(signals) if number else None
         commands.append((dice.choice(names), dice.uniform(0, 15), cancel, dice.uniform(0.3, 12)))
@@ -321,6 +325,11 @@ class Campaign:
                 flipped.append(_constants(build([library], board).elf).hex())
         self.rig.flipped = tuple(dict.fromkeys(flipped))
         self.rig.publish()
+
+    def close(self) -> None:
+        """End the boot loaders; the bench ends the machines."""
+        if self._loaders is not None:
+            self._loaders.close()
 
     @property
     def environment(self) -> dict[str, str]:
@@ -537,20 +546,19 @@ class _Uses:
         for number, (name, start_s, cancel, after_s) in enumerate(done.commands):
             label = f"command {number}"
             self._boards[label] = name
-            agenda.append((start_s, lambda label=label, name=name: self._start_hil(label, name)))
+            agenda.append((start_s, partial(self._start_hil, label, name)))
             if cancel is not None:
-                action = lambda label=label, cancel=cancel: self._cancel(label, cancel)  # noqa: E731
-                agenda.append((start_s + after_s, action))
+                agenda.append((start_s + after_s, partial(self._cancel, label, cancel)))
         for name, (at_s, away_s) in done.unplugged.items():
             if done.boards[name] != "late":
                 agenda.append((at_s, boards[name].unplug))
             agenda.append((at_s + away_s, boards[name].plug))
         if done.kill is not None:
             at_s, which = done.kill
-            agenda.append((at_s, lambda: self._kill_worker(which)))
+            agenda.append((at_s, partial(self._kill_worker, which)))
         if done.cancel is not None:
             cancel, at_s = done.cancel
-            agenda.append((at_s, lambda: self._cancel("suite", cancel)))
+            agenda.append((at_s, partial(self._cancel, "suite", cancel)))
         slowness = self._campaign.slowness
         return sorted(((at * slowness, do) for at, do in agenda), key=lambda entry: entry[0])
 
@@ -741,7 +749,7 @@ def rounds(
         cache = {"HIL_CACHE": str(rig.folder / "cache")}
         stack.enter_context(mock.patch.dict(os.environ, cache))
         campaign = Campaign(rig, kinds, seed, workers, planted, jobs)
-        stack.callback(lambda: campaign._loaders and campaign._loaders.close())
+        stack.callback(campaign.close)
         campaign.set_up()
         yield campaign
 

@@ -32,13 +32,13 @@ class QemuPower(PowerInterface, Driver):
     command: list[str]
     _process: subprocess.Popen[bytes] | None = field(init=False, default=None)
 
-    @export
+    @export  # type: ignore[untyped-decorator]
     async def on(self) -> None:
         """Start the machine, unless it runs or there is no firmware yet."""
         if self._process is None and Path(self.image).exists():
             self._process = subprocess.Popen(self.command, stdin=subprocess.DEVNULL)
 
-    @export
+    @export  # type: ignore[untyped-decorator]
     async def off(self) -> None:
         """End the machine."""
         if self._process is not None:
@@ -46,7 +46,7 @@ class QemuPower(PowerInterface, Driver):
             self._process.wait()
             self._process = None
 
-    @export
+    @export  # type: ignore[untyped-decorator]
     async def read(self) -> AsyncGenerator[PowerReading, None]:
         """Yield nothing: there is no meter."""
         return
@@ -66,7 +66,7 @@ class FileFlasher(FlasherInterface, Driver):
     image: str
     refused: str = ""
 
-    @export
+    @export  # type: ignore[untyped-decorator]
     async def flash(self, source: Any, target: str | None = None) -> None:
         """Store the firmware."""
         data = b""
@@ -77,7 +77,7 @@ class FileFlasher(FlasherInterface, Driver):
             raise RuntimeError("the chip is locked")
         await anyio.Path(self.image).write_bytes(data)
 
-    @export
+    @export  # type: ignore[untyped-decorator]
     async def dump(self, target: Any, partition: str | None = None) -> None:
         """Refuse: no test reads back."""
         raise NotImplementedError
