@@ -122,7 +122,7 @@ def test_xpulp_is_exact_on_its_rtl(capsys: pytest.CaptureFixture[str]) -> None:
     assert answers.entry(capsys.readouterr().out)["match"]
 
 
-@cases("core", ["rv32imac", "rv32imac_zve32x", "rv32imc_xpulp"], first=3)
+@cases("core", ["rv32imac", "rv32imac_zve32x", "rv32imc_xpulp", "rv32imac_zbb"], first=4)
 def test_the_head_of_an_emitted_kernel_has_nine_parts(core: str) -> None:
     found = emitted_checks(riscv_layers(np.random.default_rng(75), 1), get_cpu(core), 75)
     parts = ["Tile", "Registers", "Data", "Order", "Bounds", "Output", "Scratch", "Cost", "Tests"]
