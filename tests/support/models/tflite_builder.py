@@ -105,6 +105,19 @@ class _Tensor:
     data: Array | None = None
     signature: tuple[int, ...] | None = None
     variable: bool = False
+    sparsity: Sparsity | None = None
+
+
+@dataclass(frozen=True)
+class Sparsity:
+    """How the values of a sparse constant are stored: the order of its axes, with those inside of
+    blocks behind them; the axes of blocks; of each, in that order, the size or both segments and
+    indices, of whose type they are stored.
+    """
+
+    order: Sequence[int]
+    blocks: Sequence[int]
+    axes: Sequence[int | tuple[Array, Array]]
 
 
 @dataclass
@@ -157,6 +170,7 @@ class ModelBuilder:
         data: Array | None = None,
         signature: Sequence[int] | None = None,
         variable: bool = False,
+        sparsity: Sparsity | None = None,
     ) -> str:
         """Declare a tensor; one zero point serves every scale. Returns ``name``."""
         scales = _each(scale)
@@ -175,6 +189,7 @@ class ModelBuilder:
                 data,
                 None if signature is None else tuple(signature),
                 variable,
+                sparsity,
             )
         )
         return name
@@ -484,6 +499,7 @@ def _write_tensor(fbb: flatbuffers.Builder, tensor: _Tensor, buffer: int) -> int
         tflite.QuantizationParametersAddZeroPoint(fbb, zero_point)
         tflite.QuantizationParametersAddQuantizedDimension(fbb, tensor.axis)
         quantization = tflite.QuantizationParametersEnd(fbb)
+    sparsity = None if tensor.sparsity is None else _write_sparsity(fbb, tensor.sparsity)
     name = fbb.CreateString(tensor.name)
     shape = _int_vector(fbb, tensor.shape)
     signature = None if tensor.signature is None else _int_vector(fbb, tensor.signature)
@@ -496,9 +512,46 @@ def _write_tensor(fbb: flatbuffers.Builder, tensor: _Tensor, buffer: int) -> int
         tflite.TensorAddQuantization(fbb, quantization)
     if signature is not None:
         tflite.TensorAddShapeSignature(fbb, signature)
+    if sparsity is not None:
+        tflite.TensorAddSparsity(fbb, sparsity)
     if tensor.variable:
         tflite.TensorAddIsVariable(fbb, True)
     return int(tflite.TensorEnd(fbb))
+
+
+#: Names of the schema's vectors of numbers, by the type of these.
+_NUMBERS = {"int32": "Int32Vector", "uint16": "Uint16Vector", "uint8": "Uint8Vector"}
+
+
+def _write_sparsity(fbb: flatbuffers.Builder, sparsity: Sparsity) -> int:
+    axes = []
+    for axis in sparsity.axes:
+        vectors = []
+        for numbers in () if isinstance(axis, int) else axis:
+            kind = _NUMBERS[numbers.dtype.name]
+            values = fbb.CreateNumpyVector(numbers)
+            getattr(tflite, f"{kind}Start")(fbb)
+            getattr(tflite, f"{kind}AddValues")(fbb, values)
+            offset = getattr(tflite, f"{kind}End")(fbb)
+            vectors.append((getattr(tflite.SparseIndexVector, kind), offset))
+        tflite.DimensionMetadataStart(fbb)
+        if isinstance(axis, int):
+            tflite.DimensionMetadataAddDenseSize(fbb, axis)
+        else:
+            (segments, first), (indices, second) = vectors
+            tflite.DimensionMetadataAddFormat(fbb, tflite.DimensionType.SPARSE_CSR)
+            tflite.DimensionMetadataAddArraySegmentsType(fbb, segments)
+            tflite.DimensionMetadataAddArraySegments(fbb, first)
+            tflite.DimensionMetadataAddArrayIndicesType(fbb, indices)
+            tflite.DimensionMetadataAddArrayIndices(fbb, second)
+        axes.append(int(tflite.DimensionMetadataEnd(fbb)))
+    metadata = _table_vector(fbb, axes)
+    order, blocks = _int_vector(fbb, sparsity.order), _int_vector(fbb, sparsity.blocks)
+    tflite.SparsityParametersStart(fbb)
+    tflite.SparsityParametersAddTraversalOrder(fbb, order)
+    tflite.SparsityParametersAddBlockMap(fbb, blocks)
+    tflite.SparsityParametersAddDimMetadata(fbb, metadata)
+    return int(tflite.SparsityParametersEnd(fbb))
 
 
 def _write_options(fbb: flatbuffers.Builder, operator: _Operator) -> tuple[int, int | None]:

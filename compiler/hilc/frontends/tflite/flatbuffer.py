@@ -56,6 +56,13 @@ def check(data: bytes, root: Table) -> None:
     checker.table(checker.follow(0, root.name), root, root.name)
 
 
+def check_table(data: bytes, start: int, table: Table) -> None:
+    """Raise :class:`~hilc.errors.ModelError` unless a table of this kind starts at a byte of
+    ``data``: for unions, whose kind another field states.
+    """
+    _Checker(data).table(start, table, table.name)
+
+
 def _damaged(fact: str) -> ModelError:
     return ModelError(f"the file is damaged or cut short: {fact}", "copy or export the model again")
 

@@ -14,6 +14,8 @@ is resolved here, where that is exact:
 
 * **4-bit weights** become int8: exact, and twice the flash that they take in the file.
 
+* **sparse constants** (DENSIFY) are expanded (:mod:`hilc.frontends.tflite.sparse`).
+
 * **compressed weights** (DECODE) are decoded (:mod:`hilc.frontends.tflite.decode`): exact, and all
   the flash that they take without compression.
 
@@ -46,6 +48,7 @@ from hilc.frontends.budget import MAX_DEPTH, NodeBudget
 from hilc.frontends.readers import Reading
 from hilc.frontends.tflite.decode import decoded
 from hilc.frontends.tflite.flatbuffer import check
+from hilc.frontends.tflite.list_items import with_fixed_lists
 from hilc.frontends.tflite.schema import (
     MODEL,
     OPERATOR_NAMES,
@@ -56,6 +59,7 @@ from hilc.frontends.tflite.schema import (
     is_custom,
 )
 from hilc.frontends.tflite.signatures import require_all_called, require_one_entry
+from hilc.frontends.tflite.sparse import expanded
 from hilc.frontends.tflite.values import builtin_code, text_of, unique_names, vector
 from hilc.ir import (
     DTYPES,
@@ -281,7 +285,7 @@ class Importer:
             for variable in self._resources.values()
             if variable.tensor is not None
         ]
-        return Graph(
+        graph = Graph(
             name,
             tensors,
             tuple(nodes),
@@ -289,6 +293,7 @@ class Importer:
             tuple(self._states.get(i, self.names[i]) for i in outputs if i not in self._handles),
             (*states, *self._memories),
         )
+        return with_fixed_lists(graph)
 
     # Operators that call subgraphs --------------------------------------------------------------
 
@@ -603,6 +608,9 @@ class Importer:
         if code == _DECODE:
             self._decode(inputs, outputs, tensors)
             return []
+        if code == "DENSIFY":
+            self._densify(inputs[0], outputs[0], tensors)
+            return []
         for i in outputs:
             if self.names[i] not in self.open_shapes:
                 self._refuse_empty(i, "its output")
@@ -749,6 +757,19 @@ class Importer:
             data = decoded(tensor, self.tensor(encoded), self.tensor(ancillary))
             self._tensors[output] = tensors[tensor.name] = replace(tensor, data=_frozen(data))
 
+    def _densify(self, index: int, output: int, tensors: dict[str, Tensor]) -> None:
+        """Record the dense tensor, which sparse constants are read as, as a constant."""
+        source, dense = self.tensor(index), self.tensor(output)
+        if source.data is None:
+            raise UnsupportedError(
+                f"it expands {source.name!r}, which is computed", "only constants are expanded"
+            )
+        if (source.shape, source.dtype) != (dense.shape, dense.dtype):
+            raise ModelError(
+                f"it expands {source.dtype}{list(source.shape)} to {dense.dtype}{list(dense.shape)}"
+            )
+        self._tensors[output] = tensors[dense.name] = replace(dense, data=source.data)
+
     def _float_weights(self, weights: Tensor) -> Tensor:
         name = f"{weights.name}:float32"
         while name in self.names:
@@ -831,8 +852,6 @@ class Importer:
                 f"{name!r} has type {dtype}, which is not supported",
                 f"supported: {', '.join(DTYPES)}",
             )
-        if table.Sparsity() is not None:
-            raise UnsupportedError(f"{name!r} is sparse: not supported", "export dense weights")
         shape = tuple(vector(table, "Shape"))
         if len(shape) > _MAX_RANK:
             raise UnsupportedError(
@@ -845,13 +864,35 @@ class Importer:
         quant = _quantization(table, name, dtype, shape)
         if quant is not None and index not in self._io_indices and not table.IsVariable():
             quant = with_normal_scale(quant)
-        data = self._constant(index, np.dtype(dtype), packed)
+        data = (
+            self._constant(index, np.dtype(dtype), packed)
+            if table.Sparsity() is None
+            else self._sparse(index, np.dtype(dtype), packed)
+        )
         if packed and data is None:
             raise UnsupportedError(
                 f"{name!r} has type {_PACKED} and is computed: not supported",
                 f"{_PACKED} is supported for constants: export the model with int8 activations",
             )
         return Tensor(name, shape, dtype, quant, data)
+
+    def _sparse(self, index: int, dtype: np.dtype[Any], packed: bool) -> Array:
+        """Return the elements of a sparse constant."""
+        raw, name = self._bytes(index), self.names[index]
+        if raw is None or packed:
+            what = f"of type {_PACKED}" if packed else "computed"
+            raise UnsupportedError(
+                f"{name!r} is sparse and {what}: not supported", "export dense weights"
+            )
+        if raw.size % dtype.itemsize:
+            raise ModelError(f"the constant {name!r} has {raw.size} bytes of {dtype}")
+        values = np.frombuffer(raw.tobytes(), dtype)
+        table = self.subgraph.Tensors(index)
+        shape = tuple(vector(table, "Shape"))
+        if min(shape, default=1) < 1:
+            raise ModelError(f"the sparse constant {name!r} has the shape {list(shape)}")
+        check_tensor(Tensor(name, shape, dtype.name))
+        return _frozen(expanded(self._data, table, values, shape, name))
 
     def _read_pairs(self, index: int) -> Tensor:
         """Return a tensor of complex numbers: pairs of floats."""

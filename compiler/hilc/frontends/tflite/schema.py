@@ -76,6 +76,25 @@ _QUANTIZATION = Table(
     "quantization",
     {2: ("scale", Vector(4)), 3: ("zero_point", Vector(8)), 6: ("quantized_dimension", 4)},
 )
+_SPARSE_AXIS = Table(
+    "sparse axis",
+    {
+        0: ("format", 1),
+        1: ("dense_size", 4),
+        2: ("array_segments_type", 1),
+        3: ("array_segments", ANY_TABLE),
+        4: ("array_indices_type", 1),
+        5: ("array_indices", ANY_TABLE),
+    },
+)
+_SPARSITY = Table(
+    "sparsity",
+    {
+        0: ("traversal_order", Vector(4)),
+        1: ("block_map", Vector(4)),
+        2: ("dim_metadata", Vector(_SPARSE_AXIS)),
+    },
+)
 _TENSOR = Table(
     "tensor",
     {
@@ -85,7 +104,7 @@ _TENSOR = Table(
         3: ("name", STRING),
         4: ("quantization", _QUANTIZATION),
         5: ("is_variable", 1),
-        6: ("sparsity", ANY_TABLE),
+        6: ("sparsity", _SPARSITY),
         7: ("shape_signature", Vector(4)),
         8: ("has_rank", 1),
     },
@@ -512,6 +531,7 @@ _OPERATORS: dict[str, Operator] = {
     "REDUCE_ALL": _REDUCTION,
     "ARG_MAX": Operator((2, 2)),
     "ARG_MIN": Operator((2, 2)),
+    "DENSIFY": Operator((1, 1)),
     "CONCATENATION": Operator((1, _MANY), "ConcatenationOptions", _concatenation),
     "RELU": Operator((1, 1)),
     "RELU6": Operator((1, 1)),
