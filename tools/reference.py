@@ -201,7 +201,7 @@ def _escaped(text: str) -> str:
 PYTHON: Mapping[str, Sequence[str]] = {
     # `from hil import *` leaves Python's own `open` and `compile` alone.
     "hil": (*hil.__all__, "compile", "open"),
-    "hil.device": ("Model", "RunResult", "Outputs"),
+    "hil.device": ("Model", "RunResult", "Outputs", "Console", "FirmwareTest"),
     "hil.export": ("register_export", "ExportFormat", "Package"),
     "hil.oracle": ("reference_of", "expected_outputs"),
     "hil.samples": ("RandomSamples", "ArraySamples", "load_samples", "load_data", "DataSet")

@@ -74,7 +74,7 @@ class ProbeInfo:
 class Connection:
     """Probe, serial port and callbacks for starting a firmware."""
 
-    #: A probe's unique id or a part of it; ``virtual`` starts the board's QEMU machine with one.
+    #: A probe's unique id or a part of it; ``virtual`` starts the board's QEMU or RTL machine with one.
     probe: str | None = None
     port: str | None = None
     #: The whole unique id of the probe that was chosen; every later start uses that probe only.

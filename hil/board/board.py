@@ -103,6 +103,8 @@ class Qemu:
     vector_bits: int = 0
     #: File or pipe for a trace of the executed instructions; "" for none. No key sets it.
     trace: str = ""
+    #: A plugin of QEMU with its arguments, whose text is in the trace; "" for none. No key sets it.
+    plugin: str = ""
 
 
 @dataclass(frozen=True)

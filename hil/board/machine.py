@@ -31,7 +31,9 @@ def counted_words(board: Board) -> list[str]:
     # timer interrupt to timer interrupt, at full CPU load.
     words += ["-icount", f"shift={board.qemu.icount_shift},align=off,sleep=on"]
     if board.qemu.trace:
-        words += ["-d", "in_asm,exec,nochain", "-D", board.qemu.trace]
+        words += ["-d", "in_asm,exec,nochain,plugin", "-D", board.qemu.trace]
+    if board.qemu.plugin:
+        words += ["-plugin", board.qemu.plugin]
     return words
 
 

@@ -293,6 +293,20 @@ TOOLS = (
         _program(VERILATOR),
     ),
     Tool(
+        "labgrid",
+        "boards of a lab: --board lab:PLACE",
+        "pip install 'hil-harness[lab]'",
+        False,
+        _package("labgrid"),
+    ),
+    Tool(
+        "jumpstarter",
+        "the runner `jumpstarter`: boards of an exporter",
+        "pip install 'hil-harness[jumpstarter]' (Python 3.11 or later)",
+        False,
+        _package("jumpstarter"),
+    ),
+    Tool(
         "cmake",
         "builds firmware",
         "pip install cmake",

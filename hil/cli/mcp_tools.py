@@ -70,7 +70,7 @@ class Tools:
         )
         own = (self.boards, self.doctor, self.compile, self.explain, self.verify, self.diagnose)
         others = (self.bench, self.evaluate, self.console, self.flash, self.erase, self.reset)
-        for tool in (*own, *others):
+        for tool in (*own, *others, self.power):
             server.tool()(tool)
         for known in server._tool_manager.list_tools():
             # A misspelt argument must not be ignored: the default would be used in its place.
@@ -161,6 +161,13 @@ class Tools:
     async def reset(self, board: Board) -> dict[str, Any]:
         """Restart a real board. Needs --allow."""
         return await self._run("reset", *self._allowed(self._reach.changes, board))
+
+    async def power(self, action: Literal["on", "off", "cycle"], board: Board) -> dict[str, Any]:
+        """Switch the supply of a real board, by the switch that the user configured. Needs --allow.
+
+        cycle: off, and on after a pause.
+        """
+        return await self._run("power", action, *self._allowed(self._reach.changes, board))
 
     async def _on_board(
         self, command: str, model: Models, board: Board, *words: str

@@ -202,6 +202,12 @@ def bench_text(report: BenchReport, per_layer: bool, limit: bool = False) -> str
             f"estimate for a {report.estimate.core}: {least:,} to {most:,} cycles, by "
             f"{report.estimate.source}, with {report.estimate.assumes}"
         )
+        if (chip := report.estimate.chip) is not None:
+            lines.append(
+                f"estimate for {chip.chip}, {chip.flash_waits} wait states of flash included: "
+                f"{chip.cycles['from']:,} to {chip.cycles['to']:,} cycles; expect "
+                f"{chip.expected['from']:,} to {chip.expected['to']:,}, by {chip.source}"
+            )
         lines.append(
             table(
                 [[name, count, f"{count / mix.total:.1%}"] for name, count in asdict(mix).items()],

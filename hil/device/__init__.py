@@ -6,7 +6,9 @@ The room of a board in use: :func:`hil.open`, and bringing it back when it fails
 
 from __future__ import annotations
 
+from hil.device.console import Console
 from hil.device.device import Device, Model
+from hil.device.firmware_tests import FirmwareTest
 from hilc.executor import Outputs, RunResult
 
-__all__ = ["Device", "Model", "Outputs", "RunResult"]
+__all__ = ["Console", "Device", "FirmwareTest", "Model", "Outputs", "RunResult"]

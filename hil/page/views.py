@@ -629,7 +629,13 @@ class _ResultView:
         text += f"{estimate.cycles['to']:,} cycles"
         if estimate.source:
             text += f", by {estimate.source}"
-        return f"{text}, with {estimate.assumes}." if estimate.assumes else f"{text}."
+        text = f"{text}, with {estimate.assumes}." if estimate.assumes else f"{text}."
+        chip = estimate.chip
+        if chip is not None and chip.cycles.keys() & chip.expected.keys() >= {"from", "to"}:
+            text += f" For {chip.chip}, its flash included: {chip.cycles['from']:,} to "
+            text += f"{chip.cycles['to']:,} cycles; expect {chip.expected['from']:,} to "
+            text += f"{chip.expected['to']:,}, by {chip.source}."
+        return text
 
     # Evaluation
 

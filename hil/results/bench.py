@@ -54,6 +54,24 @@ class InstructionLimit:
 
 
 @dataclass(frozen=True)
+class ChipEstimate:
+    """Estimated cycles on a chip, its flash included, and how far such estimates were off."""
+
+    #: ``from`` and ``to``: with the fastest and the slowest timing that the table permits.
+    cycles: Mapping[str, int]
+    #: ``from`` and ``to``: by the published cycles of other programs over their estimates.
+    expected: Mapping[str, int]
+    #: Reads of the flash behind the chip's caches: ``fetches`` of instructions, and ``data``.
+    flash_reads: Mapping[str, int]
+    #: The chip and its clock.
+    chip: str
+    #: Wait states of a read of its flash.
+    flash_waits: int
+    #: Where the cycles of the other programs were published.
+    source: str
+
+
+@dataclass(frozen=True)
 class CycleEstimate:
     """Executed instructions of one inference, and the estimated cycles of the core."""
 
@@ -65,6 +83,9 @@ class CycleEstimate:
     #: Where the core's timing is published, and what that leaves open.
     source: str = ""
     assumes: str = ""
+    #: Absent for a core without published cycles of a chip, and where no C compiler of this
+    #: computer builds the plugin that counts the reads.
+    chip: ChipEstimate | None = omitted()
 
 
 @dataclass(frozen=True)

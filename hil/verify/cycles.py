@@ -5,7 +5,10 @@ one inference is under way; with the disassembly of each block, which QEMU print
 translates it, that is every executed instruction. To these the cycles are applied that Arm
 publishes for the core (the table ``cycles`` of its description), for memory without wait states.
 What Arm leaves open, such as the refill of the pipeline after a branch, makes the estimate a range.
-Arm publishes no such table for a core that executes two instructions at a time.
+A chip takes more, mostly for its flash. Where the cycles of a chip were published, the core's
+description has its flash and how far such estimates were off (the table ``cycles.chip``); then its
+reads of the flash are counted, too. Arm publishes no such table for a core that executes two
+instructions at a time.
 """
 
 from __future__ import annotations
@@ -26,12 +29,14 @@ from elftools.elf.elffile import ELFFile
 from hil.board import Board
 from hil.device.session import open as open_device
 from hil.errors import InputError, LinkError
-from hil.results.bench import CycleEstimate
+from hil.results.bench import ChipEstimate, CycleEstimate
 from hil.support.poll import is_readable
+from hil.verify import flash_reads
+from hil.verify.flash_reads import FlashReads
 from hil.verify.samples import Sample, random_sample
 from hilc.artifact.library import ModelLibrary, Module
 from hilc.support.temporary import TemporaryFolder
-from hilc.target.cores import Cpu, Timing, cpu_names, get_cpu
+from hilc.target.cores import Cpu, TimedChip, Timing, cpu_names, get_cpu
 
 #: Time limit for the rest of the trace after the end of the run.
 _TRACE_TIMEOUT_S = 60.0
@@ -49,6 +54,8 @@ _CONDITION = "(?:eq|ne|cs|hs|cc|lo|mi|pl|vs|vc|hi|ls|ge|lt|gt|le)?"
 _SINGLE_LOAD = re.compile(rf"ldrs?[bh]?t?{_CONDITION}$")
 _SINGLE_STORE = re.compile(rf"str[bh]?t?{_CONDITION}$")
 _MULTIPLY = re.compile(r"(mul|mla|mls|smul|smla|smls|smm|smu|sml|umull|umlal|umaal|usad)")
+#: The end of a block that calls a function; of RISC-V, whose traces are read by measurements, too.
+_CALL = re.compile(r"blx? |jalr? +ra,")
 _BRANCH = re.compile(rf"(b|bl|bx|blx){_CONDITION}$|cbn?z$|tb[bh]$")
 
 
@@ -91,6 +98,25 @@ class Estimate:
     core: str
     source: str
     assumes: str
+    #: The chip, and its reads of the flash; None where they were not counted.
+    on_chip: tuple[TimedChip, FlashReads] | None = None
+
+    @property
+    def chip(self) -> ChipEstimate | None:
+        """The estimate for a chip."""
+        if self.on_chip is None:
+            return None
+        chip, reads = self.on_chip
+        least, most = (cycles + reads.wait_cycles(chip) for cycles in self.cycles)
+        low, high = chip.percent
+        return ChipEstimate(
+            cycles={"from": least, "to": most},
+            expected={"from": least * low // 100, "to": -(-most * high // 100)},
+            flash_reads={"fetches": reads.fetches, "data": reads.data},
+            chip=chip.name,
+            flash_waits=chip.waits,
+            source=chip.source,
+        )
 
     def entry(self) -> CycleEstimate:
         """Return the estimate as results have it."""
@@ -100,6 +126,7 @@ class Estimate:
             core=self.core,
             source=self.source,
             assumes=self.assumes,
+            chip=self.chip,
         )
 
 
@@ -109,8 +136,8 @@ def check_estimable(board: Board) -> None:
         timed = [name for name in cpu_names() if _timing(get_cpu(name))]
         raise InputError(
             f"cycles are estimated for {', '.join(timed)}; {board.name} has a {board.cpu.name}, "
-            "which has no published table of cycles",
-            "leave --cycles out; a real board of that core counts its cycles itself",
+            "for which no cycles of every instruction are published",
+            "leave --cycles out; a real board and the boards rtl-* count their cycles",
         )
     if board.qemu is None:
         raise InputError(
@@ -141,23 +168,44 @@ def estimate_cycles(
             "give the input as a whole (--feed whole), or leave --cycles out",
         )
     given = random_sample(module.inputs, seed, 0) if sample is None else sample
+    function = f"{module.symbol}_run"
     with (
-        traced(board) as (traced_board, trace),
+        traced(board, function) as (traced_board, trace),
         open_device(traced_board, *libraries, runner="qemu", workspace=workspace) as device,
     ):
         assert device.firmware is not None
-        trace.watch(device.firmware.elf, f"{module.symbol}_run")
+        trace.watch(device.firmware.elf, function)
         model = device[module.name]
         for name, array in given.items():
             model.set_input(name, array)
         counted = device.count(model.run().ticks)
         result = estimate(trace.runs(), board.cpu)
+        if traced_board.qemu is not None and traced_board.qemu.plugin:
+            result = with_chip(result, trace, board.cpu)
     if not 0 <= counted - result.mix.total <= _MOST_AROUND:
         raise LinkError(
             f"QEMU's trace has {result.mix.total:,} instructions, but {counted:,} were counted",
             "try again: a request that was repeated meanwhile disturbs the trace",
         )
     return result
+
+
+def with_chip(result: Estimate, trace: Trace, cpu: Cpu) -> Estimate:
+    """Return the estimate with the reads of the flash that the trace has.
+
+    Raise :class:`LinkError` if they were counted over another number of instructions.
+    """
+    timing, reads = _timing(cpu), trace.flash_reads
+    assert timing is not None
+    assert timing.chip is not None
+    if reads is None or reads.instructions != result.mix.total:
+        counted = 0 if reads is None else reads.instructions
+        raise LinkError(
+            f"QEMU's trace has {result.mix.total:,} instructions, and its plugin counted "
+            f"{counted:,}",
+            "try again: a request that was repeated meanwhile disturbs the trace",
+        )
+    return replace(result, on_chip=(timing.chip, reads))
 
 
 # -- costs -------------------------------------------------------------------------------------
@@ -284,6 +332,8 @@ class Trace:
         self._after_call: int | None = None
         self._runs: Counter[tuple[bytes, int]] = Counter()
         self._done = threading.Event()
+        #: Reads of the flash by the function; None until the plugin has written them.
+        self.flash_reads: FlashReads | None = None
 
     def watch(self, elf: Path, symbol: str) -> None:
         """Set the function, before the firmware calls it.
@@ -329,6 +379,8 @@ class Trace:
             self._translated = []
         elif line.startswith(_NOT_RUN):
             self._announced = None
+        elif (reads := flash_reads.parsed(line)) is not None:
+            self.flash_reads = reads
 
     def _translate(self, line: bytes) -> None:
         match = _INSTRUCTION.match(line)
@@ -336,7 +388,7 @@ class Trace:
             return
         instruction = Instruction(
             int(match[1], 16),
-            len(match[2].split()) * 2,
+            len(match[2].replace(b" ", b"")) // 2,
             match[3].decode().removesuffix(".w").removesuffix(".n"),
             match[4].decode().strip(),
         )
@@ -357,15 +409,20 @@ class Trace:
             self._before = key
         elif start == self._entry:
             self._before = key
-        elif block[-1].mnemonic in ("bl", "blx"):
+        elif _CALL.match(f"{block[-1].mnemonic} {block[-1].operands}"):
             # In the caller of the function, unless another call follows.
             self._after_call = block[-1].address + block[-1].size
 
 
 @contextlib.contextmanager
-def traced(board: Board) -> Iterator[tuple[Board, Trace]]:
-    """Open a trace; yield ``board`` with a QEMU that writes the trace, and its reader."""
+def traced(board: Board, function: str) -> Iterator[tuple[Board, Trace]]:
+    """Open a trace; yield ``board`` with a QEMU that writes the trace, and its reader.
+
+    Reads of the flash by ``function`` are counted where the core has a chip to compare with, and
+    this computer a C compiler.
+    """
     assert board.qemu is not None
+    timing, host = _timing(board.cpu), get_cpu("host").toolchain
     trace, ended = Trace(), threading.Event()
     with TemporaryFolder("trace") as folder:
         # A pipe: the text is large, and is read while it is written.
@@ -375,7 +432,12 @@ def traced(board: Board) -> Iterator[tuple[Board, Trace]]:
         reader = threading.Thread(target=_read, args=(pipe, trace, ended), daemon=True)
         reader.start()
         try:
-            yield replace(board, qemu=replace(board.qemu, trace=str(path))), trace
+            qemu = replace(board.qemu, trace=str(path))
+            if timing is not None and timing.chip is not None and flash_reads.has_compiler(host):
+                plugin = flash_reads.built(host, Path(folder))
+                words = flash_reads.arguments(plugin, timing.chip, board, function)
+                qemu = replace(qemu, plugin=words)
+            yield replace(board, qemu=qemu), trace
         finally:
             ended.set()
             reader.join()

@@ -41,6 +41,12 @@ def test_mix_has_every_instruction(
     # four of nine.
     assert found["mix"]["multiplies"] >= report["macs"] * 2 / 9
     assert executed < found["cycles"]["from"] < found["cycles"]["to"] < 2 * executed
+    # Every constant is read at least once, eight bytes at a time; they are most of the flash.
+    chip = found["chip"]
+    assert 8 * chip["flash_reads"]["data"] > report["model_flash_bytes"] // 2
+    waits = chip["flash_waits"] * sum(chip["flash_reads"].values())
+    assert chip["cycles"]["from"] == found["cycles"]["from"] + waits
+    assert chip["expected"]["from"] < chip["cycles"]["from"] < chip["expected"]["to"]
     assert not list(tmp_path.glob("hil-trace-*"))
 
 
@@ -61,6 +67,7 @@ def test_other_cores_have_tables_of_their_own(
     assert bounds[0] < found.cycles[0] / found.mix.total
     assert found.cycles[1] / found.mix.total < bounds[1]
     assert (found.cycles[0] == found.cycles[1]) == (cpu == "cortex-m0plus")
+    assert found.chip is None
 
 
 def test_other_cores_are_refused(capsys: pytest.CaptureFixture[str]) -> None:
@@ -71,7 +78,10 @@ def test_other_cores_are_refused(capsys: pytest.CaptureFixture[str]) -> None:
 def test_a_function_that_the_image_lacks() -> None:
     board = load_board("mps2-an386")
     library = load_library(ModelSource(DIGITS, "digits"), ModelOptions(board.cpu.name))
-    with traced(board) as (told, trace), open_device(told, library, runner="qemu") as device:
+    with (
+        traced(board, "tvmgen_other_run") as (told, trace),
+        open_device(told, library, runner="qemu") as device,
+    ):
         assert device.firmware is not None
         with pytest.raises(InputError, match="has no function tvmgen_other_run"):
             trace.watch(device.firmware.elf, "tvmgen_other_run")

@@ -30,6 +30,7 @@ from documents import (
     plain,
     with_todays_figures,
 )
+from firmware_app import build_app
 
 import hilc
 from hil.cli.command_line import build_parser
@@ -183,6 +184,9 @@ GIVEN: dict[str, Callable[[Path], object]] = {
     "calibration.npz": write_calibration,
     "x.npz": write_inputs,
     "broken.tar": write_broken,
+    "app.elf": lambda path: build_app("console_app", path.parent).rename(path),
+    "unity.elf": lambda path: build_app("unity_app", path.parent).rename(path),
+    "zephyr.elf": lambda path: build_app("ztest_app", path.parent).rename(path),
     **{f"{name}.tflite": partial(link_model, name) for name in models.INT8_MODELS},
 }
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from campaigns import cases
-from kernel_checks import Operator, check
+from kernel_checks import Check, Operator, check
 from riscv_layers import emitted_checks, riscv_layers, sums
 
 from hilc.target import get_cpu
@@ -15,14 +15,12 @@ def forms(core: str, seed: int, copies: int, every: int) -> dict[str, int]:
     """Compare emitted kernels with the reference; how many calls each operator has."""
     rng = np.random.default_rng(seed)
     layers: list[Operator] = [*riscv_layers(rng, copies), *sums(rng, 12)]
-    found = emitted_checks(layers, get_cpu(core), seed)
-    taken = [one for _, one in found[::every]]
-    check(taken)
-    counts: dict[str, int] = {}
-    for one in taken:
-        operator = one.case.call.variant.split(".")[1]
-        counts[operator] = counts.get(operator, 0) + 1
-    return counts
+    found: dict[str, list[Check]] = {}
+    for _, one in emitted_checks(layers, get_cpu(core), seed):
+        found.setdefault(one.case.call.variant.split(".")[1], []).append(one)
+    taken = {operator: checks[::every] for operator, checks in found.items()}
+    check([one for checks in taken.values() for one in checks])
+    return {operator: len(checks) for operator, checks in taken.items()}
 
 
 #: The operators that have emitted kernels.

@@ -12,8 +12,19 @@ import pytest
 
 from hil.board import load_board
 from hil.errors import InputError, LinkError
-from hil.verify import cycles
-from hil.verify.cycles import Instruction, Mix, Trace, block_cycles, check_estimable, estimate, kind
+from hil.verify import cycles, flash_reads
+from hil.verify.cycles import (
+    Instruction,
+    Mix,
+    Trace,
+    block_cycles,
+    check_estimable,
+    estimate,
+    kind,
+    traced,
+    with_chip,
+)
+from hil.verify.flash_reads import FlashReads
 from hilc.target.cores import Timing, get_cpu
 
 M4 = get_cpu("cortex-m4")
@@ -197,6 +208,73 @@ def test_log(monkeypatch: pytest.MonkeyPatch) -> None:
     assert found.cycles[0] == (3 + 2) + (2 + 1 + 2) + (2 + 1 + 1) + 2 + 4
 
 
+def test_log_of_risc_v() -> None:
+    """It is read by measurements: sizes of instructions, and the call before the function."""
+    lines = """\
+IN: measure
+0x80000000:  00002097          auipc           ra,8192
+0x80000004:  0fc080e7          jalr            ra,ra,252
+
+Trace 0: 0x7f01 [00000000/80000000/00103003/ff020000] measure
+IN: net_run
+0x80002100:  1141              addi            sp,sp,-16
+0x80002102:  8082              ret
+
+Trace 0: 0x7f02 [00000000/80002100/00103003/ff020000] net_run
+IN: measure
+0x80000008:  8082              ret
+
+Trace 0: 0x7f03 [00000000/80000008/00103003/ff020000] measure
+Trace 0: 0x7f01 [00000000/80000000/00103003/ff020000] measure
+"""
+    trace = Trace()
+    trace._entry = 0x80002100
+    for line in lines.encode().splitlines():
+        trace.read_line(line)
+    ((found, following, count),) = trace.runs()
+    assert [(each.mnemonic, each.size) for each in found] == [("addi", 2), ("ret", 2)]
+    assert (following, count) == (0x80000008, 1)
+
+
+def test_reads_of_flash_are_wait_cycles(monkeypatch: pytest.MonkeyPatch) -> None:
+    trace = Trace()
+    monkeypatch.setattr(trace, "_entry", 0x200)
+    lines = _LOG.encode().splitlines()
+    for line in (*lines[:-1], b"flash: 10 4 20", lines[-1]):
+        trace.read_line(line)
+    found = with_chip(estimate(trace.runs(), M4), trace, M4)
+    assert found.chip is not None
+    low, high = found.cycles
+    # Five wait states each; the range of the published figures is 90 to 112 % of the estimate.
+    assert found.chip.cycles == {"from": low + 5 * 24, "to": high + 5 * 24}
+    assert found.chip.expected["from"] == (low + 120) * 90 // 100
+    assert found.chip.expected["to"] >= (high + 120) * 1.12
+    assert found.entry().chip == found.chip
+    assert found.chip.flash_reads == {"fetches": 4, "data": 20}
+
+
+@pytest.mark.parametrize("reads", [None, FlashReads(12, 4, 20)])
+def test_reads_of_another_run(reads: FlashReads | None) -> None:
+    trace = Trace()
+    trace.flash_reads = reads
+    result = estimate([(block("nop\n" * 13), None, 1)], M4)
+    with pytest.raises(LinkError, match="has 13 instructions, and its plugin counted"):
+        with_chip(result, trace, M4)
+
+
+@pytest.mark.parametrize(
+    ("board", "compiler", "is_counted"),
+    [("mps2-an386", True, True), ("mps2-an386", False, False), ("mps2-an385", True, False)],
+)
+def test_plugin_only_where_it_can_be_built(
+    monkeypatch: pytest.MonkeyPatch, board: str, compiler: bool, is_counted: bool
+) -> None:
+    monkeypatch.setattr(flash_reads, "has_compiler", lambda toolchain: compiler)
+    with traced(load_board(board), "net_run") as (traced_board, _):
+        assert traced_board.qemu is not None
+        assert ("function=net_run" in traced_board.qemu.plugin) == is_counted
+
+
 def test_a_run_that_does_not_end(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(import_module("hil.verify.cycles"), "_TRACE_TIMEOUT_S", 0.01)
     with pytest.raises(Exception, match="did not reach the end of the run"):
@@ -241,7 +319,7 @@ def test_a_trace_has_the_counted_instructions(
     watch = lambda *place: given.append(place)  # noqa: E731
     trace = SimpleNamespace(watch=watch, runs=lambda: "runs")
     estimated = SimpleNamespace(mix=SimpleNamespace(total=1000))
-    monkeypatch.setattr(cycles, "traced", lambda board: nullcontext((board, trace)))
+    monkeypatch.setattr(cycles, "traced", lambda board, function: nullcontext((board, trace)))
     monkeypatch.setattr(cycles, "open_device", lambda *words, **options: nullcontext(Found()))
     monkeypatch.setattr(cycles, "estimate", lambda runs, cpu: estimated)
     module: Any = SimpleNamespace(name="net", symbol="tvmgen_net", fed_rows=None)

@@ -56,7 +56,15 @@ HOSTILE = [
 #: Keys of texts that people read: nothing but control characters is refused there.
 SHOWN = {
     *("description", "title", "cores", "tvm_keys", "objects.title", "cycles.source"),
-    *("cycles.assumes", "gcc_package", "binutils_package", "qemu_package", "library.name"),
+    *(
+        "cycles.assumes",
+        "cycles.chip.name",
+        "cycles.chip.source",
+        "gcc_package",
+        "binutils_package",
+        "qemu_package",
+        "library.name",
+    ),
     *("library.package", "elf_machine", "objects.extensions", "debug.svd", "debug.without_fpu"),
     # A pattern of names of targets.
     "triples",

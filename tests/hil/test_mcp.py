@@ -13,6 +13,7 @@ import anyio
 import psutil
 import pytest
 from mcp import Client, StdioServerParameters
+from power_devices import ShellyGen2, served
 
 from hil.cli.mcp_reach import Reach
 from hil.errors import InputError
@@ -116,6 +117,53 @@ def test_an_allowed_board_is_used(folder: Path) -> None:
         assert "not connected" in answer["error"]["message"]
 
     with_server(folder, use, "--allow", "nucleo-l476rg")
+
+
+def test_power_of_an_allowed_board(folder: Path) -> None:
+    """By the switch of the bench file, of which a stand-in answers."""
+    device = ShellyGen2()
+
+    async def use(call: Tool) -> None:
+        answer = (await call("power", action="off", board="kws@bench")).structured_content
+        assert answer["exit_code"] == 0, answer
+        assert answer["results"][0]["on"] is False
+        assert device.outputs[0] is False
+        answer = (await call("power", action="cycle", board="kws@bench")).structured_content
+        assert (answer["results"][0]["on"], answer["results"][0]["cycled"]) == (True, True)
+        assert device.outputs[0] is True
+        before = len(device.requests)
+        assert (await call("power", action="toggle", board="kws@bench")).is_error
+        refused = error_of(await call("power", action="off", board="other@bench"))
+        assert "--allow" in refused
+        assert len(device.requests) == before
+        none = (await call("power", action="on", board="bare@bench")).structured_content
+        assert none["exit_code"] == 2
+        assert "no power switch" in none["error"]["message"]
+
+    with served(device) as host:
+        switch = f'power = {{ driver = "shelly", host = "{host}", off_s = 0.1 }}\n'
+        lines = [f'[boards.{name}]\nboard = "nucleo-l476rg"\n' for name in ("bare", "kws", "other")]
+        text = f"{lines[0]}{lines[1]}{switch}{lines[2]}{switch}"
+        (folder / "hil-bench.toml").write_text(text)
+        with_server(folder, use, "--allow", "kws@bench", "--allow", "bare@bench")
+
+
+@pytest.mark.full  # It builds a simulator, and counts with several settings.
+def test_rtl_boards_need_no_allowance(folder: Path) -> None:
+    """Their cycles are counted like the instructions of an emulated board."""
+
+    async def use(call: Tool) -> None:
+        verified = (
+            await call("verify", model="digits.tflite", board="rtl-ibex", samples=1)
+        ).structured_content
+        assert verified["exit_code"] == 0, verified
+        assert verified["results"][0]["match"] is True
+        counted = (await call("bench", model="digits.tflite", board="rtl-ibex")).structured_content
+        assert counted["results"][0]["counter"] == "cycles", counted
+        refused = error_of(await call("power", action="off", board="rtl-ibex"))
+        assert "hil mcp --allow rtl-ibex" in refused
+
+    with_server(folder, use)
 
 
 def test_a_late_command_is_ended(folder: Path) -> None:

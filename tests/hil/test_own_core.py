@@ -115,6 +115,16 @@ refill = [1, 3]
 [[cycles.slow]]
 instructions = ["mla"]
 cycles = [2]
+
+[cycles.chip]
+name = "a chip"
+source = "a publication"
+waits = 5
+read = 8
+line = 32
+fetch_lines = 32
+data_lines = 8
+percent = [90, 112]
 """
 
 
@@ -126,6 +136,10 @@ cycles = [2]
         (('["mla"]', '["MLA"]'), "'MLA' is no instruction"),
         (("cycles = [2]", "cycles = []"), "\\[\\] are no numbers of cycles"),
         (("access = 2\n", ""), "cycles.access: the key is missing"),
+        (("[90, 112]", "[112, 90]"), "percent: \\[112, 90\\] are not two ascending numbers"),
+        (("[90, 112]", "[112]"), "percent: \\[112\\] are not two ascending numbers"),
+        (("line = 32", "line = 20"), "line: 20 bytes are no multiple of `read`, 8"),
+        (("fetch_lines = 32", "fetch_lines = 999"), "999 is not within 1 to 256"),
     ],
 )
 def test_what_is_wrong_with_its_cycles_is_told(

@@ -396,6 +396,14 @@ def test_energy_and_an_estimate_are_told() -> None:
             "core": "Cortex-M3",
             "source": "its manual",
             "assumes": "memory without wait states",
+            "chip": {
+                "cycles": {"from": 3_000_000, "to": 3_500_000},
+                "expected": {"from": 2_700_000, "to": 3_920_000},
+                "flash_reads": {"fetches": 1, "data": 2},
+                "chip": "a chip",
+                "flash_waits": 5,
+                "source": "a publication",
+            },
         },
     }
     text = parsed(page_of(measured)).text
@@ -403,6 +411,7 @@ def test_energy_and_an_estimate_are_told() -> None:
     assert "recorded by power.csv" in text
     estimate = "Estimate for a Cortex-M3: 2,000,000 to 2,500,000 cycles, by its manual, with memory"
     assert estimate in text
+    assert "For a chip, its flash included: 3,000,000 to 3,500,000 cycles; expect 2,700,000" in text
 
 
 def test_limits_have_a_column() -> None:

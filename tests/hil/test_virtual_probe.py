@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
+from contextlib import closing
 from dataclasses import asdict
 from pathlib import Path
 from typing import Literal
@@ -20,6 +21,7 @@ from pyocd.core.session import Session
 from pyocd.core.target import Target
 from random_graphs import small_net
 from tiny_library import tiny_library
+from waiting import until
 
 import hil
 import hilc
@@ -31,6 +33,7 @@ from hil.build import build
 from hil.errors import DeviceError, FlashError, InputError, ProbeError
 from hil.firmware.image import read_image, symbol_address
 from hil.support.cache import cache_folder
+from hil.support.qemu import Gdb, Machine, Memory
 from hil.virtual_probe.dap import AccessPort, TransferFault
 from hil.virtual_probe.machine import start as virtual_probe_start
 
@@ -227,6 +230,25 @@ def test_a_board_that_ended_is_no_probe_any_more() -> None:
         announced.write_text(json.dumps({**asdict(virtual), "pid": os.getpid()}))
         assert virtual.uid not in {board.uid for board in virtual_probe.running_boards()}
         assert not announced.exists()
+
+
+def test_breakpoints_of_a_killed_client_are_removed() -> None:
+    """QEMU keeps them: the next firmware stopped there and gave no answer."""
+    # mov r1, sp; subs r1, #8; loop: adds r0, #1; str r0, [r1]; b loop
+    code = bytes.fromhex("6946083901300860fce7")
+    vectors = bytes.fromhex("0000012041000000")
+    loop, counter = 0x44, 0x2000_FFF8
+    with virtual_probe.start(load_board("mps2-an386")) as (virtual, _):
+        sockets = Path(virtual.sockets)
+        with closing(Memory.at(sockets / "qtest")) as memory:
+            memory.write_block(0, vectors.ljust(0x40, b"\0") + code)
+            with closing(Machine.at(sockets / "qmp")) as machine:
+                machine.execute("system_reset")
+            with closing(Gdb.at(sockets / "gdb")) as killed:
+                killed.set_breakpoint(loop)
+            with closing(Gdb.at(sockets / "gdb")) as gdb:
+                gdb.resume()
+                until(lambda: memory.read(counter, 4) > 100, "passing the breakpoint")
 
 
 class _Bus:

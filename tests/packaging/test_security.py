@@ -85,6 +85,7 @@ _SOCKET = (
 )
 #: Every call that starts a program, and where its words come from.
 STARTS = {
+    ("hil/verify/flash_reads.py", "run"): "the host's C compiler, for a file of this package",
     ("compiler/hilc/support/process.py", "subprocess.Popen"): "compilers: names of WORD, paths",
     ("compiler/hilc/support/process.py", "subprocess.run"): "compilers: names of WORD, paths",
     ("hil/cli/supervision.py", "os.fork"): "this process itself, under tight limits: no program",
@@ -245,7 +246,7 @@ def test_options_of_qemu_are_ours() -> None:
     assert makers == {"hil/board/machine.py"}
     fields = {field.name: field.type for field in dataclasses.fields(Qemu)}
     assert fields == {
-        **dict.fromkeys(("machine", "cpu", "trace"), "str"),
+        **dict.fromkeys(("machine", "cpu", "trace", "plugin"), "str"),
         **dict.fromkeys(("icount_shift", "serial", "memory_bytes", "vector_bits"), "int"),
     }
 

@@ -42,6 +42,10 @@ MULTIPLIED = ("int8", "int16", "float32")
 _MOST_AT_ONCE = 1 << 16
 #: More cycles than any instruction takes.
 _MOST_CYCLES = 1000
+#: The largest caches before a flash that are modelled.
+_MOST_LINES, _MOST_LINE_BYTES = 256, 64
+#: More than any chip takes, in percent of an estimate.
+_MOST_PERCENT = 10_000
 #: Environment variable that lists files and folders of user-defined cores, separated as in PATH.
 VARIABLE = "HIL_CORES"
 
@@ -115,6 +119,26 @@ class SlowInstructions:
 
 
 @dataclass(frozen=True)
+class TimedChip:
+    """A chip whose cycles were published, for which estimates include its flash."""
+
+    #: The chip, its clock and its flash.
+    name: str
+    #: Where the cycles were published.
+    source: str
+    #: Wait states of a read of the flash, and its bytes.
+    waits: int
+    read: int
+    #: Bytes of a line of the caches before the flash, and their lines.
+    line: int
+    fetch_lines: int
+    data_lines: int
+    #: Published cycles in percent of estimates for the same programs: at least ``percent[0]`` of
+    #: the fewest, at most ``percent[1]`` of the most.
+    percent: tuple[int, int]
+
+
+@dataclass(frozen=True)
 class Timing:
     """Cycles of a core's instructions by the table of its maker, of which ``hil bench --cycles``
     makes its estimate. What is not named here takes one cycle, a list of registers one more than it
@@ -133,6 +157,8 @@ class Timing:
     refill: tuple[int, int]
     list_branch: int
     slow: tuple[SlowInstructions, ...]
+    #: None where no cycles of a program that can be built again were published.
+    chip: TimedChip | None = None
 
 
 @dataclass(frozen=True)
@@ -405,7 +431,36 @@ def _timing(top: Table) -> Timing | None:
         refill=_range(table, "refill"),
         list_branch=table.integer("list_branch", 0, _MOST_CYCLES, default=0),
         slow=_slow(table),
+        chip=_timed_chip(table),
     )
+    table.finish()
+    return read
+
+
+def _timed_chip(top: Table) -> TimedChip | None:
+    if "chip" not in top:
+        return None
+    table = top.table("chip")
+    percent = table.integers("percent")
+    if len(percent) != 2 or not 0 < percent[0] <= percent[1] <= _MOST_PERCENT:
+        raise table.error(
+            "percent",
+            f"{list(percent)} are not two ascending numbers from 1 to {_MOST_PERCENT}",
+            "write the published cycles in percent of the fewest and of the most estimated, "
+            "percent = [90, 110]",
+        )
+    read = TimedChip(
+        name=table.string("name"),
+        source=table.string("source"),
+        waits=table.integer("waits", 0, _MOST_CYCLES),
+        read=table.integer("read", 1, _MOST_LINE_BYTES),
+        line=table.integer("line", 1, _MOST_LINE_BYTES),
+        fetch_lines=table.integer("fetch_lines", 1, _MOST_LINES),
+        data_lines=table.integer("data_lines", 1, _MOST_LINES),
+        percent=(percent[0], percent[1]),
+    )
+    if read.line % read.read:
+        raise table.error("line", f"{read.line} bytes are no multiple of `read`, {read.read}")
     table.finish()
     return read
 

@@ -12,9 +12,10 @@ import os
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from enum import Enum
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Final, Literal
+from typing import Final
 
 from hil.board.config import config_path
 from hil.board.settings import Value
@@ -22,11 +23,27 @@ from hil.errors import BoardError
 from hilc.support.suggest import nearest
 from hilc.support.tables import Table
 
+
+class Bus(Enum):
+    """The bus of a core's wrapper, or of the bridges in it."""
+
+    OBI = "obi"
+    WISHBONE = "wishbone"
+    AXI_LITE = "axi-lite"
+    AHB_LITE = "ahb-lite"
+
+    @property
+    def answers_at_once(self) -> bool:
+        """Whether memory without wait states answers in the first cycle of a request."""
+        return self is not Bus.OBI
+
+
 #: Names a folder of the user's descriptions.
 VARIABLE: Final = "HIL_RTL"
 #: How to install the cores that come as packages.
 INSTALL: Final = "pip install 'hil-harness[rtl]'"
 _SHIPPED: Final = Path(__file__).parent / "cores"
+_BUSES: Final = tuple(bus.value for bus in Bus)
 _IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
 _DEFINE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(=[A-Za-z0-9_']+)?\Z")
 _PARAMETER_MAX = (1 << 31) - 1
@@ -40,6 +57,34 @@ class Variant:
     #: Its value for each word that the setting accepts; empty for a boolean setting.
     values: Mapping[str, int]
     default: str
+
+
+@dataclass(frozen=True)
+class DebugModule:
+    """The RTL of the debug module, for cores that enter debug mode as RISC-V specifies it."""
+
+    package: str
+    folder: str
+    verilog: tuple[str, ...]
+
+
+#: PULP's riscv-dbg, which the package of CV32E40P has.
+DEBUG_MODULE: Final = DebugModule(
+    "pythondata-cpu-cv32e40p",
+    "pythondata_cpu_cv32e40p/system_verilog/rtl",
+    (
+        "riscv-dbg/src/dm_pkg.sv",
+        "riscv-dbg/debug_rom/debug_rom.sv",
+        *(
+            f"riscv-dbg/src/{name}.sv"
+            for name in ("dm_csrs", "dm_mem", "dm_sba", "dm_top", "dm_wrap")
+        ),
+        *(f"riscv-dbg/src/{name}.sv" for name in ("dmi_cdc", "dmi_jtag", "dmi_jtag_tap")),
+        "vendor/pulp_platform_common_cells/src/cdc_2phase.sv",
+        "vendor/pulp_platform_common_cells/src/fifo_v3.sv",
+        "vendor/pulp_platform_common_cells/src/deprecated/fifo_v2.sv",
+    ),
+)
 
 
 @dataclass(frozen=True)
@@ -60,10 +105,12 @@ class RtlCore:
     define: tuple[str, ...]
     #: The file with the module ``hil_rtl``, relative to the description.
     wrapper: str
-    bus: Literal["obi", "wishbone"]
+    bus: Bus
     #: Whether it takes errors of the bus, and whether it has a cache of data.
     bus_errors: bool
     data_cache: bool
+    #: Whether its wrapper has an input that stops the core in debug mode.
+    debug: bool
     variants: Mapping[str, Variant]
 
     def parameters(self, settings: Mapping[str, Value], known: Mapping[str, Value]) -> list[str]:
@@ -123,28 +170,29 @@ def load_core(name: str) -> RtlCore:
 def _read(name: str, path: Path) -> RtlCore:
     top = Table.read(path, BoardError)
     package, folder = top.string("package", ""), top.string("folder", "")
-    bus = top.choice("bus", ("obi", "wishbone"))
+    bus = top.choice("bus", _BUSES)
     core = RtlCore(
         name=name,
         path=path,
         title=top.string("title"),
         package=package,
-        folder=_package_folder(folder) if package else path.parent / folder,
+        folder=package_folder(folder) if package else path.parent / folder,
         verilog=top.strings("verilog"),
         modules=top.strings("modules", ()),
         include=top.strings("include", ()),
         define=_matching(top, "define", _DEFINE),
         wrapper=top.string("wrapper"),
-        bus="obi" if bus == "obi" else "wishbone",
+        bus=Bus(bus),
         bus_errors=top.boolean("bus_errors", False),
         data_cache=top.boolean("data_cache", False),
+        debug=top.boolean("debug", False),
         variants=_variants(top),
     )
     top.finish()
     return core
 
 
-def _package_folder(folder: str) -> Path | None:
+def package_folder(folder: str) -> Path | None:
     """Return the folder in an installed package, whose code is not imported."""
     package, _, inside = folder.partition("/")
     spec = find_spec(package)

@@ -34,7 +34,10 @@ from hilc.lowering.riscv.linear import (
     IMAGE_FIELDS,
     ConvParameters,
     MatmulParameters,
+    PaddedRows,
+    Runs,
     kernel_text,
+    padded_rows,
 )
 from hilc.lowering.riscv.outputs import Output, output_of
 from hilc.lowering.rvv import depthwise
@@ -66,7 +69,13 @@ class Tile:
     depth: int
     columns: int
     rows: int
+    runs: Runs
     output: Output
+
+    @property
+    def name(self) -> str:
+        """Name of the function."""
+        return f"{NAME}_tile{self.rows}"
 
     @property
     def form(self) -> str:
@@ -96,8 +105,12 @@ def _matmul(form: MatrixProduct) -> Iterable[EmittedParameters]:
 
 def _conv2d(form: Convolution) -> Iterable[EmittedParameters]:
     packed = _packed(form.packing)
-    if packed is not None:
-        made = _conv_class(form.packing)
+    if packed is None:
+        return
+    classes = [_conv_class(form.packing)]
+    if (rows := padded_rows(form)) is not None:
+        classes.insert(0, _padded_class(form.packing, rows))
+    for made in classes:
         yield made(
             images=form.images,
             window=form.window,
@@ -148,36 +161,30 @@ def emit_tile(tile: Tile) -> VectorFunction:
     """Return the function that multiplies a tile's rows with all columns."""
     outs = [(f"out{r}", "write") for r in range(tile.rows)]
     f = VectorFunction(
-        f"{NAME}_tile", [("rows", "read"), ("weights", "read"), ("scales", "read"), *outs]
+        tile.name, [("rows", "read"), ("weights", "read"), ("scales", "read"), *outs]
     )
     rows, weights, scales, *places = f.arguments
     left, length = f.word("left"), f.word("length")
-    apart = (tile.rows - 1) * tile.depth + _TURN > LARGEST_OFFSET
+    runs = tile.runs
+    apart = (tile.rows - 1) * runs.step + _TURN > LARGEST_OFFSET
     others = [f.address(f"row{r}") for r in range(1, tile.rows)] if apart else []
     bases = [rows, *others]
     at, x = f.address("weight"), f.words("x", tile.rows)
-    end = f.address("end")
+    end, end_of_runs = f.address("end"), f.address("end_of_runs")
     f.round_down()
     f.constant(left, tile.columns)
-    turns, rest = divmod(tile.depth, _TURN)
     for r, other in enumerate(others, start=1):
-        f.distance(other, rows, r * tile.depth)
-    if turns > 2:
-        f.distance(end, rows, turns * _TURN)
+        f.distance(other, rows, r * runs.step)
     with f.loop(blocks_of(tile.columns), left, ZERO, always=True):
         f.length(length, left, 2)
         f.move(at, weights)
-        begun = False
-        if turns:
-            # The first turn begins the sums.
-            begun = True
-            _emit_elements(f, tile, bases, at, x, _TURN, True)
-            if turns > 1:
-                with f.loop(turns - 1, rows, end):
-                    _emit_elements(f, tile, bases, at, x, _TURN, False)
-        _emit_elements(f, tile, bases, at, x, rest, not begun)
+        _emit_run(f, tile, bases, at, x, end, True)
+        if runs.count > 1:
+            f.distance(end_of_runs, rows, (runs.count - 1) * runs.pitch)
+            with f.loop(runs.count - 1, rows, end_of_runs):
+                _emit_run(f, tile, bases, at, x, end, False)
         for base in bases:
-            f.step(base, -tile.depth, x[0])
+            f.step(base, -runs.row_bytes, x[0])
         sums = [8 * r for r in range(tile.rows)]
         emit_outputs(f, tile.output, tile.columns, sums, scales, places)
         f.add_to(weights, length)
@@ -189,26 +196,47 @@ def emit_tile(tile: Tile) -> VectorFunction:
     return f
 
 
-def _emit_elements(
+def _emit_run(
     f: VectorFunction,
     tile: Tile,
     bases: list[Register],
     weights: Register,
     x: list[Register],
-    count: int,
+    end: Register,
     begin: bool,
 ) -> None:
-    for index in range(count):
-        f.load_vector(_NARROW, 1, weights)
-        f.step(weights, tile.columns, x[0])
-        f.widen(_WEIGHTS, _NARROW)
-        for r, value in enumerate(x):
-            base, offset = (bases[r], 0) if len(bases) > 1 else (bases[0], r * tile.depth)
-            f.load("lb", value, offset + index, base)
-        for r, value in enumerate(x):
-            f.multiply(8 * r, _WEIGHTS, value, begin and index == 0)
+    """Emit the products of a run, the first of which may begin the sums; move on to the next."""
+    runs = tile.runs
+
+    def elements(count: int, first: bool) -> None:
+        for index in range(count):
+            f.load_vector(_NARROW, 1, weights)
+            f.step(weights, tile.columns, x[0])
+            f.widen(_WEIGHTS, _NARROW)
+            for r, value in enumerate(x):
+                base, offset = (bases[r], 0) if len(bases) > 1 else (bases[0], r * runs.step)
+                f.load("lb", value, offset + index, base)
+            for r, value in enumerate(x):
+                f.multiply(8 * r, _WEIGHTS, value, first and index == 0)
+
+    turns, rest = divmod(runs.bytes, _TURN)
+    # The first turn begins the sums.
+    if begin and turns:
+        elements(_TURN, True)
+        for base in bases:
+            f.advance(base, _TURN)
+        turns -= 1
+        begin = False
+    if turns:
+        if turns > 1:
+            f.distance(end, bases[0], turns * _TURN)
+        with f.loop(turns, bases[0], end):
+            elements(_TURN, False)
+            for base in bases:
+                f.advance(base, _TURN)
+    elements(rest, begin)
     for base in bases:
-        f.advance(base, count)
+        f.step(base, runs.pitch - runs.bytes + rest, x[0])
 
 
 # The kernels --------------------------------------------------------------------------------------
@@ -219,10 +247,11 @@ _ARRAYS = (
 )
 
 
-def _tile(layer: LinearWeights, rows: int) -> Tile:
+def _tile(layer: LinearWeights, rows: int, runs: Runs | None = None) -> Tile:
     packed = _packed(layer)
     assert packed is not None
-    return Tile(layer.depth, layer.channels, min(rows, _most_rows(packed)), packed.output)
+    runs = runs or Runs(1, layer.depth, layer.depth, layer.depth)
+    return Tile(layer.depth, layer.channels, min(rows, _most_rows(packed)), runs, packed.output)
 
 
 @packed_once
@@ -269,6 +298,31 @@ def _conv_class(layer: LinearWeights) -> type[ConvParameters]:
     return _emitted(ConvParameters, "conv2d_s8", tile, struct, code, counts, figures, "window")
 
 
+@packed_once
+def _padded_class(layer: LinearWeights, rows: PaddedRows) -> type[ConvParameters]:
+    most = _tile(layer, _ROWS).rows
+    tiles = [_tile(layer, count, rows.runs) for count in rows.sizes(most)]
+    functions = [emit_tile(tile) for tile in tiles]
+    calls = rows.calls([(tile.name, tile.rows) for tile in tiles], layer.channels, apart=True)
+    of_row = rows.instructions(
+        [(tile.rows, f.instructions) for tile, f in zip(tiles, functions, strict=True)]
+    )
+    figures = rows.figures | {"copied": 7 / COPIED_BYTES}
+    figures["row"] += of_row
+    text = "\n".join(function.text() for function in (emit_copy(), *functions))
+    return _emitted(
+        ConvParameters,
+        "conv2d_s8",
+        tiles[0],
+        IMAGE_FIELDS + _ARRAYS,
+        kernel_text(text, rows.body(calls, layer.channels), images=True),
+        rows.counts,
+        figures,
+        "window",
+        rows,
+    )
+
+
 def _code(tile: Tile, functions: str, begin: str, rows: str, images: bool = False) -> str:
     """Return the emitted functions and the glue around them."""
     outs = "".join(
@@ -277,7 +331,7 @@ def _code(tile: Tile, functions: str, begin: str, rows: str, images: bool = Fals
     body = (
         f"{begin}    while (left > 0) {{\n"
         f"        const int32_t count = left < {tile.rows} ? left : {tile.rows};\n{rows}"
-        f"        {NAME}_tile((const int8_t *)scratch, p->weights, (const int8_t *)p->scales, out"
+        f"        {tile.name}((const int8_t *)scratch, p->weights, (const int8_t *)p->scales, out"
         f"{outs});\n"
         f"        out += count * {tile.columns};\n        left -= count;\n    }}\n"
     )
@@ -293,37 +347,43 @@ def _emitted(
     counts: dict[str, str],
     figures: dict[str, float],
     reads: str,
+    padded: PaddedRows | None = None,
 ) -> type[_P]:
     function = emit_tile(tile)
+    if padded is None:
+        figures |= {"tile": figures["tile"] + function.instructions}
     products = tile.rows * tile.columns * tile.depth
     return emitted(
         parameters,
         Description(
             family="rvv",
             operator=operator,
-            form=tile.form,
+            form=f"{tile.form}_padded" if padded else tile.form,
             requires=frozenset({"zve32x"}),
-            scratch=str(tile.rows * tile.depth),
-            order=(("pixels", str(tile.rows)),),
+            scratch=str(padded.scratch if padded else tile.rows * tile.depth),
+            order=(("rows", "1"),) if padded else (("pixels", str(tile.rows)),),
             reads=reads,
             window={},
-            code=function.code_bytes + 500,
-            figures=figures | {"tile": figures["tile"] + function.instructions},
+            code=function.code_bytes * (2 if padded else 1) + 500,
+            figures=figures,
             counts=counts,
             head={
                 "Tile": f"{tile.rows} rows x as many columns as a group of eight vector registers "
                 f"has words, for all {tile.columns} columns and a depth of {tile.depth}.",
                 "Registers": "sums: eight vector registers a row from v0 on; weights: v24 to v27, "
                 "loaded into the upper half of these; scales: v24 to v31.",
-                "Data": "rows in scratch, int8 [row][depth]; weights int8 [depth][columns]; scales "
+                "Data": "rows in scratch, int8 [row][depth], or rows of the image with their "
+                "padding, of which a window has runs; weights int8 [depth][columns]; scales "
                 "int32 [multiplier, constant, place if signed][columns], packed by _packed().",
-                "Order": f"{tile.rows} rows are copied to scratch, then their outputs are written, "
+                "Order": "What is under a row of outputs is copied to scratch, then it is written."
+                if padded
+                else f"{tile.rows} rows are copied to scratch, then their outputs are written, "
                 "the last row first: what is missing of the last rows is written to the place of "
                 "the first, and overwritten.",
                 "Bounds": "Sums are below 2^30, which require_right_shifts() asks for; scaled by "
                 f"2^{tile.output.bits} below 2^31.",
                 "Output": f"{tile.output.text} The narrowing shifts round down and saturate.",
-                "Scratch": f"{tile.rows * tile.depth} bytes.",
+                "Scratch": "The rows.",
                 "Cost": f"Counted by the emitter for registers of 128 bits: "
                 f"{function.instructions:.0f} instructions a call, "
                 f"{function.instructions / products:.3f} a MAC.",
