@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from campaigns import cases
-from kernel_checks import Operator, check
-from riscv_layers import emitted_checks, riscv_layers, sums
+from kernel_checks import Check, Operator, check
+from riscv_layers import emitted_checks, real_layers, riscv_layers, sums, wide_layers
 
 from hilc.target import get_cpu
 
@@ -15,14 +15,12 @@ def forms(core: str, seed: int, copies: int, every: int) -> dict[str, int]:
     """Compare emitted kernels with the reference; how many calls each operator has."""
     rng = np.random.default_rng(seed)
     layers: list[Operator] = [*riscv_layers(rng, copies), *sums(rng, 12)]
-    found = emitted_checks(layers, get_cpu(core), seed)
-    taken = [one for _, one in found[::every]]
-    check(taken)
-    counts: dict[str, int] = {}
-    for one in taken:
-        operator = one.case.call.variant.split(".")[1]
-        counts[operator] = counts.get(operator, 0) + 1
-    return counts
+    by_operator: dict[str, list[Check]] = {}
+    for _, one in emitted_checks(layers, get_cpu(core), seed):
+        by_operator.setdefault(one.case.call.variant.split(".")[1], []).append(one)
+    taken = {operator: found[::every] for operator, found in by_operator.items()}
+    check([one for found in taken.values() for one in found])
+    return {operator: len(found) for operator, found in taken.items()}
 
 
 #: The operators that have emitted kernels.
@@ -39,6 +37,24 @@ def test_the_c_form_is_exact(core: str, every: int) -> None:
     counts = forms(core, 71, 1, every)
     assert counts.keys() == OPERATORS | ({"sum"} if "zve32x" in core else set())
     assert min(counts.values()) >= 1, counts
+
+
+@cases(
+    ("core", "every"),
+    [("rv32imac", 3), ("rv32imac_zve32x", 3), ("rv32imc_xpulp", 4), ("rv32imac_zbb", 4)],
+    first=3,
+)
+def test_the_c_form_of_wide_layers_is_exact(core: str, every: int) -> None:
+    found = emitted_checks(wide_layers(np.random.default_rng(78), 1), get_cpu(core), 78)
+    check([one for _, one in found[::every]])
+    assert {one.case.call.variant.split(".")[1] for _, one in found[::every]} == OPERATORS
+
+
+@pytest.mark.filterwarnings("ignore:.*encountered in:RuntimeWarning")
+def test_the_c_form_of_float_layers_is_exact() -> None:
+    found = emitted_checks(real_layers(np.random.default_rng(79), 1), get_cpu("rv32imafc"), 79)
+    check([one for _, one in found[::3]])
+    assert {one.case.call.variant.split(".")[1] for _, one in found[::3]} == OPERATORS
 
 
 @pytest.mark.full

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
+from float_layers import float_layers
 from kernel_checks import Check, Operator, checks_of
 from kernel_layers import (
     CASES,
@@ -20,6 +21,7 @@ from kernel_layers import (
 from linear_layers import Layer, make_layer, random_layer
 from single_op import SingleOp, random_op
 
+from hilc.ir import Rounding
 from hilc.target import Cpu
 
 PREFIXES = ("hil_riscv_", "hil_rvv_", "hil_xpulp_")
@@ -44,6 +46,9 @@ SHAPES = (
         {**depthwise(1), "dilation_h": 2, "dilation_w": 3},
     ),
     ("DEPTHWISE_CONV_2D", (1, 4, 9, 500), (1, 3, 3, 500), depthwise(1)),
+    ("DEPTHWISE_CONV_2D", (1, 11, 14, 6), (1, 5, 5, 6), depthwise(1)),
+    ("DEPTHWISE_CONV_2D", (2, 10, 9, 34), (1, 5, 5, 34), depthwise(2)),
+    ("DEPTHWISE_CONV_2D", (1, 8, 7, 5), (1, 4, 7, 5), depthwise(1)),
 )  # fmt: skip
 
 
@@ -57,6 +62,23 @@ def riscv_layers(rng: np.random.Generator, copies: int) -> list[Layer]:
     usual = [usual_layer(rng) for _ in range(6 * copies)]
     layers += [to_even(layer) if i % 5 == 0 else layer for i, layer in enumerate(usual)]
     return layers + [random_layer(rng, op, "int8", True) for op in LINEAR for _ in range(copies)]
+
+
+def wide_layers(rng: np.random.Generator, copies: int) -> list[Layer]:
+    """Return layers of int16 of all shapes, by both policies of rounding, and random ones."""
+    layers = [make_layer(rng, op, "int16", x, w, attrs) for op, x, w, attrs in SHAPES]
+    layers += [random_layer(rng, op, "int16", True) for op in LINEAR for _ in range(20 * copies)]
+    long = [layer for layer in layers if layer.node.rounding is Rounding.SINGLE]
+    return long + [to_even(layer) for layer in long[::3]]
+
+
+def real_layers(rng: np.random.Generator, copies: int) -> list[Layer]:
+    """Return layers of float32 of all shapes, random ones, and those with sums that are infinite or
+    no numbers.
+    """
+    layers = [make_layer(rng, op, "float32", x, w, attrs) for op, x, w, attrs in SHAPES]
+    layers += [random_layer(rng, op, "float32", True) for op in LINEAR for _ in range(4 * copies)]
+    return layers + float_layers(rng)[::3]
 
 
 def sums(rng: np.random.Generator, count: int) -> list[SingleOp]:

@@ -1,11 +1,14 @@
-"""int8 matrix products and convolutions with RISC-V's vectors (Zve32x), emitted for each layer.
+"""Matrix products and convolutions with RISC-V's vectors (Zve32x), emitted for each layer.
+
+Inputs are int8, or int16 with int8 weights.
 
 The elements of a vector are channels of the output. A row's value, a scalar, is multiplied with the
 weights of its element of depth in all of them, widened to int16, and added to sums of int32. What
 is checked here for each layer:
 
-* sums stay below 2**30, and every shift is to the right;
-* the outputs of each channel are exact for every sum (:mod:`hilc.lowering.riscv.outputs`).
+* int8: sums stay below 2**30, and every shift is to the right; the outputs of each channel are
+  exact for every sum (:mod:`hilc.lowering.riscv.outputs`);
+* int16: sums fit 32 bits, and are rounded as :mod:`hilc.lowering.riscv.wide` says.
 """
 
 from __future__ import annotations
@@ -24,10 +27,12 @@ from hilc.lowering.linear import (
     Convolution,
     LinearWeights,
     MatrixProduct,
+    WideRequantization,
     linear_calls,
     packed_once,
 )
 from hilc.lowering.registry import Layer, lowers
+from hilc.lowering.riscv.arithmetic import scale_words
 from hilc.lowering.riscv.emitted import NAME, Description, EmittedParameters, emitted
 from hilc.lowering.riscv.emitter import LARGEST_OFFSET, ZERO, Register
 from hilc.lowering.riscv.linear import (
@@ -37,8 +42,16 @@ from hilc.lowering.riscv.linear import (
     kernel_text,
 )
 from hilc.lowering.riscv.outputs import Output, output_of
+from hilc.lowering.riscv.wide import WideOutput, wide_output_of
 from hilc.lowering.rvv import depthwise
-from hilc.lowering.rvv.emitter import VectorFunction, blocks_of, emit_outputs
+from hilc.lowering.rvv.emitter import (
+    VectorFunction,
+    blocks_of,
+    bounds_text,
+    emit_advance,
+    emit_outputs,
+    emit_wide_outputs,
+)
 from hilc.lowering.v7m.channels import require_right_shifts
 
 #: Rows of a tile: their sums take eight registers each, and signed outputs sixteen others.
@@ -57,6 +70,7 @@ _WINDOW_GLUE = {"window_row": 34.0}
 
 
 _P = TypeVar("_P", bound=EmittedParameters)
+_T = TypeVar("_T", bound=np.generic)
 
 
 @dataclass(frozen=True)
@@ -66,7 +80,27 @@ class Tile:
     depth: int
     columns: int
     rows: int
-    output: Output
+    output: Output | WideOutput
+
+    @property
+    def element(self) -> int:
+        """Bytes of an input, and of an output."""
+        return 2 if isinstance(self.output, WideOutput) else 1
+
+    @property
+    def row_bytes(self) -> int:
+        """Bytes of a row of inputs."""
+        return self.element * self.depth
+
+    @property
+    def out_bytes(self) -> int:
+        """Bytes of a row of outputs."""
+        return self.element * self.columns
+
+    @property
+    def dtype(self) -> str:
+        """C type of inputs and outputs."""
+        return f"int{8 * self.element}_t"
 
     @property
     def form(self) -> str:
@@ -78,10 +112,10 @@ class Tile:
 class _Packed:
     weights: npt.NDArray[np.int8]
     scales: npt.NDArray[np.int32]
-    output: Output
+    output: Output | WideOutput
 
 
-@lowers(*LINEAR, dtypes={"int8"}, requires={"zve32x"}, roundings=Rounding)
+@lowers(*LINEAR, dtypes={"int8", "int16"}, requires={"zve32x"}, roundings=Rounding)
 def linear(layer: Layer) -> Iterator[KernelCall]:
     """Return the emitted kernels for a linear layer."""
     return linear_calls(layer, rows=_matmul, convolution=_conv2d, depthwise=depthwise.depthwise)
@@ -108,12 +142,17 @@ def _conv2d(form: Convolution) -> Iterable[EmittedParameters]:
 
 
 def _most_rows(packed: _Packed) -> int:
-    return _SIGNED_ROWS if packed.output.signed else _ROWS
+    signed = isinstance(packed.output, Output) and packed.output.signed
+    return _SIGNED_ROWS if signed else _ROWS
 
 
 @packed_once
 def _packed(layer: LinearWeights) -> _Packed | None:
     """Return weights and scales; None where the kernel does not serve the layer."""
+    if isinstance(layer.outputs, WideRequantization):
+        if (wide := wide_output_of(layer, "zve32x")) is None:
+            return None
+        return _Packed(_transposed(layer.matrix), _transposed(wide[1]), wide[0])
     channels = require_right_shifts(layer.matrix, layer.requantization)
     if channels is None:
         return None
@@ -122,8 +161,11 @@ def _packed(layer: LinearWeights) -> _Packed | None:
     if found is None:
         return None
     output, scales = found
-    weights = np.ascontiguousarray(channels.weights.T).reshape(-1)
-    return _Packed(weights, np.ascontiguousarray(scales.T).reshape(-1), output)
+    return _Packed(_transposed(channels.weights), _transposed(scales), output)
+
+
+def _transposed(matrix: npt.NDArray[_T]) -> npt.NDArray[_T]:
+    return np.ascontiguousarray(matrix.T).reshape(-1)
 
 
 # The functions ------------------------------------------------------------------------------------
@@ -152,7 +194,8 @@ def emit_tile(tile: Tile) -> VectorFunction:
     )
     rows, weights, scales, *places = f.arguments
     left, length = f.word("left"), f.word("length")
-    apart = (tile.rows - 1) * tile.depth + _TURN > LARGEST_OFFSET
+    turn_bytes = _TURN * tile.element
+    apart = (tile.rows - 1) * tile.row_bytes + turn_bytes > LARGEST_OFFSET
     others = [f.address(f"row{r}") for r in range(1, tile.rows)] if apart else []
     bases = [rows, *others]
     at, x = f.address("weight"), f.words("x", tile.rows)
@@ -161,9 +204,9 @@ def emit_tile(tile: Tile) -> VectorFunction:
     f.constant(left, tile.columns)
     turns, rest = divmod(tile.depth, _TURN)
     for r, other in enumerate(others, start=1):
-        f.distance(other, rows, r * tile.depth)
+        f.distance(other, rows, r * tile.row_bytes)
     if turns > 2:
-        f.distance(end, rows, turns * _TURN)
+        f.distance(end, rows, turns * turn_bytes)
     with f.loop(blocks_of(tile.columns), left, ZERO, always=True):
         f.length(length, left, 2)
         f.move(at, weights)
@@ -177,15 +220,14 @@ def emit_tile(tile: Tile) -> VectorFunction:
                     _emit_elements(f, tile, bases, at, x, _TURN, False)
         _emit_elements(f, tile, bases, at, x, rest, not begun)
         for base in bases:
-            f.step(base, -tile.depth, x[0])
+            f.step(base, -tile.row_bytes, x[0])
         sums = [8 * r for r in range(tile.rows)]
-        emit_outputs(f, tile.output, tile.columns, sums, scales, places)
-        f.add_to(weights, length)
-        for out in places:
-            f.add_to(out, length)
+        if isinstance(tile.output, WideOutput):
+            emit_wide_outputs(f, tile.output, tile.columns, sums, scales, places)
+        else:
+            emit_outputs(f, tile.output, tile.columns, sums, scales, places)
         f.operate("sub", left, left, length)
-        f.shift("slli", length, length, 2)
-        f.add_to(scales, length)
+        emit_advance(f, length, [(1, [weights]), (tile.element, places), (4, [scales])])
     return f
 
 
@@ -203,12 +245,13 @@ def _emit_elements(
         f.step(weights, tile.columns, x[0])
         f.widen(_WEIGHTS, _NARROW)
         for r, value in enumerate(x):
-            base, offset = (bases[r], 0) if len(bases) > 1 else (bases[0], r * tile.depth)
-            f.load("lb", value, offset + index, base)
+            base, offset = (bases[r], 0) if len(bases) > 1 else (bases[0], r * tile.row_bytes)
+            load = "lb" if tile.element == 1 else "lh"
+            f.load(load, value, offset + tile.element * index, base)
         for r, value in enumerate(x):
             f.multiply(8 * r, _WEIGHTS, value, begin and index == 0)
     for base in bases:
-        f.advance(base, count)
+        f.advance(base, tile.element * count)
 
 
 # The kernels --------------------------------------------------------------------------------------
@@ -230,17 +273,17 @@ def _matmul_class(layer: LinearWeights, rows: int) -> type[MatmulParameters]:
     tile = _tile(layer, rows)
     struct = f"    int32_t rows; /* rows of the input, and of the output */\n{_ARRAYS}"
     copy = (
-        f"        {NAME}_copy(in, (int8_t *)scratch, (uint32_t)(count * {tile.depth}));\n"
-        f"        in += {tile.rows * tile.depth};\n"
+        f"        {NAME}_copy(in, (int8_t *)scratch, (uint32_t)(count * {tile.row_bytes}));\n"
+        f"        in += {tile.rows * tile.row_bytes};\n"
     )
     functions = f"{emit_copy().text()}\n{emit_tile(tile).text()}"
     code = _code(tile, functions, "    int32_t left = p->rows;\n", copy)
     figures = _GLUE | {"copied": 7 / COPIED_BYTES}
     counts = {
         "tile": f"(rows + {tile.rows - 1}) // {tile.rows}",
-        "copied": f"rows * {tile.depth}",
+        "copied": f"rows * {tile.row_bytes}",
     }
-    return _emitted(MatmulParameters, "matmul_s8", tile, struct, code, counts, figures, "rows")
+    return _emitted(MatmulParameters, "matmul", tile, struct, code, counts, figures, "rows")
 
 
 #: Bytes that the copy takes in a turn of its loop.
@@ -251,12 +294,14 @@ COPIED_BYTES = 32
 def _conv_class(layer: LinearWeights) -> type[ConvParameters]:
     tile = _tile(layer, _ROWS)
     struct = IMAGE_FIELDS + _ARRAYS
+    # Windows consist of bytes.
+    windows = f"    windows.in_c *= {tile.element};\n" if tile.element > 1 else ""
     begin = (
         "    struct hil_rvv_windows windows = HIL_RVV_WINDOWS_OF(p);\n"
-        "    int32_t left = p->out_h * p->out_w;\n"
+        f"{windows}    int32_t left = p->out_h * p->out_w;\n"
     )
     gather = (
-        f"        hil_rvv_gather(&windows, in, count, {tile.depth}, {NAME}_copy,\n"
+        f"        hil_rvv_gather(&windows, in, count, {tile.row_bytes}, {NAME}_copy,\n"
         "                       (int8_t *)scratch);\n"
     )
     functions = f"{emit_copy().text()}\n{emit_tile(tile).text()}"
@@ -266,22 +311,23 @@ def _conv_class(layer: LinearWeights) -> type[ConvParameters]:
         "window_row": "batch * out_h * out_w * filter_h",
     }
     figures = _GLUE | _WINDOW_GLUE
-    return _emitted(ConvParameters, "conv2d_s8", tile, struct, code, counts, figures, "window")
+    return _emitted(ConvParameters, "conv2d", tile, struct, code, counts, figures, "window")
 
 
 def _code(tile: Tile, functions: str, begin: str, rows: str, images: bool = False) -> str:
     """Return the emitted functions and the glue around them."""
     outs = "".join(
-        f",\n            {r} < count ? out + {r * tile.columns} : out" for r in range(1, tile.rows)
+        f",\n            {r} < count ? out + {r * tile.out_bytes} : out"
+        for r in range(1, tile.rows)
     )
     body = (
         f"{begin}    while (left > 0) {{\n"
         f"        const int32_t count = left < {tile.rows} ? left : {tile.rows};\n{rows}"
         f"        {NAME}_tile((const int8_t *)scratch, p->weights, (const int8_t *)p->scales, out"
         f"{outs});\n"
-        f"        out += count * {tile.columns};\n        left -= count;\n    }}\n"
+        f"        out += count * {tile.out_bytes};\n        left -= count;\n    }}\n"
     )
-    return kernel_text(functions, body, images=images)
+    return kernel_text(functions, body, images=images, dtype=tile.dtype, element=tile.element)
 
 
 def _emitted(
@@ -300,10 +346,10 @@ def _emitted(
         parameters,
         Description(
             family="rvv",
-            operator=operator,
+            operator=f"{operator}_s{8 * tile.element}",
             form=tile.form,
             requires=frozenset({"zve32x"}),
-            scratch=str(tile.rows * tile.depth),
+            scratch=str(tile.rows * tile.row_bytes),
             order=(("pixels", str(tile.rows)),),
             reads=reads,
             window={},
@@ -315,21 +361,22 @@ def _emitted(
                 f"has words, for all {tile.columns} columns and a depth of {tile.depth}.",
                 "Registers": "sums: eight vector registers a row from v0 on; weights: v24 to v27, "
                 "loaded into the upper half of these; scales: v24 to v31.",
-                "Data": "rows in scratch, int8 [row][depth]; weights int8 [depth][columns]; scales "
-                "int32 [multiplier, constant, place if signed][columns], packed by _packed().",
+                "Data": f"rows in scratch, int{8 * tile.element} [row][depth]; weights int8 "
+                f"[depth][columns]; scales int32 [{scale_words(tile.output)}][columns], packed by "
+                "_packed().",
                 "Order": f"{tile.rows} rows are copied to scratch, then their outputs are written, "
                 "the last row first: what is missing of the last rows is written to the place of "
                 "the first, and overwritten.",
-                "Bounds": "Sums are below 2^30, which require_right_shifts() asks for; scaled by "
-                f"2^{tile.output.bits} below 2^31.",
+                "Bounds": bounds_text(tile.output),
                 "Output": f"{tile.output.text} The narrowing shifts round down and saturate.",
-                "Scratch": f"{tile.rows * tile.depth} bytes.",
+                "Scratch": f"{tile.rows * tile.row_bytes} bytes.",
                 "Cost": f"Counted by the emitter for registers of 128 bits: "
                 f"{function.instructions:.0f} instructions a call, "
                 f"{function.instructions / products:.3f} a MAC.",
                 "Tests": "tests/board/test_riscv_kernels.py, tests/c/test_riscv_kernels.py: the C "
                 "form is the same list of instructions.",
             },
+            dtype=tile.dtype,
         ),
         struct,
         [_INCLUDE],
