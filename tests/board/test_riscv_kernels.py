@@ -12,7 +12,7 @@ import pytest
 from campaigns import cases
 from kernel_checks import check, overlapping_checks
 from models import model_path
-from riscv_layers import emitted_checks, real_layers, riscv_layers, sums, wide_layers
+from riscv_layers import emitted_checks, real_layers, riscv_layers, sums, tables, wide_layers
 
 import hil
 import hilc
@@ -46,7 +46,7 @@ def test_the_assembly_is_exact(core: str, vector_bits: int) -> None:
     """The output of some lies over the input as far as the order of access allows."""
     board = board_of(core, vector_bits)
     rng = np.random.default_rng(73)
-    found = emitted_checks([*riscv_layers(rng, 1), *sums(rng, 12)], board.cpu, 73)
+    found = emitted_checks([*riscv_layers(rng, 1), *sums(rng, 12), *tables(rng, 3)], board.cpu, 73)
     over = [one for layer, first in found[::3] for one in overlapping_checks(first, layer)]
     check([one for _, one in found] + over, board)
     assert len(found) > 30

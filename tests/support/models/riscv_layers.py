@@ -86,6 +86,12 @@ def sums(rng: np.random.Generator, count: int) -> list[SingleOp]:
     return [random_op(rng, op, "int8") for op in ("ADD", "SUB") for _ in range(count)]
 
 
+def tables(rng: np.random.Generator, count: int) -> list[SingleOp]:
+    """Return functions of int8 and changes of its scale, whose kernels are tables."""
+    operators = ("LOGISTIC", "TANH", "HARD_SWISH", "QUANTIZE")
+    return [random_op(rng, op, "int8") for op in operators for _ in range(count)]
+
+
 def emitted_checks(layers: Sequence[Operator], cpu: Cpu, seed: int) -> list[tuple[Operator, Check]]:
     """Return a check for each emitted kernel of the layers."""
     return [

@@ -63,6 +63,13 @@ class VectorFunction(Function):
             f"hil_rvv_vle(&v, {to}, {element}, {base.variable});",
         )
 
+    def load_indexed(self, to: int, indices: int, base: Register) -> None:
+        """Load bytes at the distances from an address that bytes without sign are."""
+        self.instruction(
+            f"vluxei8.v v{to}, ({base.machine}), v{indices}",
+            f"hil_rvv_vluxei8(&v, {to}, {base.variable}, {indices});",
+        )
+
     def store_vector(self, value: int, element: int, base: Register) -> None:
         """Store elements."""
         self.instruction(

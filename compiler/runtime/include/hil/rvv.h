@@ -41,6 +41,14 @@ HIL_INLINE void hil_rvv_vle(struct hil_rvv *v, uint32_t to, uint32_t bytes, cons
     memcpy(&v->file[HIL_RVV_REGISTER_BYTES * to], from, bytes * v->length);
 }
 
+/* Bytes at the distances that bytes without sign are. */
+HIL_INLINE void hil_rvv_vluxei8(struct hil_rvv *v, uint32_t to, const int8_t *from,
+                                uint32_t indices) {
+    for (uint32_t i = 0; i < v->length; i++) {
+        hil_rvv_set(v, to, 1, i, from[(uint8_t)hil_rvv_get(v, indices, 1, i)]);
+    }
+}
+
 HIL_INLINE void hil_rvv_vse(struct hil_rvv *v, uint32_t from, uint32_t bytes, int8_t *to) {
     memcpy(to, &v->file[HIL_RVV_REGISTER_BYTES * from], bytes * v->length);
 }
