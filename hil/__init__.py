@@ -1,8 +1,9 @@
 """Hardware in the loop: compiled models on boards and emulators, driven from Python.
 
 ``hil.verify(model, board=...)`` compares a model on a board with its reference, ``hil.bench``
-counts what it costs, ``hil.evaluate`` measures its accuracy over a data set, and
-``hil.open(board, *models)`` gives a device. The command line is ``hil`` (:mod:`hil.cli`).
+counts what it costs, ``hil.evaluate`` measures its accuracy over a data set,
+``hil.open(board, *models)`` gives a device, and ``hil.open_elf(board, elf)`` one that runs other
+firmware. The command line is ``hil`` (:mod:`hil.cli`).
 """
 
 from __future__ import annotations
@@ -16,11 +17,13 @@ if TYPE_CHECKING:
     from typing import Any
 
     from hil.device import Device
+    from hil.device.elf import ElfDevice, open_elf
     from hil.device.session import open as open
     from hil.errors import HilError
     from hil.export.job import Exported, export
     from hil.export.package import About
     from hil.firmware.build import Firmware, Sizes, build, create_project
+    from hil.firmware.fitting import fit
     from hil.firmware.models import compile as compile
     from hil.jobs.bench import BenchJob
     from hil.jobs.evaluate import EvaluateJob
@@ -44,6 +47,7 @@ __all__ = [
     "BenchReport",
     "Cost",
     "Device",
+    "ElfDevice",
     "EvaluateJob",
     "Evaluation",
     "Exported",
@@ -65,7 +69,9 @@ __all__ = [
     "create_project",
     "evaluate",
     "export",
+    "fit",
     "matrix",
+    "open_elf",
     "quantize",
     "report",
     "verify",
@@ -78,6 +84,7 @@ _HOMES = {
     "BenchReport": "hil.verify.bench",
     "Cost": "hil.results.verify",
     "Device": "hil.device",
+    "ElfDevice": "hil.device.elf",
     "EvaluateJob": "hil.jobs.evaluate",
     "Evaluation": "hil.verify.evaluation",
     "Exported": "hil.export.job",
@@ -100,8 +107,10 @@ _HOMES = {
     "create_project": "hil.firmware.build",
     "evaluate": "hil.jobs.functions",
     "export": "hil.export.job",
+    "fit": "hil.firmware.fitting",
     "matrix": "hil.jobs.matrix",
     "open": "hil.device.session",
+    "open_elf": "hil.device.elf",
     "quantize": "hilc.quantization",
     "report": "hil.page.report",
     "verify": "hil.jobs.functions",

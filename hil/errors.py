@@ -12,6 +12,7 @@ __all__ = [
     "Attempt",
     "BoardError",
     "BuildError",
+    "ConsoleError",
     "DeviceError",
     "FlashError",
     "HangError",
@@ -155,6 +156,13 @@ class NumericError(HilError):
 
     exit_code = 1
     kind = "numeric"
+
+
+class ConsoleError(HilError):
+    """A firmware of the user did not print what was expected, or its own tests failed."""
+
+    exit_code = 1
+    kind = "console"
 
 
 class InternalError(HilError):

@@ -44,20 +44,42 @@ def compile(model: Model, options: CompileOptions) -> ModelLibrary:
     a model that does not fit into `memory`, `ram` or `flash`; :class:`ModelError` and
     :class:`UnsupportedError` for what is wrong with the model.
     """
-    require_installed(options)
-    planned = _planned(model, options)
-    source, found = planned.source, planned.found
-    if found is not None:
-        saved = _whole_saves_bytes(model, planned, options)
-        found = replace(found, report=replace(found.report, whole_saves_bytes=saved))
-        options = replace(options, optimize=found.sharing)
-    library = generate(planned.program, options, source)
-    name = library.modules[0].name
-    return replace(
-        library,
-        reports={} if found is None else {name: found.report},
-        plans={name: partial(explain_program, planned.program)},
-    )
+    return Compiler(model, options).compile(options.optimize, options.ram, options.flash)
+
+
+class Compiler:
+    """Compiles one model for several goals and limits, with one search for all of them.
+
+    `optimize`, `ram` and `flash` of the options are not used. Raises :class:`InputError` for a
+    tuning log of another model, core or compiler version, and what reading the model raises.
+    """
+
+    def __init__(self, model: Model, options: CompileOptions) -> None:
+        require_installed(options)
+        self._model = model
+        self._options = options
+        self._search = _Search(model, options)
+
+    def compile(
+        self, optimize: str, ram: int | None = None, flash: int | None = None
+    ) -> ModelLibrary:
+        """Return the library that :func:`compile` returns for a goal and limits in bytes.
+
+        Raise :class:`LimitError` where no program keeps them.
+        """
+        planned = self._search.planned(optimize, ram, flash)
+        options, found = self._options, planned.found
+        if found is not None:
+            saved = _whole_saves_bytes(self._model, planned, options)
+            found = replace(found, report=replace(found.report, whole_saves_bytes=saved))
+            options = replace(options, optimize=found.sharing)
+        library = generate(planned.program, options, planned.source)
+        name = library.modules[0].name
+        return replace(
+            library,
+            reports={} if found is None else {name: found.report},
+            plans={name: partial(explain_program, planned.program)},
+        )
 
 
 def _whole_saves_bytes(model: Model, planned: _Planned, options: CompileOptions) -> int:

@@ -16,6 +16,7 @@ from hil.access.board_lock import board_lock
 from hil.access.connection import VIRTUAL, Connection, Flashed, Image
 from hil.access.flashers import FLASHERS
 from hil.access.hardware import Hardware, pinned_to_probe, register_flasher
+from hil.access.jumpstarter import JumpstarterRunner
 from hil.access.native import NativeRunner
 from hil.access.probes import lock_names
 from hil.access.protocols import (
@@ -97,7 +98,13 @@ __all__ = [
     "start",
 ]
 
-for _runner in (NativeRunner(), QemuRunner(), RenodeRunner(), VerilatorRunner()):
+for _runner in (
+    NativeRunner(),
+    QemuRunner(),
+    RenodeRunner(),
+    VerilatorRunner(),
+    JumpstarterRunner(),
+):
     register_runner(_runner)
 for _flasher in (PyOcd(), *FLASHERS):
     register_flasher(_flasher)
@@ -226,7 +233,7 @@ def _lock_names(runner: Runner, board: Board, connection: Connection) -> list[st
     """Return the lock names of a plugin's real board, shared by all processes."""
     if not is_real(runner) or connection.probe == VIRTUAL:
         return []
-    return lock_names(connection.probe, connection.port) or [f"{runner.name} {board.name}"]
+    return lock_names(connection.probe, connection.port) or [runner.lock_name(board)]
 
 
 def chosen_runner(board: Board, runner: str | None, connection: Connection) -> tuple[Board, Runner]:

@@ -9,8 +9,10 @@ from typing import Any, Final
 
 from hil.access.board_lock import board_lock, is_own
 from hil.access.probes import connected_probes, lock_names
+from hil.access.registry import runner_named
 from hil.board import Board
 from hil.board.bench_selector import selected_boards
+from hil.board.settings import parse_named
 from hil.errors import InputError, ProbeError
 from hil.link.ports import is_there
 
@@ -43,8 +45,16 @@ def refuse_options(text: str, **given: Any) -> None:
 
 def lock_names_of(board: Board) -> list[str]:
     """Return the names by which a board of the bench is locked; none for an emulated one."""
-    assert board.unit is not None, "it is of a bench"
-    return lock_names(board.unit.probe, board.unit.port)
+    unit = board.unit
+    assert unit is not None, "it is of a bench"
+    names = lock_names(unit.probe, unit.port)
+    if names or unit.runner is None:
+        return names
+    name, words = parse_named("runner", unit.runner)
+    runner = runner_named(name)
+    if not runner.exists_once:
+        return []
+    return [runner.lock_name(board.with_settings("runner", name, words))]
 
 
 @contextlib.contextmanager

@@ -30,7 +30,7 @@ from hil.errors import InputError, ProbeError
 _SHARED: Final = ("/run/lock", "/var/lock", "/tmp")
 _SHARED_MODE: Final = stat.S_ISVTX | stat.S_IRWXO
 _PREFIX = "hil-"
-_MOST_HOLDER = 300
+_MOST_NAME = 100
 _LOOK_S = 0.1
 #: Linux's major numbers of pseudo-terminals: each container counts its own from 0.
 _PSEUDO_TERMINALS: Final = range(136, 144)
@@ -137,9 +137,11 @@ def try_board_lock(name: str) -> IO[str] | None:
 
 
 def _this_process() -> str:
-    program = " ".join([Path(sys.argv[0]).name, *sys.argv[1:]])[:_MOST_HOLDER]
+    # Without arguments: every user of the machine can read it.
+    program = Path(sys.argv[0])
+    name = (program.parent.name if program.name == "__main__.py" else program.name)[:_MOST_NAME]
     now = datetime.datetime.now().astimezone().isoformat(" ", "seconds")
-    return f"process {os.getpid()} ({program}) of {_user()} on {socket.gethostname()} since {now}"
+    return f"process {os.getpid()} ({name}) of {_user()} on {socket.gethostname()} since {now}"
 
 
 def _user() -> str:

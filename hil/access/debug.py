@@ -85,6 +85,7 @@ def debugger_of(
             f"the runner {chosen.name!r} has no gdb server",
             f"choose --runner {' or '.join(able)}" if able else _without_server(board),
         )
+    chosen.check_debugger(board, connection)
     return board, chosen
 
 

@@ -42,17 +42,19 @@ from hil.access.protocols import (
 )
 from hil.access.qemu import QemuBoard, QemuMemory
 from hil.access.registry import add_flasher, flashers
+from hil.access.verilator import RtlMachine
 from hil.board.config import remember
 from hil.errors import DeviceError, InputError, LinkError, ProbeError, Remedy
 from hil.firmware.formats import image_in
 from hil.firmware.image import symbol_address
-from hil.link.line import await_port, check_port, open_error, open_line
-from hil.link.ports import is_lasting, lasting_name, resolve
+from hil.link.line import await_port, check_port, open_error, open_line, raise_if_ending
+from hil.link.ports import is_lasting, is_there, lasting_name, resolve
 from hil.support.scope import decided
 from hilc.support.temporary import TemporaryFolder
 
 if TYPE_CHECKING:
     from hil.access.proof import Proven
+    from hil.access.verilator.runner import RtlBoard
     from hil.board import Board
     from hil.link.bulk import BoardMemory
     from hil.link.line import Line
@@ -141,8 +143,8 @@ class Reached:
     uid: str
     #: The connected probe; None for a virtual board started here, and for a port.
     probe: ProbeInfo | None
-    #: The QEMU machine behind the probe, if there is one.
-    virtual: VirtualBoard | None
+    #: The emulated or simulated machine behind the probe, if there is one.
+    virtual: VirtualBoard | RtlMachine | None
     #: Raises if that machine has ended.
     is_alive: Callable[[], None]
 
@@ -152,15 +154,17 @@ def reached(flasher: Flasher, board: Board, connection: Connection) -> Iterator[
     """Yield the requested probe of ``flasher`` for ``board``, or the only matching one; one that is
     not there is awaited for ``connection.appear_s``.
 
-    ``virtual`` starts the board's QEMU machine, which ends with the context. During the context no
-    other process uses the board.
+    ``virtual`` starts the board's virtual machine, which ends with the context. During the context
+    no other process uses the board.
 
     Raise :class:`InputError` if the probe is on another board.
     """
+    if connection.port is not None and is_there(connection.port):
+        check_port(connection.port)  # before programming, whatever needs the port afterwards
     if connection.probe == VIRTUAL:
         require(flasher, "virtual", flashers())
-        with virtual_probe.start(board) as (virtual, process):
-            yield Reached(virtual.uid, None, virtual, process.alive)
+        with flasher.start_virtual(board) as (virtual, is_alive):
+            yield Reached(virtual.uid, None, virtual, is_alive)
         return
     if not flasher.uses_probe:
         port = _port_of(flasher, board, connection)
@@ -255,6 +259,7 @@ class Hardware(Runner):
         self._require_line(connection)
         if connection.probe == VIRTUAL:
             require(self.flasher, "virtual", flashers())
+            self.flasher.check_virtual(board)
             return
         with reached(self.flasher, board, connection) as chosen:
             check_line_of(board, chosen, connection)
@@ -281,20 +286,18 @@ class Hardware(Runner):
             check_line_of(board, chosen, connection)
             session = stack.enter_context(flasher.open(board, chosen.uid, connection))
             start = _Start(flasher, board, image.elf, file, chosen, connection, stack)
-            done = session.program(file, connection.progress)
-            if chosen.virtual is not None:
-                running: Running = start.virtual(session)
-            elif connection.rtt:
-                running = start.over_rtt(session)
-            elif connection.is_foreign:
-                running = start.foreign(session)
-            elif "core" in flasher.capabilities:
-                running = start.proven(session)
-            else:
-                running = start.unproven(session)
+            with _explained(chosen):
+                done = session.program(file, connection.progress)
+                running = start.started(session)
             if connection.flashed is not None:
                 connection.flashed(done)
             yield running
+
+    def check_debugger(self, board: Board, connection: Connection) -> None:
+        """Raise if the flasher has no gdb server, or the board no machine for a virtual probe."""
+        require(self.flasher, "debug", flashers())
+        if connection.probe == VIRTUAL:
+            self.flasher.check_virtual(board)
 
     @contextlib.contextmanager
     def serve_debugger(
@@ -302,16 +305,16 @@ class Hardware(Runner):
     ) -> Iterator[DebugServer]:
         """Program ``elf``, halt the board before its first instruction, and serve gdb."""
         flasher = self.flasher
-        require(flasher, "debug", flashers())
         with contextlib.ExitStack() as stack:
             file = stack.enter_context(converted(flasher, board, elf))
             chosen = stack.enter_context(reached(flasher, board, connection))
             url = _url_for_debugger(board, chosen, connection)
             session = stack.enter_context(flasher.open(board, chosen.uid, connection))
-            done = session.program(file, connection.progress)
+            with _explained(chosen):
+                done = session.program(file, connection.progress)
+                session.start(file, halted=True)
             if connection.flashed is not None:
                 connection.flashed(done)
-            session.start(file, halted=True)
             serves = stack.enter_context(session.serve_debugger(board, stub))
 
             def alive() -> None:
@@ -336,6 +339,17 @@ def _url_for_debugger(board: Board, chosen: Reached, connection: Connection) -> 
     return None
 
 
+@contextlib.contextmanager
+def _explained(chosen: Reached) -> Iterator[None]:
+    """Raise the end of a virtual machine in place of the errors that it causes."""
+    try:
+        yield
+    except DeviceError:
+        if chosen.virtual is not None:
+            raise_if_ending(chosen.is_alive)
+        raise
+
+
 class _Start:
     """The start of a programmed image, each time that it is started; ``stack`` ends with it."""
 
@@ -356,6 +370,21 @@ class _Start:
         self._chosen = chosen
         self._connection = connection
         self._stack = stack
+
+    def started(self, session: FlasherSession) -> Running:
+        """Start the firmware in the way that suits the board and its connection."""
+        virtual, connection = self._chosen.virtual, self._connection
+        if isinstance(virtual, RtlMachine):
+            return self.simulated(session, virtual)
+        if virtual is not None:
+            return self.emulated(session, virtual)
+        if connection.rtt:
+            return self.over_rtt(session)
+        if connection.is_foreign:
+            return self.foreign(session)
+        if "core" in self._flasher.capabilities:
+            return self.proven(session)
+        return self.unproven(session)
 
     def proven(self, session: FlasherSession) -> ProbedBoard:
         """Start the firmware, and prove which line is its own; others may use the probe then."""
@@ -436,11 +465,20 @@ class _Start:
         url, line, memory = self._through_probe(session)
         return ProbedBoard(url, line, None, memory, url, chosen.uid)
 
-    def virtual(self, session: FlasherSession) -> QemuBoard:
+    def simulated(self, session: FlasherSession, machine: RtlMachine) -> RtlBoard:
+        """Start the firmware on a simulated core behind its debug module."""
+        session.start(self._image)
+        session.close()
+
+        def reset() -> None:
+            with self._reopened() as session:
+                session.start(self._image)
+
+        return machine.running(reset)
+
+    def emulated(self, session: FlasherSession, virtual: VirtualBoard) -> QemuBoard:
         """Start the firmware on the QEMU machine behind a virtual probe."""
         board, chosen = self._board, self._chosen
-        virtual = chosen.virtual
-        assert virtual is not None, "only a virtual board comes here"
         assert board.qemu is not None, "its machine was started"
         url, memory = virtual.url, None
         # QEMU drops what other people's firmware says while nobody is connected.

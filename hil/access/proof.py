@@ -181,7 +181,8 @@ class Handler:
 
     address: int
     ask: Callable[[], Question]
-    load: _Load
+    #: Returns a load of the image, for a core whose data cache hides its memory.
+    load: Callable[[], _Load]
 
 
 def handler_of(elf: Path) -> Handler:
@@ -189,7 +190,7 @@ def handler_of(elf: Path) -> Handler:
     for name, asks in _QUESTIONS.items():
         address = function_address(elf, name)
         if address is not None:
-            return Handler(address, asks(elf), _load_of(read_image(elf)))
+            return Handler(address, asks(elf), partial(_load_of, read_image(elf)))
     raise InputError(
         f"{elf} has no function {' or '.join(_QUESTIONS)}, or several: the probe cannot see that a "
         "request arrives, so no serial port can be proven to be the line of this firmware",
@@ -255,6 +256,8 @@ class _Search:
     def __init__(self, board: Board, core: Core, handler: Handler) -> None:
         # A probe would read the memory behind the cache.
         self._has_data_cache = board.cpu.debug.data_cache
+        #: The register of a function's first argument.
+        self._argument = "a0" if board.cpu.isa == "riscv" else "r0"
         self._core = core
         self._handler = handler
         self._settings = board.line
@@ -359,7 +362,7 @@ class _Search:
     def _read(self, address: int) -> int:
         """Return a word of the stopped core's memory."""
         if self._has_data_cache:
-            return _loaded(self._core, self._handler.load, address)
+            return _loaded(self._core, self._handler.load(), address)
         return int.from_bytes(self._core.read_memory(address, 4), "little")
 
     def _ask(self, line: Line) -> _Result:
@@ -373,7 +376,7 @@ class _Search:
                 return _Result.ELSEWHERE if is_answered else _Result.SILENT
             if self._core.read_register("pc") & ~1 != self._handler.address:
                 return _Result.STOPPED
-            argument = self._core.read_register("r0")
+            argument = self._core.read_register(self._argument)
             if not question.has_arrived(argument, self._read):
                 return _Result.OTHERS
             quiet_s = _QUIET_S + _ANSWER_BITS / self._settings.baud

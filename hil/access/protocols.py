@@ -10,14 +10,16 @@ Both are subclassed: what a class does not define has the default of its protoco
 
 from __future__ import annotations
 
+import contextlib
 import shutil
 import socket
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal, NoReturn, Protocol, TypeAlias, runtime_checkable
 
+from hil import virtual_probe
 from hil.board.settings import NO_SETTINGS, Setting
 from hil.errors import InputError
 from hil.firmware.formats import ImageFormat
@@ -26,11 +28,13 @@ from hilc.support.counters import Counter
 if TYPE_CHECKING:
     from hil.access.connection import Connection, Flashed, Image, ProbeInfo
     from hil.access.usb import ForbiddenProbe
+    from hil.access.verilator import RtlMachine
     from hil.board import Board
     from hil.board.chip import Chip
     from hil.board.settings import Value
     from hil.link.bulk import BoardMemory
     from hil.link.line import Line
+    from hil.virtual_probe import VirtualBoard
 
 #: Called with the programmed fraction, 0 to 1.
 Progress: TypeAlias = Callable[[float], None]
@@ -185,9 +189,19 @@ class Runner(Protocol):
         """Return the program or package that it needs for a board; None for nothing."""
         return None
 
+    def lock_name(self, board: Board) -> str:
+        """Return the name by which a board is locked that the runner finds itself."""
+        return f"{self.name} {board.name}"
+
     def check(self, board: Board, connection: Connection) -> None:
         """Raise :class:`~hil.errors.HilError` for a problem of :meth:`start` that is known before
         a build.
+        """
+        return
+
+    def check_debugger(self, board: Board, connection: Connection) -> None:
+        """Raise :class:`~hil.errors.HilError` if a runner with a gdb server has none for a board,
+        or lacks something for it.
         """
         return
 
@@ -410,6 +424,21 @@ class Flasher(Protocol):
         """Return the facts of the chip that ``settings`` select; InputError for an unknown one."""
         lacking("chips")
 
+    def check_virtual(self, board: Board) -> None:
+        """Raise if the board has no machine behind a virtual probe; known before a build."""
+        return
+
+    @contextlib.contextmanager
+    def start_virtual(
+        self, board: Board
+    ) -> Iterator[tuple[VirtualBoard | RtlMachine, Callable[[], None]]]:
+        """Start the board's machine behind a virtual probe, without an image; leaving the context
+        ends it. Yield it, and a function that raises if it has ended. :meth:`open` reaches it by
+        its unique id.
+        """
+        with virtual_probe.start(board) as (virtual, process):
+            yield virtual, process.alive
+
     def settings_for(self, chip: Chip | None) -> dict[str, Value]:
         """Return the settings for a chip, or those that suit any: for a new board file."""
         return {}
@@ -422,14 +451,12 @@ def lacking(capability: Capability) -> NoReturn:
 
 def require(flasher: Flasher, capability: Capability, others: Mapping[str, Flasher]) -> None:
     """Raise :class:`~hil.errors.InputError` if ``flasher`` lacks a capability; the hint names those
-    of ``others`` that have it.
+    of ``others`` that have it, such as all those of a board.
     """
     if capability in flasher.capabilities:
         return
     able = [name for name, other in others.items() if capability in other.capabilities]
     raise InputError(
         f"the flasher {flasher.name!r} cannot {_ABILITIES[capability]}",
-        f"use a board that one of these flashers programs: {', '.join(able)}"
-        if able
-        else "no installed flasher can",
+        f"choose one that can: {', '.join(able)}" if able else "no other one can either",
     )

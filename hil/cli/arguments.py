@@ -71,7 +71,8 @@ def given_options(args: argparse.Namespace, board: Board | None = None) -> dict[
 
     The regions of ``--memory`` are checked if the board is known.
     """
-    memory = parse_memory(args.memory, board) if args.memory else ()
+    text = getattr(args, "memory", None)
+    memory = parse_memory(text, board) if text else ()
     read: dict[str, Callable[[Any], Any]] = {
         "memory": lambda text: memory,
         "pins": lambda words: parse_pins(words, memory),
@@ -84,7 +85,8 @@ def given_options(args: argparse.Namespace, board: Board | None = None) -> dict[
         # The name is the model's, not the code's; what compares has a reference of its own.
         if stated.form is None or name == "name" or (args.compares and name == "reference"):
             continue
-        value = getattr(args, flag_of(name, stated)[2:].replace("-", "_"))
+        # A command that looks for the values of some options does not take them.
+        value = getattr(args, flag_of(name, stated)[2:].replace("-", "_"), None)
         if value is not None and value != []:
             given[name] = read[name](value) if name in read else value
     return given

@@ -55,6 +55,7 @@ class Command:
         self.add_options(parser)
         if self.answers:
             parser.add_output_options()
+        parser.add_help_all()
         handler = (self.run.__module__, self.run.__name__)
         parser.set_defaults(handler=handler, parser=parser, uses_plugins=self.uses_plugins)
 

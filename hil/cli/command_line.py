@@ -13,7 +13,7 @@ from hil.plugins import Plugin, load_command, plugin_commands
 
 #: The commands of this project by section of the help; each is a module of `hil.cli.commands`.
 SECTIONS = {
-    "models": ("quantize", "compile", "explain", "build", "export"),
+    "models": ("quantize", "fit", "compile", "explain", "build", "export"),
     "models on boards": (
         "run",
         "verify",

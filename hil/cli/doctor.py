@@ -293,6 +293,20 @@ TOOLS = (
         _program(VERILATOR),
     ),
     Tool(
+        "labgrid",
+        "boards of a lab: --board lab:PLACE",
+        "pip install 'hil-harness[lab]'",
+        False,
+        _package("labgrid"),
+    ),
+    Tool(
+        "jumpstarter",
+        "the runner `jumpstarter`: boards of an exporter",
+        "pip install 'hil-harness[jumpstarter]' (Python 3.11 or later)",
+        False,
+        _package("jumpstarter"),
+    ),
+    Tool(
         "cmake",
         "builds firmware",
         "pip install cmake",
@@ -329,6 +343,13 @@ TOOLS = (
         "pip install 'hil-harness[litert]'",
         False,
         _package("ai-edge-litert"),
+    ),
+    Tool(
+        "onnxruntime",
+        "the quantizer of ONNX models, and the reference `onnxruntime`",
+        "pip install 'hil-harness[quantize]'",
+        False,
+        _package("onnxruntime"),
     ),
     Tool(
         "gdb-multiarch",

@@ -15,11 +15,10 @@ from hil.cli.arguments import compiled_for
 from hil.cli.console import Console
 from hil.cli.render import flashed_text, recovery_lines
 from hil.device.deploy import deploy
+from hil.device.elf import is_elf
 from hil.errors import InputError
 from hil.firmware.build import build
 from hil.results.boards import FlashEntry
-
-_ELF_MAGIC = b"\x7fELF"
 
 
 def flash_image(
@@ -73,14 +72,6 @@ def image_of(
             "give the models that it was built from",
         )
     return connection, Path(elfs[0])
-
-
-def is_elf(path: Path) -> bool:
-    """Return whether ``path`` is a file that begins with the ELF magic number."""
-    if not path.is_file():
-        return False
-    with path.open("rb") as file:
-        return file.read(len(_ELF_MAGIC)) == _ELF_MAGIC
 
 
 @contextmanager

@@ -9,24 +9,18 @@ from __future__ import annotations
 import string
 import time
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, closing
 from dataclasses import dataclass
 from pathlib import Path
 
 import serial
 from construct import ConstructError
 
-from hil.access.board_lock import board_lock
-from hil.access.probes import lock_names
-from hil.board.line import LineSettings
-from hil.errors import LinkError, ProbeError
+from hil.access.port import Port
+from hil.errors import LinkError
 from hil.link import codec, protocol
-from hil.link import line as link_line
 from hil.link.codec import Frame
 from hil.link.fault import StackReader, fault_error
 from hil.link.line import Line as DeviceLine
-from hil.link.line import await_port
-from hil.link.ports import lasting_name
 from hil.link.protocol import Event, Kind
 from hil.link.replies import LogReader
 
@@ -116,57 +110,6 @@ class Splitter:
                 texts = [*(line.strip() for line in fact.splitlines()), registers]
                 return [Line("fault", text) for text in texts]
         return []
-
-
-class Port:
-    """A serial port that no other process uses meanwhile; closing it releases it."""
-
-    def __init__(self, url: str, settings: LineSettings, wait_s: float = 0.0) -> None:
-        """Open the port; one that is missing or in use is awaited for ``wait_s``."""
-        #: A name that stays the same when the port returns under another number.
-        self.name = lasting_name(url)
-        self._settings = settings
-        self._held = ExitStack()
-        self._open(wait_s)
-
-    def read(self) -> bytes:
-        """Return the available bytes, or the first to arrive within a few milliseconds."""
-        return self._line.read()
-
-    def write(self, data: bytes) -> None:
-        """Send ``data``; raise OSError if it cannot be sent in time."""
-        self._line.write(data)
-
-    def reopen(self) -> bool:
-        """Open the port again; return whether that was possible.
-
-        A port that has just appeared may belong to root for a moment, or another process has it.
-        """
-        self.close()
-        try:
-            self._open(0.0)
-        except (LinkError, ProbeError):
-            return False
-        return True
-
-    def close(self) -> None:
-        """Close the port, and let other processes use it."""
-        self._held.close()
-
-    def _open(self, wait_s: float) -> None:
-        await_port(self.name, wait_s)
-        with ExitStack() as stack:
-            names = lock_names(None, self.name)
-            stack.enter_context(board_lock(f"the board at {self.name}", *names, wait_s=wait_s))
-            self._line = stack.enter_context(closing(_opened(self.name, self._settings)))
-            self._held = stack.pop_all()
-
-
-def _opened(url: str, settings: LineSettings) -> DeviceLine:
-    try:
-        return link_line.open_line(url, settings)
-    except (serial.SerialException, OSError, ValueError) as error:
-        raise link_line.open_error(url, error) from None
 
 
 def listen(

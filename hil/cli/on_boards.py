@@ -23,7 +23,7 @@ from hil.errors import HilError, InputError, InternalError, NotRunError
 from hil.history import History
 from hil.history.store import Kind
 from hil.jobs.job import Job
-from hil.jobs.matrix import JobOutcome, Matrix
+from hil.jobs.matrix import JobOutcome, Matrix, check_workers
 from hil.support.failures import known_error
 
 
@@ -138,6 +138,7 @@ def run_each(
     """
     is_only = len(plan) == 1
     workers = 1 if is_only else getattr(args, "jobs", 1)
+    check_workers(f"--jobs {workers}", workers)
     status = Status(console, [c.label for c in plan], may_be_live=workers > 1)
     outcomes: dict[int, Outcome] = {}
 

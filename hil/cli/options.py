@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Collection
 from dataclasses import fields
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -402,9 +403,13 @@ def add_matrix_options(parser: Parser, *, is_report: bool) -> None:
 
 
 def add_compile_options(
-    parser: Parser, compares: bool = False, several_goals: bool = False
+    parser: Parser,
+    compares: bool = False,
+    several_goals: bool = False,
+    without: Collection[str] = (),
 ) -> None:
-    """Add the options of the compiler, from the fields of :class:`hilc.CompileOptions`.
+    """Add the options of the compiler, from the fields of :class:`hilc.CompileOptions`, ``without``
+    those of some names.
 
     A command that ``compares`` defines ``--reference`` itself.
     """
@@ -422,7 +427,7 @@ def add_compile_options(
         parser.renamed["--input"] = "--constant"
     defaults = {each.name: each.default for each in fields(CompileOptions)}
     for name, stated in options_of(CompileOptions).items():
-        if stated.form is None or (compares and name == "reference"):
+        if stated.form is None or (compares and name == "reference") or name in without:
             continue
         several = several_goals and name == "optimize"
         if several:

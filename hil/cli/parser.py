@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import re
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NoReturn
 
 from hil.cli.byte_counts import parse_bytes
@@ -14,6 +14,43 @@ from hil.cli.byte_counts import parse_bytes
 _LARGEST = (1 << 31) - 1
 
 
+#: Options that most users never need: the help of a command with many options leaves them out.
+_RARE = frozenset(
+    {
+        "--allow-fallback",
+        "--api",
+        "--bench",
+        "--bulk",
+        "--checksums",
+        "--codegen",
+        "--constant",
+        "--constants",
+        "--external",
+        "--fold-constant-channels",
+        "--history",
+        "--include-dir",
+        "--interface",
+        "--jobs",
+        "--keep-inputs",
+        "--memory",
+        "--name",
+        "--no-history",
+        "--pin",
+        "--pools",
+        "--quantize-inputs",
+        "--retries",
+        "--runtime",
+        "--separate",
+        "--skip-too-large",
+        "--source",
+        "--summary",
+        "--transport",
+        "--tuning",
+        "--workspace",
+    }
+)
+#: A command with at most so many options shows all of them.
+_FEW = 25
 #: By command: functions that explain flags which the command does not have.
 _EXPLAINERS: dict[str, Callable[[str], Exception | None]] = {}
 
@@ -212,6 +249,18 @@ class Parser(argparse.ArgumentParser):
             hint = f"choose {listed(choices, 'or')}"
         raise usage_error(f"{what}: invalid choice: {value!r}{nearest(str(value), choices)}", hint)
 
+    def add_help_all(self) -> None:
+        """Add ``--help-all`` if the help leaves options out."""
+        if self._rare_actions():
+            self.add_argument("--help-all", action=_HelpAll, help="show all options, and exit")
+
+    def _rare_actions(self) -> list[argparse.Action]:
+        """Return the options that the help leaves out."""
+        options = [action for action in self._actions if action.option_strings]
+        if len(options) <= _FEW:
+            return []
+        return [action for action in options if _RARE.intersection(action.option_strings)]
+
     def _short_usage(self) -> str:
         """Return the command with its arguments and required options only."""
         options = [action for action in self._actions if action.option_strings]
@@ -220,23 +269,49 @@ class Parser(argparse.ArgumentParser):
         words = [_usage_of(action) for action in (*arguments, *needed)]
         return " ".join([self.prog, *words, "[OPTIONS]"]).replace("%", "%%")
 
-    def format_help(self) -> str:
-        """Return argparse's help with the short usage, commands grouped by section."""
+    def format_help(self, every: bool = False) -> str:
+        """Return argparse's help with the short usage, commands grouped by section; without rare
+        options unless ``every`` is set.
+        """
         self.usage = self._short_usage()
-        if not self.sections or self._commands is None:
-            return super().format_help()
+        left_out = [] if every else self._rare_actions()
         formatter = self._get_formatter()
         formatter.add_usage(self.usage, self._actions, self._mutually_exclusive_groups)
         formatter.add_text(self.description)
-        entries = {entry.dest: entry for entry in self._commands._get_subactions()}
-        sections = {title: [entries[name] for name in s] for title, s in self.sections.items()}
-        options = [action for action in self._actions if action.option_strings]
-        for title, actions in {**sections, "options": options}.items():
-            formatter.start_section(title)
-            formatter.add_arguments(actions)
-            formatter.end_section()
+        for title, text, actions in self._help_sections():
+            shown = [action for action in actions if action not in left_out]
+            if shown:
+                formatter.start_section(title)
+                formatter.add_text(text)
+                formatter.add_arguments(shown)
+                formatter.end_section()
+        if left_out:
+            formatter.add_text(f"{len(left_out)} more options: {self.prog} --help-all")
         formatter.add_text(self.epilog)
         return formatter.format_help()
+
+    def _help_sections(self) -> Iterator[tuple[str | None, str | None, Sequence[argparse.Action]]]:
+        """Yield the title, the text and the options or commands of each section of the help."""
+        if not self.sections or self._commands is None:
+            for group in self._action_groups:
+                yield group.title, group.description, group._group_actions
+            return
+        entries = {entry.dest: entry for entry in self._commands._get_subactions()}
+        for title, names in self.sections.items():
+            yield title, None, [entries[name] for name in names]
+        yield "options", None, [action for action in self._actions if action.option_strings]
+
+
+class _HelpAll(argparse.Action):
+    """Print the help with every option."""
+
+    def __init__(self, option_strings: Sequence[str], dest: str, help: str | None = None) -> None:
+        super().__init__(option_strings, argparse.SUPPRESS, nargs=0, help=help)
+
+    def __call__(self, parser: argparse.ArgumentParser, *_: Any) -> None:
+        assert isinstance(parser, Parser)
+        parser._print_message(parser.format_help(every=True), sys.stdout)
+        parser.exit()
 
 
 def _usage_of(action: argparse.Action) -> str:

@@ -13,6 +13,7 @@ from hil.access import (
     check_installed,
     check_line,
     chosen_runner,
+    is_real,
     pinned,
 )
 from hil.board import Board
@@ -42,7 +43,7 @@ class Route:
     def is_machine(self) -> bool:
         """Whether the machine of the firmware is created for the run, and ends with it."""
         return self.runner is not None and (
-            self.connection.probe == VIRTUAL or not self.runner.uses_probe
+            self.connection.probe == VIRTUAL or not is_real(self.runner)
         )
 
     @property

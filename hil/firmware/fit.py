@@ -14,7 +14,7 @@ from hilc.artifact.library import Module
 
 _OVERFLOW = re.compile(r"region [`'](\w+)' overflowed by (\d+) bytes?")
 # Maximum static data of a firmware beyond its lower bound, which tests verify.
-_UNKNOWN_BYTES = 128
+UNKNOWN_BYTES = 128
 # sizeof the structs of hil_model.h on a 32-bit core.
 _MODEL_BYTES, _TENSOR_BYTES, _LAYER_BYTES = 28, 20, 16
 
@@ -171,7 +171,7 @@ def _copied_constants(
     faster = [r for r in board.regions("ram") if 0 < r.read_cycles < flash_cycles]
     placed = static_bytes(modules, workspace)
     # Alignment and firmware data beyond the estimate must not cost a second link.
-    rooms = {region.name: _left(board, region, placed) - _UNKNOWN_BYTES for region in faster}
+    rooms = {region.name: _left(board, region, placed) - UNKNOWN_BYTES for region in faster}
     if pools.name in rooms:
         rooms[pools.name] -= placed.get(None, 0) + 2 * GUARD_BYTES
     inside = [m for m in modules if m.constants == "internal" and m.constants_bytes]
@@ -202,7 +202,7 @@ def region_rooms(fixed: Sequence[Module], board: Board, reserved: int = 0) -> di
         for region in board.regions("ram")
     }
     # A pool that fills all free bytes leaves none for the error of the estimate.
-    rooms[board.regions("ram")[0].name] -= _UNKNOWN_BYTES
+    rooms[board.regions("ram")[0].name] -= UNKNOWN_BYTES
     unnamed = placed.get(None, 0) + reserved
     # The last possible region, to keep the first, often the fastest, for the pools.
     holder = next((name for name in reversed(rooms) if rooms[name] >= unnamed), None)

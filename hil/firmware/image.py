@@ -10,6 +10,7 @@ from elftools.common.exceptions import ELFError
 from elftools.elf.elffile import ELFFile
 
 from hil.errors import InputError
+from hil.firmware.core_of_image import unfit_core
 from hilc.target import toolchains
 
 if TYPE_CHECKING:
@@ -41,6 +42,12 @@ def read_image(path: Path, board: Board | None = None) -> tuple[Segment, ...]:
                 wanted = board.cpu.toolchain.title if board else "a microcontroller"
                 raise InputError(
                     f"{path} is for {elf.get_machine_arch()}, not for {wanted}",
+                    "give an image that was built for the board",
+                )
+            if board is not None and (needed := unfit_core(elf, board.cpu)) is not None:
+                raise InputError(
+                    f"{path} is for {needed}, and {board.name} has a core {board.cpu.name} "
+                    f"({board.cpu.arch})",
                     "give an image that was built for the board",
                 )
             segments = [

@@ -43,6 +43,19 @@ _STOP_S = 10.0
 _LAST_S = 2.0
 
 
+#: Each is a process that loads the compiler, and may start an emulator.
+_MOST_WORKERS = 256
+
+
+def check_workers(stated: str, count: int) -> None:
+    """Raise :class:`InputError` if so many processes are not available; ``stated`` is the text by
+    which the user asked for them.
+    """
+    if not 1 <= count <= _MOST_WORKERS:
+        size = "small" if count < 1 else "large"
+        raise InputError(f"{stated} is too {size}", f"give 1 to {_MOST_WORKERS}")
+
+
 @dataclass(frozen=True)
 class JobOutcome:
     """What a job of a matrix found, or the error that ended it."""
@@ -99,10 +112,10 @@ def matrix(
     one becomes free. A board here that cannot be reached is set aside: no further job waits for it.
     With ``skip_too_large`` a job whose image does not fit its board is skipped.
 
-    Raise :class:`~hil.errors.InputError` for arguments that are none of a matrix.
+    Ctrl-C ends the processes, and then raises KeyboardInterrupt as anywhere in Python. Raise
+    :class:`~hil.errors.InputError` for arguments that are none of a matrix.
     """
-    if workers < 1:
-        raise InputError(f"workers={workers} is too small", "give at least 1")
+    check_workers(f"workers={workers}", workers)
     for job in jobs:
         check("jobs", job, Job)
     if retries < 0:

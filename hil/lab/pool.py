@@ -16,6 +16,7 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import hashlib
+import random
 import time
 import uuid
 from collections.abc import Iterator, Sequence
@@ -57,6 +58,8 @@ _LOOK_S = 0.02
 _WISHES = 64
 #: Files of boards that were set aside are removed when they are older: their run has ended.
 _ASIDE_KEPT_S = 24 * 3600.0
+#: How long a lab is asked for a board while others are held.
+_LAB_TRY_S = 0.5
 #: Pause after a release for others, so that they acquire the board first.
 _YIELD_S = 5 * _LOOK_S
 
@@ -89,6 +92,14 @@ class Pool(Protocol):
     def acquire(self, limit_s: float = ACQUIRE_LIMIT_S) -> Unit:
         """Return a free board; raise :class:`DeviceError` if none becomes free."""
 
+    def try_acquire(self) -> Unit | None:
+        """Return a board that is free now, or None; raise :class:`DeviceError` if there is none to
+        wait for.
+        """
+
+    def waiting(self) -> contextlib.AbstractContextManager[object]:
+        """Return a context during which the holders of boards know that somebody waits."""
+
     @property
     def size(self) -> int:
         """Return the number of boards that were not set aside."""
@@ -112,6 +123,52 @@ def another(pool: Pool, failed: Unit) -> Unit:
             found = pool.acquire(OTHER_LIMIT_S)
     failed.release()
     return found or pool.acquire()
+
+
+def acquire_all(pools: Sequence[Pool], limit_s: float = ACQUIRE_LIMIT_S) -> list[Unit]:
+    """Return a board of each pool, all different: all or none, so that two users who want the same
+    boards in another order do not wait for each other.
+
+    A pool may be there several times. Raise :class:`InputError` if it has fewer boards, and
+    :class:`DeviceError` if the boards are not free at the same time within ``limit_s`` seconds.
+    """
+    for pool in pools:
+        if pool.size < (count := pools.count(pool)):
+            raise InputError(
+                f"{count} different boards are needed where only {pool.size} can be chosen",
+                "connect another board, or select more with --hil-board",
+            )
+    deadline = time.monotonic() + limit_s
+    with contextlib.ExitStack() as stack:
+        for pool in set(pools):
+            stack.enter_context(pool.waiting())
+        while (found := _all_free(pools)) is None:
+            if time.monotonic() > deadline:
+                raise DeviceError(
+                    f"{len(pools)} boards did not become free at the same time within "
+                    f"{limit_s:g} s",
+                    "wait until other programs release them",
+                )
+            # Two users who took half of their boards each try again at different times.
+            time.sleep(random.uniform(_LOOK_S, 5 * _LOOK_S))
+        return found
+
+
+def _all_free(pools: Sequence[Pool]) -> list[Unit] | None:
+    """Return a board of each pool; None, and hold none, if they are not all free now."""
+    units: dict[int, Unit] = {}
+    with contextlib.ExitStack() as held:
+        # First those with the least choice; then in any order, since a board of one pool may be the
+        # only one of another.
+        order = sorted(range(len(pools)), key=lambda i: (pools[i].size, random.random()))
+        for index in order:
+            unit = pools[index].try_acquire()
+            if unit is None:
+                return None
+            held.callback(unit.release)
+            units[index] = unit
+        held.pop_all()
+    return [units[index] for index in range(len(pools))]
 
 
 def open_pool(
@@ -153,7 +210,7 @@ def open_pool(
             aside,
         )
     # It finds its probe itself: nobody knows how many there are.
-    return LocalPool(board, [_Local(None, None, f"{chosen.name} {board.name}")], aside)
+    return LocalPool(board, [_Local(None, None, chosen.lock_name(board))], aside)
 
 
 def _of_bench(board: Board) -> _Local:
@@ -282,6 +339,19 @@ class LabPool:
             self._aside.require_any(str(self._wanted), [f"lab:{p}" for p in self._places()])
         return LabUnit(acquire_other(self._keeper, self._wanted, avoided, limit_s))
 
+    def try_acquire(self) -> Unit | None:
+        """Return a board of a place that is free now, or None; raise :class:`DeviceError` if the
+        coordinator does not answer.
+        """
+        with contextlib.suppress(DeviceError):
+            return self.acquire(_LAB_TRY_S)
+        self._places()
+        return None
+
+    def waiting(self) -> contextlib.AbstractContextManager[object]:
+        """Return a context without effect: the coordinator knows who waits."""
+        return contextlib.nullcontext()
+
     def set_aside(self, unit: Unit, reason: str) -> None:
         """Exclude a place for the rest of the test run."""
         if self._aside is not None:
@@ -385,20 +455,10 @@ class LocalPool:
         Raise :class:`DeviceError` if none becomes free within ``limit_s`` seconds.
         """
         deadline = time.monotonic() + limit_s
-        with self._waiting() as others_wait:
+        with self.waiting() as others_wait:
             if others_wait:
                 time.sleep(_YIELD_S)
-            while True:
-                self._aside.require_any(self._board.name, [self._name(b) for b in self._boards])
-                for local in self._boards:
-                    if local in self._held or self._aside.reason(self._name(local)) is not None:
-                        continue
-                    lock = _locked(local)
-                    if lock is not None:
-                        unit = self._held[local] = LocalUnit(
-                            local.board or self._board, self._name(local), local, lock, self
-                        )
-                        return unit
+            while (unit := self.try_acquire()) is None:
                 if time.monotonic() > deadline:
                     raise DeviceError(
                         f"none of {len(self._boards)} boards {self._board.name} became free "
@@ -406,6 +466,23 @@ class LocalPool:
                         "wait until other programs release them",
                     )
                 time.sleep(_LOOK_S)
+            return unit
+
+    def try_acquire(self) -> Unit | None:
+        """Return a board whose lock is free, or None; raise :class:`DeviceError` if all boards were
+        set aside.
+        """
+        self._aside.require_any(self._board.name, [self._name(b) for b in self._boards])
+        for local in self._boards:
+            if local in self._held or self._aside.reason(self._name(local)) is not None:
+                continue
+            lock = _locked(local)
+            if lock is not None:
+                unit = self._held[local] = LocalUnit(
+                    local.board or self._board, self._name(local), local, lock, self
+                )
+                return unit
+        return None
 
     def close(self) -> None:
         """Do nothing: each board has a lock of its own."""
@@ -416,7 +493,7 @@ class LocalPool:
         self._held.pop(local, None)
 
     @contextlib.contextmanager
-    def _waiting(self) -> Iterator[bool]:
+    def waiting(self) -> Iterator[bool]:
         """Register as waiting during the context; yield whether others wait, too."""
         with contextlib.ExitStack() as stack:
             others = self.is_wanted()

@@ -6,6 +6,7 @@ import contextlib
 import errno
 import os
 import socket
+import stat
 import time
 from collections.abc import Callable, Iterator, Mapping
 from importlib.util import find_spec
@@ -357,7 +358,7 @@ def open_error(url: str, error: Exception) -> HilError:
     if number == errno.ENOENT:
         return _no_port(port)
     if number in (errno.ENOTTY, errno.EISDIR, errno.EINVAL):
-        return LinkError(f"{port} is not a serial port", "`hil doctor` lists the ports")
+        return _not_serial(port)
     return LinkError(f"cannot open {url}: {error}", "check the URL and that the board is connected")
 
 
@@ -377,6 +378,25 @@ def check_port(url: str) -> None:
             raise _no_url(url, f"{scheme}:// wraps a device, not a URL")
     elif not os.path.exists(device):
         raise _no_port(device)
+    elif not _is_serial(device):
+        raise _not_serial(device)
+
+
+def _is_serial(device: str) -> bool:
+    """Return whether a file is a serial port or a terminal; it is not opened, which would reset
+    some boards.
+    """
+    found = os.stat(device)
+    if not stat.S_ISCHR(found.st_mode):
+        return False
+    major, minor = os.major(found.st_rdev), os.minor(found.st_rdev)
+    kind = f"/sys/dev/char/{major}:{minor}/subsystem"
+    # A pseudo-terminal has no entry there; without sysfs, opening it tells.
+    return not os.path.exists(kind) or os.path.basename(os.path.realpath(kind)) == "tty"
+
+
+def _not_serial(port: str) -> LinkError:
+    return LinkError(f"{port} is not a serial port", "`hil doctor` lists the ports")
 
 
 def await_port(url: str, wait_s: float) -> None:

@@ -85,7 +85,7 @@ def make_page(
     check_installed()
     shown = _shown_results(merged(results)) if results or suite is None else []
     view = PageView(shown, title, command, made, suite)
-    text = _template().render(page=view, version=hilc.__version__, css=_css())
+    text = template("page.html.jinja").render(page=view, version=hilc.__version__, css=css())
     is_match = view.status == "match"
     return Page(view.title, view.verdict, is_match, text)
 
@@ -109,7 +109,8 @@ def _shown_results(results: Sequence[Result]) -> list[Result]:
 # -- rendering ---------------------------------------------------------------------------------
 
 
-def _template() -> Any:
+def template(name: str) -> Any:
+    """Return a template of the folder ``templates``."""
     jinja2: ModuleType = import_module("jinja2")
     environment = jinja2.Environment(
         loader=jinja2.FileSystemLoader(Path(__file__).parent / "templates"),
@@ -120,7 +121,7 @@ def _template() -> Any:
         keep_trailing_newline=True,
     )
     environment.filters.update(number=number, bin=bin_text, minute=minute)
-    return environment.get_template("page.html.jinja")
+    return environment.get_template(name)
 
 
 def _shown(value: Any) -> Any:
@@ -130,6 +131,7 @@ def _shown(value: Any) -> Any:
     return escaped(value, colours=False)
 
 
-def _css() -> Any:
+def css() -> Any:
+    """Return the style of all pages, as markup."""
     markupsafe = import_module("markupsafe")
     return markupsafe.Markup((Path(__file__).parent / "templates" / "page.css").read_text())

@@ -15,6 +15,9 @@ takes more.
 option it runs on the boards of its marker, or on the emulated default board; a board whose emulator
 is not installed is skipped.
 
+A test of several boards has the marker ``hil_boards("a@bench", "b@bench")`` and the fixture
+``hil_boards``. ``hil_elf("app.elf")`` starts firmware of the user, whose console a test awaits.
+
 Boards that exist once (of a lab: ``--hil-board cpu=cortex-m4``; behind probes or ports of this
 machine) are shared by the workers of ``pytest -n``, each by one worker at a time. If a board, probe
 or link fails, the test runs again on another board; but not if it found a wrong result before, or
@@ -28,7 +31,7 @@ import os
 import sys
 import time
 from collections.abc import Callable, Generator, Hashable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -50,12 +53,17 @@ from hil.pytest_plugin.outcomes import (
     begin_recoveries,
     require_none,
 )
+from hil.pytest_plugin.own_firmware import add_consoles, check_log_folder, log_path, run_subtests
+from hil.pytest_plugin.together import BOARDS, HeldBoard, chosen_boards, opened_elf, problem_of
+from hil.pytest_plugin.together import MARKER as _BOARDS_MARKER
 
 # Every pytest run of the environment imports this module, so it imports the harness only in tests
 # that use it.
 if TYPE_CHECKING:
     from hil.board import Board
     from hil.device import Device, Model
+    from hil.device.elf import ElfDevice
+    from hil.device.firmware_tests import FirmwareTest, FormatName
     from hil.jobs import JobOutcome
     from hil.lab.pool import Pool, Unit
     from hil.verify import Report
@@ -141,6 +149,11 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         help="write one page of the tests, and of what hil_verify, hil_bench and hil_evaluate "
         "found",
     )
+    group.addoption(
+        "--hil-log",
+        metavar="DIR",
+        help="write a file for each test with what its boards' consoles received and sent",
+    )
 
 
 def _seconds(text: str) -> float:
@@ -158,6 +171,8 @@ def pytest_configure(config: pytest.Config) -> None:
     """
     config.addinivalue_line("markers", _MARKER)
     config.addinivalue_line("markers", _LIMITS_MARKER)
+    config.addinivalue_line("markers", _BOARDS_MARKER)
+    check_log_folder(config)
     boards = config.getoption("--hil-board")
     if config.getoption("--hil-report"):
         _check_report(config.getoption("--hil-report"))
@@ -176,6 +191,7 @@ def pytest_configure(config: pytest.Config) -> None:
         tuple(config.getoption("--hil-probe")),
         {name: value for name, value in options.items() if value is not None},
         run,
+        bool(boards),
     )
     begin_recoveries(config)
     if not hasattr(config, "workerinput"):
@@ -273,18 +289,45 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     """Parametrize the test with its boards."""
-    if "hil_board" not in metafunc.fixturenames:
+    if "hil_boards" in metafunc.fixturenames:
+        _parametrize_together(metafunc)
+        return
+    # The board of `hil_open` lasts for a session, so that the tests of one board follow each other;
+    # `hil_board` is the same one then.
+    name = next((n for n in ("hil_open", "hil_board") if n in metafunc.fixturenames), None)
+    if name is None:
         return
     marker = metafunc.definition.get_closest_marker("hil")
     if problem := _marker_problem(marker):
         # The test fails: an error here would end the whole session.
-        metafunc.parametrize("hil_board", [_WrongMarker(problem)], ids=["marker"], indirect=True)
+        wrong = _WrongMarker(f"{metafunc.definition.nodeid}: {problem}")
+        metafunc.parametrize(name, [wrong], ids=["marker"], indirect=True)
         return
     boards, reason = _boards(metafunc.config, marker)
     params: list[Any] = list(boards)
     if not boards:
         params = [pytest.param(None, marks=pytest.mark.skip(reason=reason), id="no-board")]
-    metafunc.parametrize("hil_board", params, indirect=True)
+    metafunc.parametrize(name, params, indirect=True)
+
+
+def _parametrize_together(metafunc: pytest.Metafunc) -> None:
+    """Give a test of several boards its one set of them."""
+    marker = metafunc.definition.get_closest_marker("hil_boards")
+    others = [name for name in ("hil_board", "hil_open") if name in metafunc.fixturenames]
+    problem = problem_of(marker)
+    if not problem and others:
+        problem = f"a test with hil_boards has its boards there: drop {others[0]}"
+    if problem:
+        wrong = _WrongMarker(f"{metafunc.definition.nodeid}: {problem}")
+        metafunc.parametrize("hil_boards", [wrong], ids=["marker"], indirect=True)
+        return
+    assert marker is not None, "it has no problem"
+    selected = list(dict.fromkeys(metafunc.config.getoption("--hil-board")))
+    boards, reason = chosen_boards(marker, selected, _default_board, _narrowed)
+    param: Any = pytest.param(boards, id="+".join(boards))
+    if not boards:
+        param = pytest.param(None, marks=pytest.mark.skip(reason=reason), id="no-board")
+    metafunc.parametrize("hil_boards", [param], indirect=True)
 
 
 def _boards(config: pytest.Config, marker: pytest.Mark | None) -> tuple[Sequence[str], str]:
@@ -322,33 +365,18 @@ def _narrowed(selected: Sequence[str], wanted: Sequence[str]) -> list[str]:
 @pytest.fixture
 def hil_board(request: pytest.FixtureRequest, _hil_session: _Session) -> Board:
     """Return the board that the test runs on."""
-    from hil.errors import ProbeError
-    from hil.lab.errors import NoPlaceError
-
-    spec = request.param if hasattr(request, "param") else _only_board(request, _hil_session)
-    if isinstance(spec, _WrongMarker):
-        pytest.fail(f"{request.node.nodeid}: {spec.problem}", pytrace=False)
-    try:
-        board = _hil_session.board(spec)
-        _set_property(request.node, _BOARD, _hil_session.unit_name(spec))
-        return board
-    except NoPlaceError as error:
-        pytest.skip(str(error))
-    except ProbeError as error:
-        # A board that only the marker names may be absent; a selected one has to be there.
-        if request.config.getoption("--hil-board"):
-            raise
-        pytest.skip(str(error))
+    spec = getattr(request, "param", None) or _spec(request.node)
+    return _hil_session.board_or_skip(spec or _only_board(request.node, _hil_session))
 
 
-def _only_board(request: pytest.FixtureRequest, session: _Session) -> str | _WrongMarker:
+def _only_board(item: pytest.Item, session: _Session) -> str | _WrongMarker:
     """Return the board of a test that pytest could not parametrize: a method of unittest, or one
     that asks for its fixtures while it runs.
     """
-    marker = request.node.get_closest_marker("hil")
+    marker = item.get_closest_marker("hil")
     if problem := _marker_problem(marker):
-        return _WrongMarker(problem)
-    boards, reason = _boards(request.config, marker)
+        return _WrongMarker(f"{item.nodeid}: {problem}")
+    boards, reason = _boards(item.config, marker)
     if not boards:
         pytest.skip(reason)
     if len(boards) > 1 or session.is_shared(boards[0]):
@@ -395,13 +423,32 @@ def hil_device(
     device.forget()
     item = request.node
     use = item.stash[_USE] = _Use(device)
-    silent, device.log = device.log, use.log.append
-    yield device
+    silent = device.log
+    with _logged(item, use.log) as device.log:
+        yield device
     device.log = silent
     for name, value in use.properties().items():
         _set_property(item, name, value)
     item.stash[_FOUND] = use.results()
     _hil_session.close_if_broken()
+
+
+@contextmanager
+def _logged(item: pytest.Item, kept: list[str]) -> Iterator[Callable[[str], None]]:
+    """Yield what takes the log of a firmware: for the report of the test, and for ``--hil-log``."""
+    path = log_path(item)
+    if path is None:
+        yield kept.append
+        return
+    from hil.device.console_log import ConsoleLog
+
+    with ConsoleLog(path) as file:
+
+        def log(text: str) -> None:
+            kept.append(text)
+            file.add("received", f"{text}\n".encode("utf-8", "backslashreplace"))
+
+        yield log
 
 
 @pytest.fixture
@@ -523,32 +570,109 @@ def _fallback(config: pytest.Config) -> dict[str, Any]:
 
 
 @pytest.fixture(scope="session")
-def hil_open(request: pytest.FixtureRequest) -> Iterator[Callable[..., Device]]:
-    """Return a function that opens models on a board until the session ends.
+def hil_open(
+    request: pytest.FixtureRequest, _hil_session: _Session
+) -> Iterator[Callable[..., Device]]:
+    """Return a function that opens models on the test's board until the tests on it end.
 
-    For fixtures with a wider scope: ``hil_open("kws.tflite")``, with ``board=NAME`` and the options
-    of ``hil.open``; without a name the first of ``--hil-board``, or the emulated default board.
+    For fixtures with a wider scope: ``hil_open("kws.tflite")``, with the options of ``hil.open``.
+    A test runs once for each of ``--hil-board``, or on the emulated default board; tests of one
+    board follow each other. ``board=NAME`` is another board, which this machine emulates.
     """
     import hil
 
-    session = request.config.stash[_SESSION]
-    selected = request.config.getoption("--hil-board")
+    spec = request.param if hasattr(request, "param") else _board_of_session(request.config)
+    # Before the board is there: without one, another attempt begins this fixture anew.
+    _hil_session.opened(spec, request)
+    _hil_session.board_or_skip(spec)
     with ExitStack() as stack:
 
         def opened(*models: Any, board: str | None = None, **options: Any) -> Device:
-            spec = board or (selected[0] if selected else _default_board())
-            if session.is_shared(spec):
+            described: Board | str
+            chosen: dict[str, Any]
+            if board is None or board == spec:
+                described, chosen = _hil_session.reach(spec)
+            elif not _hil_session.is_shared(board):
+                described, chosen = board, dict(_hil_session.options)
+            else:
                 pytest.fail(
-                    f"hil_open: workers share the boards of {spec!r}, one test after the other; "
-                    "use hil_device",
+                    f"hil_open: {board!r} is a board that workers share, besides {spec!r}; name "
+                    "the boards that a test uses at the same time in @pytest.mark.hil_boards",
                     pytrace=False,
                 )
-            own = session.own_options(spec) if board is None or spec in selected else {}
-            chosen: dict[str, Any] = {**session.options, **own, **options}
-            device: Device = stack.enter_context(hil.open(spec, *models, **chosen))
-            return device
+            return stack.enter_context(hil.open(described, *models, **{**chosen, **options}))
 
         yield opened
+
+
+def _board_of_session(config: pytest.Config) -> str:
+    """Return the board of a fixture that pytest could not parametrize."""
+    selected = config.getoption("--hil-board") or [_default_board()]
+    if len(selected) > 1:
+        pytest.fail(
+            f"hil_open is asked for while a test runs, which cannot be repeated for "
+            f"{', '.join(selected)}; take it as an argument",
+            pytrace=False,
+        )
+    return str(selected[0])
+
+
+@pytest.fixture
+def hil_boards(
+    request: pytest.FixtureRequest, _hil_session: _Session
+) -> Iterator[tuple[HeldBoard, ...]]:
+    """Return the boards of ``@pytest.mark.hil_boards``, all different, for the time of the test.
+
+    ``sender, receiver = hil_boards``; each has a ``name``, its description ``board``, and
+    ``open(*models)`` and ``open_elf(elf)``, which take what ``hil.open`` and ``hil.open_elf`` take
+    after the board.
+    """
+    specs = request.param
+    if isinstance(specs, _WrongMarker):
+        pytest.fail(specs.problem, pytrace=False)
+    item = request.node
+    with _hil_session.together(item, specs) as boards:
+        item.stash[BOARDS] = boards
+        _set_property(item, _BOARD, ", ".join(board.name for board in boards))
+        yield boards
+        attempt = item.stash.get(_ATTEMPT, None)
+        if attempt is not None and attempt.failure:
+            for board in boards:
+                board.look()
+
+
+@pytest.fixture
+def hil_elf(
+    request: pytest.FixtureRequest, hil_board: Board, _hil_session: _Session
+) -> Iterator[Callable[..., ElfDevice]]:
+    """Return a function that starts firmware of yours on the test's board until the test ends.
+
+    ``device = hil_elf("app.elf")`` takes what ``hil.open_elf`` takes after the board;
+    ``device.console.expect("ready", 10)`` awaits what the firmware prints.
+    """
+    item = request.node
+    board, options = _hil_session.reach_alone(item)
+    with ExitStack() as stack:
+
+        def started(elf: str | Path, **given: Any) -> ElfDevice:
+            return stack.enter_context(opened_elf(item, board, elf, options, given))
+
+        yield started
+
+
+@pytest.fixture
+def hil_subtests(request: pytest.FixtureRequest) -> Callable[..., list[FirmwareTest]]:
+    """Return a function that reports the tests that a firmware runs as subtests.
+
+    ``hil_subtests(hil_elf("unity.elf"), "unity")`` reads the output of Unity, ``"ztest"`` that of
+    Zephyr's ztest, for up to ``timeout_s`` seconds (60). It returns the results. A failed test, a
+    run without its summary and one that does not agree with it fail the test.
+    """
+
+    def run(device: ElfDevice, form: FormatName, timeout_s: float = 60.0) -> list[FirmwareTest]:
+        return run_subtests(request, device, form, timeout_s)
+
+    return run
 
 
 @dataclass
@@ -677,8 +801,8 @@ def _hil_session(request: pytest.FixtureRequest) -> _Session:
 def pytest_runtest_protocol(item: pytest.Item, nextitem: pytest.Item | None) -> bool | None:
     """Run a test of a shared board; repeat it on another board if the board failed."""
     session = item.config.stash[_SESSION]
-    spec = _spec(item)
-    if spec is None or not session.is_shared(spec):
+    specs = _specs(item)
+    if not any(map(session.is_shared, specs)):
         return None
     hook = item.ihook
     hook.pytest_runtest_logstart(nodeid=item.nodeid, location=item.location)
@@ -689,15 +813,15 @@ def pytest_runtest_protocol(item: pytest.Item, nextitem: pytest.Item | None) -> 
         results += _found(item)
         if attempt.failure:
             item.user_properties.append((INFRASTRUCTURE, attempt.failure))
-        if name := session.set_aside(spec, attempt.lost):
+        for name in session.set_aside(item, attempt.lost):
             item.user_properties.append((SET_ASIDE, f"{name}: {attempt.lost}"))
         is_repeated = attempt.failure and not attempt.has_verdict and not _wrong_results(item)
-        if not (is_repeated and left and session.has_board(spec)) or item.session.shouldstop:
+        has_board = all(map(session.has_board, specs))
+        if not (is_repeated and left and has_board) or item.session.shouldstop:
             break
-        session.switch_board(spec)
+        session.switch_board(specs[0])
         # Clear the fixtures' values, as pytest does before it runs an item.
         item._initrequest()  # type: ignore[attr-defined]
-    _set_property(item, _BOARD, session.unit_name(spec))
     _mark(reports, item)
     # The last report of a test has the results of all its attempts.
     setattr(reports[-1], RESULTS, results)
@@ -708,7 +832,7 @@ def pytest_runtest_protocol(item: pytest.Item, nextitem: pytest.Item | None) -> 
     for report in reports:
         hook.pytest_runtest_logreport(report=report)
     hook.pytest_runtest_logfinish(nodeid=item.nodeid, location=item.location)
-    session.release_board(keep=nextitem is not None and _spec(nextitem) == spec)
+    session.release_board(keep=nextitem is not None and _specs(nextitem) == specs)
     return True
 
 
@@ -769,6 +893,7 @@ def pytest_runtest_makereport(
     fail, and shorten the report of the harness's errors.
     """
     report: pytest.TestReport = (yield).get_result()
+    _add_facts(item, report)
     if call.excinfo is not None:
         _refuse_xfail(call.excinfo.value, report)
         _note(item, call.excinfo.value, report)
@@ -776,6 +901,16 @@ def pytest_runtest_makereport(
     add_recoveries(item, report)
     if report.when == "teardown":
         setattr(report, RESULTS, _found(item))
+
+
+def _add_facts(item: pytest.Item, report: pytest.TestReport) -> None:
+    """Add the board of a test, and how it is reached, to its properties."""
+    spec = _spec(item)
+    if spec is None:
+        return
+    for name, value in item.config.stash[_SESSION].facts(spec).items():
+        _set_property(item, name, value)
+    report.user_properties = [(name, str(value)) for name, value in item.user_properties]
 
 
 def _refuse_xfail(error: BaseException, report: pytest.TestReport) -> None:
@@ -797,7 +932,7 @@ def _note(item: pytest.Item, error: BaseException, report: pytest.TestReport) ->
     failed = next(filter(_is_board_failure, ends), None)
     if failed is None:
         return
-    name = item.config.stash[_SESSION].unit_name(_spec(item))
+    name = item.config.stash[_SESSION].unit_name(item)
     attempt.failure = attempt.failure or f"{name}: {type(failed).__name__}: {failed}"
     if getattr(failed, "is_lost", False):
         attempt.lost = _line(str(failed)).rstrip(":")
@@ -844,6 +979,8 @@ def _shorten(item: pytest.Item, call: pytest.CallInfo[None], report: pytest.Test
     use = item.stash.get(_USE, None)
     if report.failed and use is not None and use.log:
         report.sections.append((f"log of board {use.device.board}", "\n".join(use.log)))
+    if report.failed:
+        add_consoles(item, report)
     # If the harness raised the error, its module is loaded.
     errors = sys.modules.get("hil.errors")
     if not report.failed or call.excinfo is None or errors is None:
@@ -914,10 +1051,21 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
 
 
 def _spec(item: pytest.Item) -> str | None:
-    """Return the name or lab selector of the test's board; None if it needs no board."""
+    """Return the name or lab selector of the test's board; None if it needs none, or several."""
     callspec = getattr(item, "callspec", None)
-    spec = callspec.params.get("hil_board") if callspec else None
+    params = callspec.params if callspec else {}
+    spec = params.get("hil_open", params.get("hil_board"))
     return spec if isinstance(spec, str) else None
+
+
+def _specs(item: pytest.Item) -> tuple[str, ...]:
+    """Return the boards that a test uses at the same time."""
+    callspec = getattr(item, "callspec", None)
+    together = callspec.params.get("hil_boards") if callspec else None
+    if isinstance(together, tuple):
+        return together
+    spec = _spec(item)
+    return () if spec is None else (spec,)
 
 
 class _Session:
@@ -929,9 +1077,11 @@ class _Session:
         probes: tuple[str, ...],
         options: dict[str, Any],
         run: str | None = None,
+        is_selected: bool = False,
     ) -> None:
         #: Options of ``hil.open`` that the user chose.
         self.options = options
+        self._is_selected = is_selected
         self._ports = ports
         self._probes = probes
         self._run = run
@@ -943,6 +1093,8 @@ class _Session:
         self._unit: tuple[str, Unit] | None = None
         self._since = 0.0  # monotonic clock
         self._current = ""
+        #: The board of ``hil_open``, and what ends that fixture.
+        self._opener: tuple[str, Callable[[], None]] | None = None
         self._devices: dict[str, tuple[ModelLibrary, Device, ExitStack]] = {}
 
     def library(self, path: Path, board: Board, options: Mapping[str, Any]) -> ModelLibrary:
@@ -979,10 +1131,27 @@ class _Session:
         """Return the arguments of ``hil.open`` for a board that no worker shares."""
         return {"probe": self._probes[0]} if self._probes and not self.is_shared(spec) else {}
 
+    def board_or_skip(self, spec: str | _WrongMarker) -> Board:
+        """Return the board for a test and hold it; skip the test if the lab or this machine has no
+        such board. Fail for a marker with wrong arguments.
+        """
+        from hil.errors import ProbeError
+        from hil.lab.errors import NoPlaceError
+
+        if isinstance(spec, _WrongMarker):
+            pytest.fail(spec.problem, pytrace=False)
+        try:
+            return self.board(spec)
+        except NoPlaceError as error:
+            pytest.skip(str(error))
+        except ProbeError as error:
+            # A board that only the marker names may be absent; a selected one has to be there.
+            if self._is_selected:
+                raise
+            pytest.skip(str(error))
+
     def board(self, spec: str) -> Board:
         """Return the board for a test and hold it; skip if its emulator is not installed."""
-        from hil.board import load_board
-        from hil.cli.doctor import missing_for_runner
         from hil.plugins import load_plugins
 
         load_plugins()
@@ -995,26 +1164,133 @@ class _Session:
                 self._since = time.monotonic()
             return self._unit[1].board
         if spec not in self._boards:
-            self._boards[spec] = load_board(spec)
-        board = self._boards[spec]
+            self._boards[spec] = self._emulated(spec)
+        return self._boards[spec]
+
+    def _emulated(self, spec: str) -> Board:
+        """Return a board that is started here; skip if its emulator is not installed."""
+        from hil.board import load_board
+        from hil.cli.doctor import missing_for_runner
+
+        board = load_board(spec)
         missing = missing_for_runner(board, self.options.get("runner"))
         if missing is not None:
             pytest.skip(f"{board.name} needs {missing.name}: {missing.remedy}")
         return board
 
-    def unit_name(self, spec: str | None) -> str:
+    def reach(self, spec: str) -> tuple[Board, dict[str, Any]]:
+        """Return the board of a test, which :meth:`board` returned, and arguments of ``hil.open``
+        for it.
+        """
+        if self._unit is not None and self._unit[0] == spec:
+            board, options = self._unit[1].board, self._unit[1].options
+        else:
+            board, options = self._boards[spec], self.own_options(spec)
+        return board, {**self.options, **options}
+
+    def reach_alone(self, item: pytest.Item) -> tuple[Board, dict[str, Any]]:
+        """Return what :meth:`reach` does, for firmware that takes the place of a test's models."""
+        spec = self._current
+        if self.is_shared(spec) or self.own_options(spec):
+            if _USE in item.stash or self._opener is not None:
+                pytest.fail(
+                    "hil_elf and a model are on the same board: use them in tests of their own",
+                    pytrace=False,
+                )
+            self._close(spec)
+        return self.reach(spec)
+
+    def opened(self, spec: str, request: Any) -> None:
+        """Take note of ``hil_open`` on a board: it ends when the board is released."""
+        # As pytest ends a fixture whose parameter changes: also those that use it.
+        self._opener = (spec, lambda: request._fixturedef.finish(request))
+
+    @contextmanager
+    def together(self, item: pytest.Item, specs: Sequence[str]) -> Iterator[tuple[HeldBoard, ...]]:
+        """Hold several boards for a test; skip if an emulator is not installed."""
+        from hil.lab.pool import acquire_all
+        from hil.plugins import load_plugins
+
+        load_plugins()
+        # While boards are awaited, none is held.
+        self.release_board(keep=False)
+        pools = [self._pool(spec) for spec in specs]
+        shared = [pool for pool in pools if pool is not None]
+        emulated = {
+            spec: self._emulated(spec)
+            for spec, pool in zip(specs, pools, strict=True)
+            if pool is None
+        }
+        with ExitStack() as stack:
+            units = iter(acquire_all(shared))
+            boards = []
+            for number, spec in enumerate(specs):
+                unit = None if spec in emulated else next(units)
+                if unit is None:
+                    board, options = emulated[spec], self.own_options(spec)
+                else:
+                    stack.callback(unit.release)
+                    board, options = unit.board, unit.options
+                reach = {**self.options, **options}
+                boards.append(HeldBoard(item, stack, number, board, reach, unit))
+            yield tuple(boards)
+
+    def unit_name(self, item: pytest.Item) -> str:
+        """Return the name of the board that a test uses, among those of its kind."""
+        if (together := item.stash.get(BOARDS, None)) is not None:
+            return ", ".join(board.name for board in together)
+        spec = _spec(item)
         return self._unit[1].name if self._unit and self._unit[0] == spec else str(spec)
 
-    def set_aside(self, spec: str, reason: str) -> str:
-        """Give the board that failed for good to no further test; return its name.
+    def facts(self, spec: str) -> dict[str, str]:
+        """Return the properties of the board that tests of ``spec`` use now; none before it is
+        chosen.
+        """
+        from hil.access import Connection, runner_name, runner_named
+        from hil.access.hardware import Hardware
+
+        if self._unit is not None and self._unit[0] == spec:
+            name, board, own = self._unit[1].name, self._unit[1].board, self._unit[1].options
+        elif spec in self._boards:
+            name, board, own = spec, self._boards[spec], self.own_options(spec)
+        else:
+            return {_BOARD: spec} if self._pools.get(spec) is not None else {}
+        found = {_BOARD: name, "hil_core": board.cpu.name}
+        probe, port = own.get("probe"), own.get("port")
+        if "lab" in own:
+            return found
+        chosen = own.get("runner") or self.options.get("runner")
+        if chosen is None and probe is None and port is not None:
+            found["hil_runner"] = "port"  # of firmware that runs already
+        else:
+            runner = runner_named(runner_name(board, chosen, Connection(probe, port)))
+            found["hil_runner"] = runner.name
+            if isinstance(runner, Hardware):
+                found["hil_flasher"] = runner.flasher.name
+        if spec in self._devices:
+            port = self._devices[spec][1].port or port
+        reached = {"hil_probe": probe, "hil_port": port}
+        return found | {key: value for key, value in reached.items() if value is not None}
+
+    def set_aside(self, item: pytest.Item, reason: str) -> list[str]:
+        """Give the boards that failed for good to no further test; return their names.
 
         Without a reason, or where no board was held, nothing is set aside.
         """
-        pool = self._pool(spec)
-        if not reason or pool is None or self._unit is None or self._unit[0] != spec:
-            return ""
-        pool.set_aside(self._unit[1], reason)
-        return self._unit[1].name
+        if not reason:
+            return []
+        if (together := item.stash.get(BOARDS, None)) is not None:
+            pairs = zip(_specs(item), together, strict=True)
+            lost = [(spec, held.unit) for spec, held in pairs if held.lost and held.unit]
+        elif self._unit is not None:
+            lost = [self._unit]
+        else:
+            lost = []
+        for spec, unit in lost:
+            pool = self._pool(spec)
+            assert pool is not None, "a unit is of a pool"
+            pool.set_aside(unit, reason)
+        return [unit.name for _, unit in lost]
 
     def has_board(self, spec: str) -> bool:
         """Return whether a board of the pool is left."""
@@ -1051,7 +1327,10 @@ class _Session:
         if self._unit is None:
             return
         keep = keep and not self._is_aside()
-        if keep and (time.monotonic() - self._since < SLICE_S or not self._unit[1].is_contended()):
+        # What `hil_open` returned is used until the tests of the board end.
+        is_pinned = self._opener is not None and self._opener[0] == self._unit[0]
+        is_ours = is_pinned or time.monotonic() - self._since < SLICE_S
+        if keep and (is_ours or not self._unit[1].is_contended()):
             return
         spec, unit = self._unit
         self._unit = None
@@ -1077,12 +1356,9 @@ class _Session:
             if current == library:
                 return device
             self._close(spec)
-        if self._unit is not None and self._unit[0] == spec:
-            board, options = self._unit[1].board, self._unit[1].options
-        else:
-            board, options = self._boards[spec], self.own_options(spec)
+        board, options = self.reach(spec)
         stack = ExitStack()
-        device = stack.enter_context(hil.open(board, library, **{**self.options, **options}))
+        device = stack.enter_context(hil.open(board, library, **options))
         self._devices[spec] = (library, device, stack)
         return device
 
@@ -1110,8 +1386,13 @@ class _Session:
         self._unit = None
 
     def _close(self, spec: str) -> None:
-        if spec in self._devices:
-            self._devices.pop(spec)[2].close()
+        """Close what is open on a board."""
+        with ExitStack() as stack:
+            if spec in self._devices:
+                stack.push(self._devices.pop(spec)[2])
+            if self._opener is not None and self._opener[0] == spec:
+                finish, self._opener = self._opener[1], None
+                stack.callback(finish)
 
 
 _SESSION = pytest.StashKey[_Session]()

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from hil.support.qemu import Gdb, Machine, Memory
+from hil.support.gdb import Gdb
+from hil.support.qemu import Machine, Memory
 from hilc.target.cores import Cpu, Debug
 
 _DFSR = 0xE000_ED30

@@ -13,7 +13,7 @@ from pyocd.core.plugin import Plugin
 from pyocd.probe.debug_probe import DebugProbe
 
 from hil.errors import DeviceError
-from hil.support.qemu import Gdb, Machine, Memory
+from hil.support.qemu import Machine, Memory, QemuGdb
 from hil.virtual_probe.core import Core
 from hil.virtual_probe.dap import AccessPort, TransferFault
 from hil.virtual_probe.machine import VirtualBoard, running_boards
@@ -157,7 +157,7 @@ class VirtualProbe(DebugProbe):  # type: ignore[misc]
             machine = links.enter_context(contextlib.closing(Machine.at(folder / "qmp")))
             memory = links.enter_context(contextlib.closing(Memory.at(folder / "qtest")))
             was_running = machine.execute("query-status")["running"]
-            gdb = links.enter_context(contextlib.closing(Gdb.at(folder / "gdb")))
+            gdb = links.enter_context(contextlib.closing(QemuGdb.at(folder / "gdb")))
             cpu = load_cpu(self._virtual.cpu)
             self._core = Core(memory, gdb, machine, cpu)
             if was_running:

@@ -19,14 +19,14 @@ import hilc
 from hil.board import load_board
 from hil.verify.bench import bench, layer_counts
 from hilc.lowering.kernels import kernels
+from hilc.schedule.policy import POLICY
 
 ROOT = Path(__file__).resolve().parents[2]
 import costs  # noqa: E402
 
 DIGITS = ROOT / "examples" / "digits" / "digits.tflite"
-#: By how much an estimate of instructions may be off, and one of flash: most for fused groups on a
-#: Cortex-M3, whose kernels share more code than is assumed.
-_OFF, _OFF_FLASH = 0.25, 0.12
+#: By how much an estimate of instructions may be off, and one of flash.
+_OFF, _OFF_FLASH = POLICY.instructions_error, POLICY.flash_error
 #: By how much those of the layers of one family of kernels may be, in the median.
 _OFF_FAMILY = 0.12
 #: Layers of the larger models stream in other tests; the fastest program is found in a second.

@@ -94,6 +94,7 @@ def test_the_assembly_is_exact_at_every_level(level: str) -> None:
         ("riscv-virt-v", "kws"),
         ("riscv-virt", "vww"),
         ("riscv-virt", "ic"),
+        ("riscv-virt", "ad"),
         ("riscv-virt-v", "vww"),
     ],
     first=2,
@@ -109,6 +110,23 @@ def test_counted_costs_are_near_the_boards(name: str, model: str) -> None:
         counts = layer_counts(device, module)
     estimate = library.reports[model].chosen.instructions
     assert estimate == pytest.approx(sum(counts), rel=0.06)
+
+
+def test_zeros_take_less() -> None:
+    board = load_board("riscv-virt")
+    library = hilc.compile(
+        model_path("ad"), cpu=board.cpu.name, name="ad", optimize="speed", pools="external"
+    )
+    (module,) = library.modules
+    (tensor,) = module.inputs
+    zero = tensor.zero_point
+    assert zero is not None
+    with hil.open(board, library) as device:
+        counts = [
+            layer_counts(device, module, sample={tensor.name: np.full(tensor.shape, x, np.int8)})[0]
+            for x in (zero, zero + 1)
+        ]
+    assert counts[0] < counts[1] / 4
 
 
 @cases("name", ["riscv-virt-v", "riscv-virt"], first=1)

@@ -40,6 +40,7 @@ LINES: dict[str, tuple[str, int]] = {
     "compile": (f"compile digits.tflite --board {BOARD} -o digits.tar", 0),
     "explain": (f"explain digits.tflite --board {BOARD}", 0),
     "explain --frontier": (f"explain digits.tflite --board {BOARD} --frontier", 0),
+    "fit": (f"fit digits.tflite --board {BOARD}", 0),
     "export": (f"export digits.tflite --build-system arduino --board {BOARD} -o arduino_lib", 0),
     "build": (f"build digits.tflite --board {BOARD}", 0),
     "run --elf": ("run --elf /bin/true --board native", 0),

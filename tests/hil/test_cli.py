@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import signal
@@ -595,6 +596,27 @@ def loaded(words: list[str]) -> set[str]:
     )
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     return set(run.stderr.split())
+
+
+@pytest.mark.parametrize("command", ["verify", "bench", "evaluate", "compile"])
+def test_help_leaves_rare_options_out(command: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with contextlib.suppress(SystemExit):
+        main([command, "--help"])
+    short = capsys.readouterr().out
+    with contextlib.suppress(SystemExit):
+        main([command, "--help-all"])
+    whole = capsys.readouterr().out
+    flags = {line.split()[0] for line in whole.splitlines() if line.startswith("  --")}
+    shown = {line.split()[0] for line in short.splitlines() if line.startswith("  --")}
+    assert "--optimize" in shown < flags
+    assert f"{len(flags - shown)} more options: hil {command} --help-all" in short
+    assert len(short.splitlines()) <= 110
+
+
+def test_help_of_few_options_is_whole(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["history", "--help"]) == 0
+    assert "--history" in capsys.readouterr().out
+    assert main(["history", "--help-all"]) == 2
 
 
 @pytest.mark.parametrize("words", [["--help"], ["--version"], ["verify", "--help"]], ids=" ".join)

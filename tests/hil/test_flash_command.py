@@ -211,3 +211,16 @@ def test_commands_stay_in_a_written_file(configure: Configure) -> None:
     configure(program=words)
     remember("PROBE1", board="own")
     assert command_table("own") == {"program": words}
+
+
+def test_no_serial_port(
+    board: str, configure: Configure, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It is found before the command runs."""
+    ran = tmp_path / "ran"
+    configure(program=["touch", str(ran)])
+    port = tmp_path / "file"
+    port.write_text("x")
+    assert main(["flash", _elf(board, 1), "--board", board, "--port", str(port)]) == 4
+    assert f"{port} is not a serial port" in capsys.readouterr().err
+    assert not ran.exists()

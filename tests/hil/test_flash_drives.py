@@ -339,3 +339,28 @@ def test_drives_are_listed(mounts: Path, tmp_path: Path) -> None:
     (found,) = flashers()["uf2"].probes()
     assert found.uid == str(own)
     assert "Raspberry Pi RP2" in found.description
+
+
+@pytest.mark.parametrize("wait", [[], ["--wait", "1"]])
+@pytest.mark.parametrize("port", ["file", "/dev/null"])
+def test_no_serial_port(
+    mounts: Path,
+    tmp_path: Path,
+    elf: Path,
+    capsys: pytest.CaptureFixture[str],
+    port: str,
+    wait: list[str],
+) -> None:
+    """It is found before the drive has the image."""
+    own = drive(tmp_path / "own")
+    mount(mounts, own)
+    (tmp_path / "file").write_text("x")
+    words = ["--board", board_file(tmp_path), "--port", str(tmp_path / port), *wait]
+    assert main(["flash", str(elf), *words]) == 4
+    assert f"{tmp_path / port} is not a serial port" in capsys.readouterr().err
+    assert not list(own.glob("*.uf2"))
+
+
+def test_erase_by_another(mounts: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["erase", "--board", "raspberry-pi-pico", "--flasher", "uf2"]) == 2
+    assert "hint: choose one that can: pyocd, openocd, picotool" in capsys.readouterr().err

@@ -108,6 +108,9 @@ def test_wrong_types(model: Path) -> None:
         hil.VerifyJob(model, board="native", seed="x")  # type: ignore[arg-type]
     with pytest.raises(InputError, match="workers=0 is too small"):
         hil.matrix([], workers=0)
+    with pytest.raises(InputError, match="workers=1000000 is too large") as caught:
+        hil.matrix([], workers=10**6)
+    assert caught.value.hint == "give 1 to 256"
     with pytest.raises(InputError, match="retries=-1 is too small"):
         hil.matrix([], retries=-1)
     assert hil.matrix([]) == []

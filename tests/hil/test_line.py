@@ -351,9 +351,9 @@ def test_a_probe_that_fails_is_a_line_that_fails(block: Block) -> None:
     "url",
     [
         "loop://",
-        "SPY:///dev/null",
-        "spy:///dev/null?file=/dev/null",
-        "alt:///dev/null?class=PosixPollSerial",
+        "SPY:///dev/ptmx",
+        "spy:///dev/ptmx?file=/dev/null",
+        "alt:///dev/ptmx?class=PosixPollSerial",
         "socket://h:1",
         "rfc2217://h:1",
         "unix:///x",
@@ -371,12 +371,21 @@ def test_a_url_that_nothing_opens_is_no_port(url: str) -> None:
 
 
 def test_a_path_is_a_port_where_it_exists() -> None:
-    check_port("/dev/null")
+    ours, terminal = os.openpty()
+    with os.fdopen(ours), os.fdopen(terminal):
+        check_port(os.ttyname(terminal))
     for url in ("/dev/none", "spy:///dev/none?file=/dev/null", "alt:///dev/none"):
         with pytest.raises(LinkError, match="there is no port /dev/none"):
             check_port(url)
         with pytest.raises(LinkError, match="there is no port /dev/none"):
             Link(url)
+
+
+def test_a_file_is_no_port(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("x")
+    for path in (tmp_path, tmp_path / "file", "/dev/null"):
+        with pytest.raises(LinkError, match=f"{path} is not a serial port"):
+            check_port(str(path))
 
 
 @pytest.mark.parametrize(

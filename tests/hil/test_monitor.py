@@ -19,9 +19,10 @@ from serial.tools.list_ports_common import ListPortInfo
 from waiting import PATIENCE_S
 
 from hil.access.board_lock import lock_path, try_board_lock, try_lock
+from hil.access.port import Port
 from hil.board.line import DEFAULT_LINE
 from hil.cli import main
-from hil.cli.monitor import Line, Port, Splitter, listen
+from hil.cli.monitor import Line, Splitter, listen
 from hil.errors import DeviceError, InputError, LinkError
 from hil.link import protocol
 from hil.link.client import Client

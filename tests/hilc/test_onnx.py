@@ -95,6 +95,33 @@ def test_an_open_size_is_refused_or_fixed() -> None:
     assert library.files["src/net.onnx"] == file
 
 
+def test_outputs_without_shape_or_type() -> None:
+    made = onnx.load_from_string(network())
+    made.graph.output[0].type.tensor_type.ClearField("shape")
+    assert load_model(made.SerializeToString()).tensors["y"].shape == (1, 5)
+    made.graph.output[0].ClearField("type")
+    data = made.SerializeToString()
+    graph = load_model(data)
+    assert graph.tensors["y"].shape == (1, 5)
+    x = np.random.default_rng(1).normal(size=(1, 3, 8, 8)).astype(np.float32)
+    expected = get_reference("onnx", graph, data).run_all({"x": x})["y"]
+    np.testing.assert_allclose(run(graph, {"x": x})["y"], expected, rtol=1e-5, atol=1e-6)
+
+
+def test_an_input_without_shape_or_type() -> None:
+    made = onnx.load_from_string(network())
+    made.graph.input[0].type.tensor_type.ClearField("shape")
+    data = made.SerializeToString()
+    with pytest.raises(UnsupportedError, match="the input 'x' has no shape") as caught:
+        load_model(data)
+    assert "--shape x=" in caught.value.hint
+    stated = read_model(data, specialization=Specialization({"x": (1, 3, 8, 8)}))
+    assert stated.graph.tensors["y"].shape == (1, 5)
+    made.graph.input[0].ClearField("type")
+    with pytest.raises(ModelError, match="the input 'x' has no type"):
+        load_model(made.SerializeToString())
+
+
 @pytest.mark.parametrize(
     ("shapes", "message"),
     [

@@ -12,7 +12,7 @@ from tflite_builder import ModelBuilder
 
 from hilc.errors import InputError, ModelError
 from hilc.frontends import load_model
-from hilc.references import get_reference, tflite_runtime
+from hilc.references import get_reference, loaded, tflite_runtime
 from hilc.references.tflite_runtime import TfliteRuntime
 
 pytestmark = litert_ref.needs_litert_ref
@@ -62,7 +62,7 @@ def test_a_model_that_kills_the_process_is_refused(monkeypatch: pytest.MonkeyPat
 def test_a_run_has_a_deadline(monkeypatch: pytest.MonkeyPatch) -> None:
     model = reference()
     os.kill(process_id(model), signal.SIGSTOP)
-    monkeypatch.setattr(tflite_runtime, "RUN_LIMIT_S", 0.2)
+    monkeypatch.setattr(loaded, "RUN_LIMIT_S", 0.2)
     with pytest.raises(ModelError, match="it takes too long"):
         model.run_all({"x": X})
     monkeypatch.undo()

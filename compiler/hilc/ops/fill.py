@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -57,7 +58,8 @@ def _reference(
     return [np.broadcast_to(x, outs[0].shape).copy()]
 
 
-FILL = BROADCAST_TO = OpDef(_infer, _reference, _check)
+FILL = OpDef(_infer, _reference, _check)
+BROADCAST_TO = replace(FILL, copies_elements=True)
 
 OPERATORS: Mapping[str, OpDef] = {
     "BROADCAST_TO": BROADCAST_TO,

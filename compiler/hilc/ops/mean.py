@@ -12,7 +12,6 @@ supported.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from math import prod
 
 import numpy as np
@@ -103,7 +102,7 @@ def _check(node: Node, ins: Sequence[Tensor | None], outs: Sequence[Tensor]) -> 
     if not x.element.quantized:
         require_same_quantization(node, x, outs[0])
     else:
-        if node.op == "SUM":
+        if node.op == "SUM" and node.rounding is not Rounding.NEAREST_EVEN:
             require_tflm(node, f"sums up {x.dtype}")
         count = x.size // outs[0].size
         require_symmetric(node, outs[0])
@@ -186,11 +185,9 @@ MEAN = OpDef(
     by_numerics=one_definition(_check),
 )
 
-SUM = replace(MEAN, integer_form=None)
-
 OPERATORS: Mapping[str, OpDef] = {
     "MEAN": MEAN,
-    "SUM": SUM,
+    "SUM": MEAN,
 }
 
 #: Element types that the kernels of TensorFlow Lite Micro do not take.

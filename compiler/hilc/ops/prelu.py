@@ -13,7 +13,7 @@ from hilc.ir import Array, Node, Tensor
 from hilc.numerics.requantize import FixedPoint, requantize
 from hilc.ops import permuting
 from hilc.ops.broadcast import broadcast_channel_groups, broadcast_shape, operands_of_one_type
-from hilc.ops.opdef import OpDef, Signature
+from hilc.ops.opdef import TWICE_OR_EVEN, OpDef, Signature
 from hilc.ops.operands import (
     invalid,
     multiplier,
@@ -22,7 +22,7 @@ from hilc.ops.operands import (
     require_counts,
     undefined,
 )
-from hilc.ops.traits import BroadcastRows
+from hilc.ops.traits import BroadcastRows, IntegerOperands
 
 #: The types that it takes.
 DTYPES = ("int8", "float32")
@@ -83,7 +83,9 @@ def _reference(
     steps = x.astype(np.int64) - quantization(node, source)[1]
     product = steps * (alpha.astype(np.int64) - quantization(node, slopes)[1])
     scaled = np.where(
-        steps >= 0, requantize(steps, *scales.positive), requantize(product, *scales.product)
+        steps >= 0,
+        requantize(steps, *scales.positive, node.rounding),
+        requantize(product, *scales.product, node.rounding),
     )
     y = scaled + quantization(node, out)[1]
     return [np.clip(y, *out.element.bounds).astype(out.dtype)]
@@ -93,7 +95,9 @@ PRELU = OpDef(
     _infer,
     _reference,
     _check,
+    roundings=TWICE_OR_EVEN,
     rows=BroadcastRows(),
+    integer_form=IntegerOperands(),
     permuted=permuting.elements,
     channel_groups=broadcast_channel_groups,
 )

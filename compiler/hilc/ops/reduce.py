@@ -7,7 +7,7 @@ Inputs: the tensor and the constant axes. Of equal numbers ARG_MAX and ARG_MIN t
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
@@ -141,20 +141,22 @@ REDUCE = OpDef(
     _check,
     attributes=ReductionAttributes,
     bounds=ascending,
+    copies_elements=True,
     channel_groups=_channel_groups,
     permuted=permuting.reduced,
 )
 REDUCE_PROD = OpDef(
     _infer, _reference, _check, attributes=ReductionAttributes, permuted=permuting.reduced
 )
+REDUCE_BOOLS = replace(REDUCE, copies_elements=False)
 ARG = OpDef(_infer_arg, _arg, _check_arg, attributes=ArgAttributes)
 
 OPERATORS: Mapping[str, OpDef] = {
     "REDUCE_MAX": REDUCE,
     "REDUCE_MIN": REDUCE,
     "REDUCE_PROD": REDUCE_PROD,
-    "REDUCE_ANY": REDUCE,
-    "REDUCE_ALL": REDUCE,
+    "REDUCE_ANY": REDUCE_BOOLS,
+    "REDUCE_ALL": REDUCE_BOOLS,
     "ARG_MAX": ARG,
     "ARG_MIN": ARG,
 }

@@ -15,6 +15,8 @@ fixed combination, checked when it is created and stated in its description:
     ``ai-edge-litert`` 1.4 or later with the reference kernels: fully connected layers round once.
 ``onnx``
         ONNX's reference evaluator: the package ``onnx``. The default for ONNX files.
+``onnxruntime``
+        onnxruntime's kernels for the CPU, without optimizations.
 ``qdq``
         exact sums of integers, real factors, one rounding with ties to even: what
         ``onnx.reference`` and PyTorch's eager programs compute of a quantized model, but for the
@@ -40,12 +42,12 @@ from hilc.frontends.onnx.reader import require_package
 from hilc.interpreter import Interpreter, check_inputs
 from hilc.ir import Array, Graph, Numerics
 from hilc.ops import OPS
-from hilc.references import tflite_runtime, tflm
+from hilc.references import loaded, onnx_runtime, tflm
 from hilc.references.file import ModelFile, variables
-from hilc.references.onnx_reference import OnnxReference
+from hilc.references.onnx_reference import Evaluator, OnnxReference
 from hilc.references.tflite_runtime import TfliteRuntime
 from hilc.references.tflm import Arena, TflmModel, tflm_arena_bytes
-from hilc.support.optional import install_hint
+from hilc.support.optional import check_installed, install_hint
 from hilc.transforms.fuse_quantized import fuse_quantized, is_quantized
 
 __all__ = [
@@ -294,12 +296,29 @@ def _start_tflm() -> None:
 
 def _start_litert_ref() -> None:
     package, _ = _litert_ref_package()
-    tflite_runtime.start(package)
+    loaded.start(package)
 
 
 def _start_litert() -> None:
     _litert_version()
-    tflite_runtime.start("ai-edge-litert")
+    loaded.start("ai-edge-litert")
+
+
+def _start_onnxruntime() -> None:
+    _require_onnxruntime()
+    loaded.start(onnx_runtime.PACKAGE)
+
+
+def _require_onnxruntime() -> None:
+    require_package()
+    check_installed(
+        onnx_runtime.PACKAGE, "the reference onnxruntime", ", or choose the reference onnx or hilc"
+    )
+
+
+def _onnxruntime(graph: Graph, model: bytes | None) -> Reference:
+    _require_onnxruntime()
+    return OnnxReference("onnxruntime", onnx_runtime.Session, graph, model)
 
 
 # By name -----------------------------------------------------------------------------------------
@@ -332,7 +351,12 @@ _REFERENCES: Mapping[str, _Row] = {
         _start_litert,
         Numerics.LITERT,
     ),
-    "onnx": _Row(OnnxReference, require_package, Numerics.ONNX),
+    "onnx": _Row(
+        lambda graph, model: OnnxReference("onnx", Evaluator, graph, model),
+        require_package,
+        Numerics.ONNX,
+    ),
+    "onnxruntime": _Row(_onnxruntime, _start_onnxruntime, Numerics.ONNX),
     "qdq": _Row(_Qdq, lambda: None, None, independent=False),
     "hilc": _Row(lambda graph, model: _Interpreter(graph), lambda: None, None, independent=False),
 }

@@ -1,4 +1,5 @@
-"""The process that runs one of TensorFlow's runtimes for :mod:`hilc.references.process`.
+"""The process that runs one of TensorFlow's runtimes, or onnxruntime, for
+:mod:`hilc.references.process`.
 
 They are C++ that trusts its model: too small an arena, or a failed assertion of an operator, ends
 the process. This file is executed by its path and imports nothing of the compiler, so it starts in
@@ -133,6 +134,55 @@ def _tflite(package: str) -> Callable[[dict[str, Any], bytes], Answer]:
     return answer
 
 
+#: Types of tensors of onnxruntime that numpy has.
+_NUMPY_TYPES = frozenset(
+    f"tensor({name})"
+    for name in (
+        *("float", "double", "float16", "bool"),
+        *(f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)),
+    )
+)
+
+
+def _onnxruntime() -> Callable[[dict[str, Any], bytes], Answer]:
+    """Return the server that runs models with onnxruntime's kernels of the CPU, one per node."""
+    import onnxruntime
+
+    models: dict[int, Any] = {}
+    options = onnxruntime.SessionOptions()
+    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+    options.intra_op_num_threads = options.inter_op_num_threads = 1
+    options.log_severity_level = 4  # an error is an exception as well
+
+    def answer(request: dict[str, Any], payload: bytes) -> Answer:
+        match request["do"]:
+            case "load":
+                models[request["model"]] = onnxruntime.InferenceSession(
+                    payload, options, providers=["CPUExecutionProvider"]
+                )
+            case "drop":
+                models.pop(request["model"], None)
+            case "reset":
+                session = models[request["model"]]
+                return {
+                    "inputs": [x.name for x in session.get_inputs()],
+                    "outputs": [y.name for y in session.get_outputs() if y.type in _NUMPY_TYPES],
+                }, b""
+            case "run":
+                session = models[request["model"]]
+                given = dict(zip(request["at"], _given(request, payload), strict=True))
+                return _answer(session.run(request["tensors"], given))
+        return {}, b""
+
+    def answered(request: dict[str, Any], payload: bytes) -> Answer:
+        try:
+            return answer(request, payload)
+        except Exception as error:  # its exceptions have no common base of their own
+            raise RuntimeError(str(error) or type(error).__name__) from error
+
+    return answered
+
+
 def _serve(link: socket.socket, answer: Callable[[dict[str, Any], bytes], Answer]) -> None:
     write_message(link, {})
     while True:
@@ -161,5 +211,7 @@ if __name__ == "__main__":
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     _serve(
         socket.socket(fileno=0),
-        _tflite_micro() if _runtime == "tflite_micro" else _tflite(_runtime),
+        {"tflite_micro": _tflite_micro, "onnxruntime": _onnxruntime}.get(
+            _runtime, lambda: _tflite(_runtime)
+        )(),
     )

@@ -1,11 +1,13 @@
-"""ONNX's own reference: ``onnx.reference``, numpy code for every operator of the standard."""
+"""References of ONNX files, and the standard's own: ``onnx.reference``, numpy code for every
+operator.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from importlib import import_module
 from importlib.metadata import PackageNotFoundError, version
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -19,60 +21,57 @@ from hilc.ops import OPS
 _QDQ_OPSET = 19
 
 
+class Engine(Protocol):
+    """A program that computes an ONNX file."""
+
+    #: ONNX's numbers of the types of the inputs, by name.
+    inputs: Mapping[str, int]
+    description: str
+
+    def run(self, given: Mapping[str, Array]) -> Mapping[str, Any]:
+        """Return all values that the file names; raise ModelError if the program rejects them."""
+
+
 class OnnxReference:
-    """``onnx``: the package's reference evaluator on the model's file."""
+    """A reference that computes the model's file: ``onnx`` or ``onnxruntime``."""
 
-    name = "onnx"
-
-    def __init__(self, graph: Graph, model: bytes | None) -> None:
+    def __init__(
+        self, name: str, engine: Callable[[bytes], Engine], graph: Graph, model: bytes | None
+    ) -> None:
         if model is None or not is_onnx(model):
             raise InputError(
-                "the reference onnx runs ONNX files only"
+                f"the reference {name} runs ONNX files only"
                 if model is not None
-                else "the reference onnx runs model files, but this model has none",
+                else f"the reference {name} runs model files, but this model has none",
                 "choose the reference hilc",
             )
         require_package()
+        self.name = name
         self._graph = graph
-        self._evaluator = _evaluator(model)
-        self._outputs: list[str] = list(self._evaluator.output_names)
-        self.description = f"onnx: onnx.reference {_version()}, numpy {np.__version__}"
-        self._needed = set(self._evaluator.input_names)
+        self._engine = engine(model)
+        self.description = f"{name}: {self._engine.description}"
         # What a model is given of types that only ONNX has is what they are stored in.
         self._storage = import_module("hilc.frontends.onnx.storage")
-        self._codes = {
-            name: kind.tensor_type.elem_type
-            for name, kind in zip(
-                self._evaluator.input_names, self._evaluator.input_types, strict=True
-            )
-        }
         self._states: dict[str, Array] = {}
         self.reset_state()
 
     def run_all(self, inputs: Mapping[str, Array]) -> Mapping[str, Array]:
         """Return the values of all tensors that the file names.
 
-        Raise :class:`~hilc.errors.ModelError` if the evaluator cannot run the model.
+        Raise :class:`~hilc.errors.ModelError` if the program cannot run the model.
         """
         check_inputs(self._graph, inputs)
-        given = {name: value for name, value in inputs.items() if name in self._needed}
+        needed = self._engine.inputs
+        given = {name: value for name, value in inputs.items() if name in needed}
         given.update(self._states)
-        given = {n: self._storage.unpacked(v, self._codes.get(n, 0)) for n, v in given.items()}
-        for name in self._needed - set(given):
+        given = {n: self._storage.unpacked(v, needed.get(n, 0)) for n, v in given.items()}
+        for name in set(needed) - set(given):
             tensor = self._graph.tensors.get(name)
             if tensor is not None and tensor.data is not None:
                 given[name] = tensor.data  # holds no element
-        try:
-            with np.errstate(all="ignore"):
-                values = self._evaluator.run(None, given, intermediate=True)
-        except Exception as error:
-            raise ModelError(
-                f"onnx.reference cannot run this model: {' '.join(str(error).split())}",
-                "choose the reference hilc",
-            ) from error
         found = {
             name: self._storage.packed(np.asarray(value))
-            for name, value in values.items()
+            for name, value in self._engine.run(given).items()
             if _is_tensor(value)
         }
         self._states = {state.name: found[state.after] for state in self._graph.states}
@@ -90,6 +89,30 @@ class OnnxReference:
         self._states = {s.name: self._graph.reset_value(s) for s in self._graph.states}
 
 
+class Evaluator:
+    """``onnx``: the package's reference evaluator."""
+
+    def __init__(self, model: bytes) -> None:
+        self._evaluator = _evaluator(model)
+        names, kinds = self._evaluator.input_names, self._evaluator.input_types
+        self.inputs: Mapping[str, int] = {
+            name: kind.tensor_type.elem_type for name, kind in zip(names, kinds, strict=True)
+        }
+        self.description = f"onnx.reference {_version()}, numpy {np.__version__}"
+
+    def run(self, given: Mapping[str, Array]) -> Mapping[str, Any]:
+        """Return all values that the file names."""
+        try:
+            with np.errstate(all="ignore"):
+                values: Mapping[str, Any] = self._evaluator.run(None, given, intermediate=True)
+                return values
+        except Exception as error:
+            raise ModelError(
+                f"onnx.reference cannot run this model: {' '.join(str(error).split())}",
+                "choose the reference onnxruntime or hilc",
+            ) from error
+
+
 def _is_tensor(value: Any) -> bool:
     return isinstance(value, (np.ndarray, np.generic))
 
@@ -100,7 +123,7 @@ def _evaluator(model: bytes) -> Any:
     except Exception as error:
         raise ModelError(
             f"onnx.reference cannot load this model: {' '.join(str(error).split())}",
-            "choose the reference hilc",
+            "choose the reference onnxruntime or hilc",
         ) from error
 
 

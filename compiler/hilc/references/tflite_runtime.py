@@ -3,32 +3,20 @@
 from __future__ import annotations
 
 import re
-import weakref
 from collections.abc import Mapping
-from functools import cache
-from importlib.metadata import version
-from typing import Any
 
 import numpy as np
 
-from hilc.errors import InputError, ModelError
+from hilc.errors import InputError
 from hilc.interpreter import check_inputs
 from hilc.ir import Array, Graph
 from hilc.ops.unary import host_function_matters
 from hilc.references.file import ModelFile
-from hilc.references.process import (
-    LOAD_LIMIT_S,
-    RUN_LIMIT_S,
-    Process,
-    Refused,
-    SharedProcess,
-    arrays_of,
-    described,
-)
+from hilc.references.loaded import LoadedModel
+from hilc.references.process import Refused, arrays_of, described
 
 #: Messages of operators about types that they do not support; zeros cause other messages, too.
 _OF_TYPES = re.compile(r"not supported|supported currently|only supports|unsupported", re.I)
-_ADDRESS_SPACE = 8 << 30
 
 
 class TfliteRuntime:
@@ -77,20 +65,8 @@ class TfliteRuntime:
         self._loaded.reset()
 
 
-class _LoadedModel:
-    """A model in the process of a package; loaded again where another model ended that."""
-
-    def __init__(self, package: str, model: bytes) -> None:
-        self._package = package
-        self._model = model
-        self._process = _process_of(package)
-        self._key = self._process.new_key()
-        self._loaded_in: Process | None = None
-        try:
-            self._ask({"do": "reset"})
-        except Refused as error:
-            raise self.refusal(error) from None
-        weakref.finalize(self, self._process.drop, self._key)
+class _LoadedModel(LoadedModel):
+    """A model in the process of a package of TensorFlow Lite."""
 
     def run(self, inputs: Mapping[int, Array], tensors: list[int]) -> list[Array | None]:
         """Return tensors after a run, by their indices in the file; None for those without a value.
@@ -99,42 +75,12 @@ class _LoadedModel:
         """
         heads, data = described(list(inputs.values()))
         request = {"do": "run", "at": list(inputs), "inputs": heads, "tensors": tensors}
-        answer, data = self._ask(request, data)
+        answer, data = self.ask(request, data)
         return arrays_of(answer["arrays"], data)
 
     def reset(self) -> None:
         """Reset all variables."""
-        self._ask({"do": "reset"})
-
-    def refusal(self, error: Refused) -> ModelError:
-        """Return the error with the runtime's message."""
-        remedy = self._process.memory_remedy() if error.may_lack_memory else ""
-        return ModelError(
-            f"{self._package} cannot run this model: {error}",
-            remedy or "choose the reference hilc",
-        )
-
-    def _ask(self, request: dict[str, Any], payload: bytes = b"") -> tuple[dict[str, Any], bytes]:
-        with self._process.lock:
-            process = self._process.running()
-            if process is not self._loaded_in:
-                load = {"do": "load", "model": self._key}
-                process.ask(load, self._model, LOAD_LIMIT_S)
-                self._loaded_in = process
-            return process.ask({**request, "model": self._key}, payload, RUN_LIMIT_S)
-
-
-def start(package: str) -> None:
-    """Start the process of a package; raise InputError with the reason if that fails."""
-    process = _process_of(package)
-    with process.lock:
-        process.running()
-
-
-@cache
-def _process_of(package: str) -> SharedProcess:
-    install = f"pip install --force-reinstall '{package}=={version(package)}'"
-    return SharedProcess(package.replace("-", "_"), _ADDRESS_SPACE, package, install)
+        self.ask({"do": "reset"})
 
 
 def _require_same_functions(name: str, graph: Graph) -> None:

@@ -12,11 +12,16 @@ from hilc.schedule.partition import Partition
 
 
 class LimitError(InputError):
-    """No program keeps the limits; ``least_flash`` is the estimated flash of the smallest."""
+    """No program keeps the limits.
 
-    def __init__(self, fact: str, hint: str, least_flash: int) -> None:
+    ``least_flash`` is the estimated flash of the smallest, and ``least_ram`` the smallest workspace
+    within the limit of flash, both in bytes; None without a limit of the workspace.
+    """
+
+    def __init__(self, fact: str, hint: str, least_flash: int, least_ram: int | None) -> None:
         super().__init__(fact, hint)
         self.least_flash = least_flash
+        self.least_ram = least_ram
 
 
 #: Shares of a program's limit that its segments may use.
@@ -81,6 +86,7 @@ def _refusal(frontier: ParetoFrontier, ram: int | None, flash: int | None) -> Li
     kept.
     """
     parts = []
+    smallest = None
     partitioner = frontier.partitioner
     tried = [partitioner.cheapest(ram, objective) for objective in _priced(None)]
     if not any(tried):
@@ -100,6 +106,7 @@ def _refusal(frontier: ParetoFrontier, ram: int | None, flash: int | None) -> Li
         f"no program of {partitioner.graph.name!r} fits {' and '.join(parts)}",
         "raise the limit" if len(parts) == 1 else "raise one of the limits, or both",
         least_flash,
+        smallest,
     )
 
 

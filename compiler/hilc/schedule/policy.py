@@ -54,6 +54,10 @@ class SearchPolicy:
     #: Ratio by which instructions may be more than estimated: a bound of a goal holds when they are
     #: counted.
     error: float = 1.015
+    #: Parts by which the estimates of a program's instructions and of its flash may be off: most
+    #: for fused groups on a Cortex-M3, whose kernels share more code than is assumed.
+    instructions_error: float = 0.25
+    flash_error: float = 0.12
     #: Ratio: sums of workspace and flash that differ by at most this count as equal, as far as
     #: flash is estimated, and the fastest of their programs is taken.
     equal_sums: float = 0.02

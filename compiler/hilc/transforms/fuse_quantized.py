@@ -530,6 +530,10 @@ class _Fusion:
             if form.zero_point == form.element.low:
                 return source
             self.tensors[out.name] = out
+            if form.element.symmetric and form.zero_point:
+                zero = np.full((1,) * len(out.shape), form.zero_point, form.dtype)
+                least = self._constant(f"{out.name}:zero", zero, form.quant)
+                return self._add(Node("MAXIMUM", (source, least), (out.name,), index=node.index))
             return self._add(replace(node, inputs=(source,), outputs=(out.name,)))
         try:
             return self._integer_form(node, out)
@@ -668,7 +672,7 @@ class _Fusion:
         origin = self.origins.get(weights.name)
         if origin is None:
             raise _NoIntegersError(f"its weights {weights.name!r} are not quantized")
-        stored = ELEMENT_TYPES[origin.values.dtype.name].computed.name
+        stored = _stored(origin)
         element = self._widest(x, out.dtype, stored)
         values, quant = _channel_quantization(weights, origin, places.channel_axis, element)
         made = list(node.inputs)
@@ -814,6 +818,17 @@ def _channel_quantization(
     if len(set(each)) == 1:
         return steps.astype(held), Quant((each[0],), (0,))
     return steps.astype(held), Quant(tuple(each), (0,) * len(each), axis)
+
+
+def _stored(origin: Dequantized) -> str:
+    """Return the type that holds the integers of weights less their zero points: a type of 8 bits
+    only if all of them fit.
+    """
+    stored = ELEMENT_TYPES[origin.values.dtype.name].computed
+    steps = origin.values.astype(np.int64) - origin.zero_points.astype(np.int64)
+    if stored in _INTEGERS and not _holds(stored, steps):
+        return next((e.name for e in _INTEGERS if _holds(e, steps)), stored.name)
+    return stored.name
 
 
 def _holds(element: ElementType, values: Array) -> bool:

@@ -211,7 +211,11 @@ class ProgramFlasher(Flasher):
                 "use another flasher, or another probe: --probe UID",
             )
         with TemporaryFolder("flash") as folder:
-            yield self.session(board, values, Path(folder), connection)
+            session = self.session(board, values, Path(folder), connection)
+            try:
+                yield session
+            finally:
+                session.close()
 
     def session(
         self, board: Board, values: Mapping[str, Value], folder: Path, connection: Connection

@@ -17,7 +17,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Final
 
-from hil.access.verilator.cores import INSTALL, RtlCore
+from hil.access.verilator.cores import DEBUG_MODULE, INSTALL, RtlCore, package_folder
 from hil.errors import BuildError, DeviceError
 from hil.firmware.toolchain import program_version
 from hil.support.cache import (
@@ -42,6 +42,7 @@ _KIND = "simulators"
 #: Part of every key: increment it when the form of entries changes.
 _KEY_VERSION = b"1"
 _SOURCE = Path(__file__).parent / "simulator.cpp"
+_DEBUG_TOP = Path(__file__).parent / "debug.sv"
 _NAME = "simulator"
 _RESULT = "simulator.json"
 _BUILD_LIMIT_S = 1800.0
@@ -51,7 +52,7 @@ _JOBS = min(2, os.cpu_count() or 1)
 _ERROR_LINE = re.compile(r"%Error|: error:|fatal error|undefined reference")
 _FIRST_ERRORS = 6
 _OPTIONS: Final = (
-    *("--cc", "--exe", "--build", "--top-module", "hil_rtl", "--prefix", "Vhil_rtl"),
+    *("--cc", "--exe", "--build", "--prefix", "Vhil_rtl"),
     *("-O3", "--x-assign", "fast", "--x-initial", "fast", "--noassert"),
     # The RTL is not ours to correct.
     *("-Wno-fatal", "-Wno-lint", "-Wno-style"),
@@ -61,18 +62,17 @@ _OPTIONS: Final = (
 )
 
 
-def simulator(core: RtlCore, parameters: Sequence[str]) -> Path:
-    """Return the simulator of a core with these parameters of its wrapper; build it if the cache
-    has none.
+def simulator(core: RtlCore, parameters: Sequence[str], *, debug: bool = False) -> Path:
+    """Return the simulator of a core with these parameters of its wrapper, and with ``debug`` a
+    debug module; build it if the cache has none.
 
     Raise :class:`DeviceError` if a program or the RTL's package is missing, and
     :class:`BuildError` if Verilator or the compiler fails.
     """
-    check_installed(core)
-    assert core.folder is not None, "check_installed has raised"
-    command = _command(core, core.folder, parameters)
+    check_installed(core, debug=debug)
+    command = _command(core, parameters, debug)
     try:
-        entry = writable_folder(_KIND) / _key(core, command)
+        entry = writable_folder(_KIND) / _key(core, command, debug)
         with locked(entry):
             if not _is_complete(entry):
                 _build(core, command, entry)
@@ -83,19 +83,21 @@ def simulator(core: RtlCore, parameters: Sequence[str]) -> Path:
     return entry / _NAME
 
 
-def missing(core: RtlCore) -> tuple[str, str] | None:
+def missing(core: RtlCore, *, debug: bool = False) -> tuple[str, str] | None:
     """Return the name of a program or package that a build lacks, and how to install it."""
     for name, package in PROGRAMS.items():
         if shutil.which(name) is None:
             return name, f"install it: apt install {package}"
     if core.folder is None:
         return core.package, f"install the RTL of {core.title}: {INSTALL}"
+    if debug and package_folder(DEBUG_MODULE.folder) is None:
+        return DEBUG_MODULE.package, f"install the RTL of the debug module: {INSTALL}"
     return None
 
 
-def check_installed(core: RtlCore) -> None:
+def check_installed(core: RtlCore, *, debug: bool = False) -> None:
     """Raise DeviceError if a build lacks a program, or the RTL."""
-    if (absent := missing(core)) is not None:
+    if (absent := missing(core, debug=debug)) is not None:
         raise DeviceError(f"{absent[0]} is not installed", absent[1])
 
 
@@ -104,40 +106,60 @@ def version() -> str:
     return program_version(shutil.which(VERILATOR) or VERILATOR)
 
 
-def _command(core: RtlCore, folder: Path, parameters: Sequence[str]) -> list[str]:
+def _command(core: RtlCore, parameters: Sequence[str], debug: bool) -> list[str]:
     flags = (
         f"-std=c++17 -O2 -DHIL_SAME_CYCLE={int(core.bus == 'wishbone')} "
-        f"-DHIL_BUS_ERRORS={int(core.bus_errors)}"
+        f"-DHIL_BUS_ERRORS={int(core.bus_errors)} -DHIL_DEBUG={int(debug)}"
     )
+    folder = _folder(core)
+    if debug:
+        # -G sets parameters of the top module; hil_debug passes these on.
+        words = (f".{name}({value})" for name, _, value in (p.partition("=") for p in parameters))
+        top = ["--top-module", "hil_debug", f"-DHIL_PARAMETERS={','.join(words)}"]
+    else:
+        top = ["--top-module", "hil_rtl", *(f"-G{parameter}" for parameter in parameters)]
     return [
-        *(VERILATOR, *_OPTIONS, "-CFLAGS", flags, "-j", str(_JOBS), "-o", _NAME),
+        *(VERILATOR, *_OPTIONS, "-CFLAGS", flags, "-j", str(_JOBS), "-o", _NAME, *top),
         *(f"-D{name}" for name in core.define),
         *(f"-I{folder / name}" for name in core.include),
         *(word for name in core.modules for word in ("-y", str(folder / name))),
         "+libext+.sv+.v",
-        *(f"-G{parameter}" for parameter in parameters),
-        *(str(folder / name) for name in core.verilog),
-        str(core.path.parent / core.wrapper),
+        *map(str, _verilog(core, debug)),
         str(_SOURCE),
     ]
 
 
-def _sources(core: RtlCore) -> Iterator[Path]:
-    """Yield the files that a simulator is made from, in a fixed order."""
+def _folder(core: RtlCore) -> Path:
     assert core.folder is not None, "check_installed has raised"
-    yield _SOURCE
+    return core.folder
+
+
+def _verilog(core: RtlCore, debug: bool) -> Iterator[Path]:
+    """Yield the files that are named on Verilator's command line, in their order."""
+    yield from (_folder(core) / name for name in core.verilog)
     yield core.path.parent / core.wrapper
-    yield from (core.folder / name for name in core.verilog)
+    if debug:
+        folder = package_folder(DEBUG_MODULE.folder)
+        assert folder is not None, "check_installed has raised"
+        yield from (folder / name for name in DEBUG_MODULE.verilog)
+        yield _DEBUG_TOP
+
+
+def _sources(core: RtlCore, debug: bool) -> Iterator[Path]:
+    """Yield the files that a simulator is made from, in a fixed order."""
+    yield _SOURCE
+    yield from _verilog(core, debug)
+    folder = _folder(core)
     for name in dict.fromkeys((*core.modules, *core.include)):
-        found = (core.folder / name).iterdir() if (core.folder / name).is_dir() else ()
+        found = (folder / name).iterdir() if (folder / name).is_dir() else ()
         yield from sorted(path for path in found if path.suffix in _SUFFIXES)
 
 
-def _key(core: RtlCore, command: Sequence[str]) -> str:
+def _key(core: RtlCore, command: Sequence[str], debug: bool) -> str:
     key = hashlib.sha256(_KEY_VERSION)
     for part in (version(), program_version(shutil.which("g++") or "g++"), *command):
         key.update(f"{len(part)}:{part}".encode())
-    for path in _sources(core):
+    for path in _sources(core, debug):
         content = digest(path)
         if content is None:
             raise BuildError(

@@ -43,6 +43,34 @@ class Variant:
 
 
 @dataclass(frozen=True)
+class DebugModule:
+    """The RTL of the debug module, for cores that enter debug mode as RISC-V specifies it."""
+
+    package: str
+    folder: str
+    verilog: tuple[str, ...]
+
+
+#: PULP's riscv-dbg, which the package of CV32E40P has.
+DEBUG_MODULE: Final = DebugModule(
+    "pythondata-cpu-cv32e40p",
+    "pythondata_cpu_cv32e40p/system_verilog/rtl",
+    (
+        "riscv-dbg/src/dm_pkg.sv",
+        "riscv-dbg/debug_rom/debug_rom.sv",
+        *(
+            f"riscv-dbg/src/{name}.sv"
+            for name in ("dm_csrs", "dm_mem", "dm_sba", "dm_top", "dm_wrap")
+        ),
+        *(f"riscv-dbg/src/{name}.sv" for name in ("dmi_cdc", "dmi_jtag", "dmi_jtag_tap")),
+        "vendor/pulp_platform_common_cells/src/cdc_2phase.sv",
+        "vendor/pulp_platform_common_cells/src/fifo_v3.sv",
+        "vendor/pulp_platform_common_cells/src/deprecated/fifo_v2.sv",
+    ),
+)
+
+
+@dataclass(frozen=True)
 class RtlCore:
     """The RTL of a core, and the bus between it and the simulated memory."""
 
@@ -64,6 +92,8 @@ class RtlCore:
     #: Whether it takes errors of the bus, and whether it has a cache of data.
     bus_errors: bool
     data_cache: bool
+    #: Whether its wrapper has an input that stops the core in debug mode.
+    debug: bool
     variants: Mapping[str, Variant]
 
     def parameters(self, settings: Mapping[str, Value], known: Mapping[str, Value]) -> list[str]:
@@ -129,7 +159,7 @@ def _read(name: str, path: Path) -> RtlCore:
         path=path,
         title=top.string("title"),
         package=package,
-        folder=_package_folder(folder) if package else path.parent / folder,
+        folder=package_folder(folder) if package else path.parent / folder,
         verilog=top.strings("verilog"),
         modules=top.strings("modules", ()),
         include=top.strings("include", ()),
@@ -138,13 +168,14 @@ def _read(name: str, path: Path) -> RtlCore:
         bus="obi" if bus == "obi" else "wishbone",
         bus_errors=top.boolean("bus_errors", False),
         data_cache=top.boolean("data_cache", False),
+        debug=top.boolean("debug", False),
         variants=_variants(top),
     )
     top.finish()
     return core
 
 
-def _package_folder(folder: str) -> Path | None:
+def package_folder(folder: str) -> Path | None:
     """Return the folder in an installed package, whose code is not imported."""
     package, _, inside = folder.partition("/")
     spec = find_spec(package)

@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import contextlib
+import secrets
 import socket
 import struct
 import threading
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
+from hil.access.connection import VIRTUAL
 from hil.access.protocols import Measurement, Need, Runner
-from hil.access.verilator.build import missing, simulator
+from hil.access.registry import need_of, runner_named
+from hil.access.verilator.build import check_installed, missing, simulator
 from hil.access.verilator.cores import load_core
+from hil.board import board_names, load_board
 from hil.board.settings import Setting, Value, parse_named
 from hil.errors import DeviceError, InputError, LinkError, Remedy
 from hil.firmware.image import read_image
@@ -20,7 +25,11 @@ from hil.support import unix_socket
 from hil.support.process import ChildProcess
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from hil.access.connection import Connection, Image
+    from hil.access.hardware import Hardware
+    from hil.access.protocols import DebugServer
     from hil.access.verilator.cores import RtlCore
     from hil.board import Board
     from hil.link.bulk import BoardMemory
@@ -54,6 +63,7 @@ class VerilatorRunner(Runner):
 
     name = "verilator"
     settings = SETTINGS
+    monitor_commands = ("halt", "init", "reset", "reset halt", "reset init")
     reaches_memory = True
 
     def needs(self, board: Board) -> Need | None:
@@ -71,6 +81,19 @@ class VerilatorRunner(Runner):
         flash, ram = int(settings["flash_wait"]), int(settings["ram_wait"])
         buffered = " with prefetch" if flash > 0 and settings["prefetch"] else ""
         return f"flash {_states(flash)}{buffered}, RAM {_states(ram)}"
+
+    def check_debugger(self, board: Board, connection: Connection) -> None:
+        """Raise if the board's core has no debug module here, or OpenOCD is missing."""
+        chosen = _openocd()
+        if (need := need_of(chosen, board)) is not None and not need.is_there():
+            raise DeviceError(f"{need.name} is not installed", need.hint)
+        chosen.check_debugger(board, _virtual(connection))
+
+    def serve_debugger(
+        self, board: Board, elf: Path, connection: Connection, stub: socket.socket
+    ) -> contextlib.AbstractContextManager[DebugServer]:
+        """Serve gdb with OpenOCD at the JTAG port of the core's debug module."""
+        return _openocd().serve_debugger(board, elf, _virtual(connection), stub)
 
     def start(
         self, board: Board, image: Image, connection: Connection
@@ -101,6 +124,18 @@ def memory_models(board: Board, runner: str | None, flash_wait: int) -> tuple[st
         for wait, prefetch in models
         for changed in [{**words, "flash_wait": str(wait), "prefetch": prefetch}]
     )
+
+
+def _openocd() -> Hardware:
+    from hil.access.hardware import Hardware  # which imports this package
+
+    chosen = runner_named("openocd")
+    assert isinstance(chosen, Hardware), "a flasher's runner"
+    return chosen
+
+
+def _virtual(connection: Connection) -> Connection:
+    return replace(connection, probe=VIRTUAL)
 
 
 def _states(count: int) -> str:
@@ -204,20 +239,23 @@ class RtlBoard:
         control: Control,
         memory: BoardMemory | None,
         memory_model: str,
+        reset: Callable[[], None],
     ) -> None:
+        """Create it; ``reset`` starts the firmware again."""
         self.url = url
         self.memory = memory
         self.memory_model = memory_model
         self._is_alive = is_alive
         self._control = control
+        self._reset = reset
 
     def alive(self) -> None:
         """Raise if the simulator has ended."""
         self._is_alive()
 
     def reset(self) -> None:
-        """Reset the core; the serial line must be closed. It starts when the line is opened."""
-        self._control.reset()
+        """Reset the core; the serial line must be closed."""
+        self._reset()
 
     def count(self, ticks: int, ticks_hz: int) -> int:
         """Return cycles: the time base counts them."""
@@ -233,17 +271,68 @@ def start(board: Board, firmware: Image) -> Iterator[RtlBoard]:
     """Start the firmware in the simulator of the board's core, which waits for a connection to its
     serial line.
     """
+    with machine(board) as made:
+        for segment in read_image(firmware.elf):
+            made.control.write(segment.address, segment.data)
+        yield made.running(made.control.reset)
+
+
+@dataclass(frozen=True)
+class RtlMachine:
+    """A simulator of a board's core."""
+
+    uid: str
+    board: Board
+    #: The serial line.
+    url: str
+    control: Control
+    #: Raises if the simulator has ended.
+    alive: Callable[[], None]
+
+    def running(self, reset: Callable[[], None]) -> RtlBoard:
+        """Return the firmware in its memory, which ``reset`` starts again."""
+        # The host's access bypasses a cache, which would then hold what was there before.
+        memory = None if _core(self.board).data_cache else self.control
+        model = VerilatorRunner().memory_model(self.board)
+        return RtlBoard(self.alive, self.url, self.control, memory, model, reset)
+
+
+def check_debug(board: Board) -> None:
+    """Raise :class:`InputError` if the board's core is not simulated with a debug module, and
+    :class:`DeviceError` if a program or RTL that this needs is missing.
+    """
+    core = _core(board) if VerilatorRunner.name in board.settings else None
+    if core is None or not core.debug:
+        known = [other for name in board_names() if (other := load_board(name)).runners]
+        able = [b.name for b in known if VerilatorRunner.name in b.settings and _core(b).debug]
+        what = "the runner verilator" if core is None else f"a debug module for {core.title}"
+        raise InputError(
+            f"board {board.name!r} does not have {what}, so no simulated JTAG port",
+            f"choose one of {', '.join(able)}",
+        )
+    check_installed(core, debug=True)
+
+
+@contextlib.contextmanager
+def machine(board: Board, jtag: Path | None = None) -> Iterator[RtlMachine]:
+    """Start the simulator of a board's core, without an image; leaving the context ends it.
+
+    It waits for a connection to its serial line. With ``jtag``, the path of a socket that is made
+    there for OpenOCD's ``remote_bitbang``, the core has a debug module, and does not wait.
+    """
     settings = board.settings[VerilatorRunner.name]
     core = _core(board)
-    program = simulator(core, core.parameters(settings, _DEFAULTS))
+    program = simulator(core, core.parameters(settings, _DEFAULTS), debug=jtag is not None)
     with contextlib.ExitStack() as stack:
         line, path = stack.enter_context(unix_socket.listener("line"))
         # An unnamed pair: nothing else can connect to it.
         host, other = (stack.enter_context(end) for end in socket.socketpair())
+        passed = [line, other]
+        if jtag is not None:
+            passed.append(stack.enter_context(unix_socket.listen(jtag)))
         command = [
-            str(program),
-            str(line.fileno()),
-            str(other.fileno()),
+            *(str(program), str(line.fileno()), str(other.fileno())),
+            str(passed[-1].fileno()) if jtag is not None else "-1",
             *(str(int(settings[key])) for key in ("flash_wait", "ram_wait", "prefetch")),
             *(f"{region.kind}:{region.origin:#x}:{region.size}" for region in board.memory),
         ]
@@ -251,14 +340,10 @@ def start(board: Board, firmware: Image) -> Iterator[RtlBoard]:
             f"the simulator of {core.title}",
             command,
             install_hint="run the command again, which builds it",
-            pass_fds=(line.fileno(), other.fileno()),
+            pass_fds=tuple(end.fileno() for end in passed),
         )
         stack.callback(process.stop)
         other.close()  # the simulator has a copy: the connection must end with it
         control = Control(host, process.alive)
-        for segment in read_image(firmware.elf):
-            control.write(segment.address, segment.data)
-        # The host's access bypasses a cache, which would then hold what was there before.
-        memory = None if core.data_cache else control
-        model = VerilatorRunner().memory_model(board)
-        yield RtlBoard(process.alive, unix_socket.url(path), control, memory, model)
+        uid = f"hil-{board.name}-{secrets.token_hex(4)}"
+        yield RtlMachine(uid, board, unix_socket.url(path), control, process.alive)

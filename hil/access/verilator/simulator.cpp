@@ -1,10 +1,11 @@
 // A system on a chip around the RTL of a core: memory with wait states, a line to the host, a cycle
 // counter. Verilator makes class Vhil_rtl of the module hil_rtl, the wrapper of the core.
 //
-// simulator LINE_FD CONTROL_FD FLASH_WAIT RAM_WAIT PREFETCH KIND:ORIGIN:BYTES...
+// simulator LINE_FD CONTROL_FD JTAG_FD FLASH_WAIT RAM_WAIT PREFETCH KIND:ORIGIN:BYTES...
 //
 // LINE_FD is a listening socket: the serial line. CONTROL_FD is a connected one: the host reads and
-// writes memory, resets, and takes counts; the program ends with it.
+// writes memory, resets, and takes counts; the program ends with it. JTAG_FD is a listening socket
+// if the build has a debug module, otherwise -1: OpenOCD's remote_bitbang connects to it.
 #include <fcntl.h>
 #include <poll.h>
 #include <sys/socket.h>
@@ -29,6 +30,9 @@
 #ifndef HIL_SAME_CYCLE
 #error "define HIL_SAME_CYCLE: whether an access ends in the cycle of its request (Wishbone)"
 #endif
+#ifndef HIL_DEBUG
+#error "define HIL_DEBUG: whether the core is in a hil_debug, with a debug module"
+#endif
 #ifndef HIL_BUS_ERRORS
 #error "define HIL_BUS_ERRORS: whether the core has inputs for errors of accesses"
 #endif
@@ -49,6 +53,15 @@ enum : uint32_t {
     RESET = 0x18,      // write: resets the core
 };
 constexpr uint32_t NOTHING = 0xFFFFFFFF;
+// The debug module's memory: the wrappers of cores have its addresses, too.
+constexpr uint32_t DEBUG_BASE = 0xF0010000;
+constexpr uint32_t DEBUG_BYTES = 0x1000;
+constexpr uint32_t DEBUG_RESUMING = 0x108; // written by a core that leaves debug mode
+constexpr unsigned JTAG_EDGES_PER_CYCLE = 4;
+// Cycles between looks at the sockets while a debugger is active.
+constexpr uint64_t DEBUG_LOOK_CYCLES = 64;
+// Cycles after which the debug module has done what it was asked.
+constexpr uint64_t PARK_CYCLES = 256;
 constexpr int WAIT_MS = 1000;
 // Cycles between looks at the sockets while the core computes: some milliseconds.
 constexpr uint64_t LOOK_CYCLES = 4096;
@@ -114,6 +127,11 @@ struct Request {
     uint32_t address;
     uint32_t data;
     uint32_t lanes; // one bit a byte
+    bool is_of_debugger = false;
+
+    bool is_to_debug_module() const {
+        return HIL_DEBUG && address - DEBUG_BASE < DEBUG_BYTES;
+    }
 };
 
 struct Response {
@@ -125,21 +143,28 @@ struct Response {
 
 class Soc {
   public:
-    Soc(int line_listener, int control, std::vector<Memory> memories, bool prefetch)
-        : listener_(line_listener), control_(control), memories_(std::move(memories)),
-          has_prefetch_(prefetch) {
-        for (int descriptor : {listener_, control_}) {
-            fcntl(descriptor, F_SETFL, fcntl(descriptor, F_GETFL) | O_NONBLOCK);
+    Soc(int line_listener, int control, int jtag_listener, std::vector<Memory> memories,
+        bool prefetch)
+        : listener_(line_listener), control_(control), jtag_listener_(jtag_listener),
+          memories_(std::move(memories)), has_prefetch_(prefetch) {
+        for (int descriptor : {listener_, control_, jtag_listener_}) {
+            if (descriptor >= 0) {
+                fcntl(descriptor, F_SETFL, fcntl(descriptor, F_GETFL) | O_NONBLOCK);
+            }
         }
     }
 
     [[noreturn]] void run() {
         for (;;) {
             reset();
-            while (!must_reset_) {
-                if (cycles_ % LOOK_CYCLES == 0) {
-                    serve(0);
+            for (uint64_t next_look = 0; !must_reset_; ++steps_) {
+                if (steps_ >= next_look) {
+                    serve(is_parked() ? -1 : 0);
+                    next_look = steps_ + (is_debugging() ? DEBUG_LOOK_CYCLES : LOOK_CYCLES);
                 }
+#if HIL_DEBUG
+                serve_jtag();
+#endif
                 step();
             }
         }
@@ -150,12 +175,17 @@ class Soc {
 
     void reset() {
         must_reset_ = false;
-        fetches_ = Port{};
-        accesses_ = Port{};
-        prefetch_ = Prefetch{};
-        for (Memory &memory : memories_) {
-            memory.free_at = 0;
-        }
+        steps_ = active_at_ = 0;
+        clear_buses();
+#if HIL_DEBUG
+        debugger_ = Port{};
+        core_.dm_req = core_.sb_gnt = core_.sb_rvalid = 0;
+        core_.trst_n = 1;
+        core_.eval();
+        core_.trst_n = 0;
+        core_.eval();
+        core_.trst_n = 1;
+#endif
         core_.i_gnt = core_.i_rvalid = core_.i_err = 0;
         core_.d_gnt = core_.d_rvalid = core_.d_err = 0;
         core_.clk = 0;
@@ -167,21 +197,35 @@ class Soc {
             core_.clk = !core_.clk;
             core_.eval();
         }
-        // The host connects when memory has the image.
-        while (line_ < 0 && !must_reset_) {
+        // The host connects when memory has the image. A debugger loads the image itself.
+        while (line_ < 0 && jtag_listener_ < 0 && !must_reset_) {
             serve(-1);
+        }
+        core_.rst_n = 1;
+        core_.eval();
+    }
+
+    // What a reset of the system without its debug module resets here.
+    void clear_buses() {
+        fetches_ = Port{};
+        accesses_ = Port{};
+        prefetch_ = Prefetch{};
+        for (Memory &memory : memories_) {
+            memory.free_at = 0;
         }
         cycles_ = retired_ = 0;
         is_starting_ = is_measuring_ = false;
-        core_.rst_n = 1;
-        core_.eval();
     }
 
     void step() {
         ++cycles_;
         const Request fetch{core_.i_req != 0, false, core_.i_addr, 0, 0xF};
-        const Request access{core_.d_req != 0, core_.d_we != 0, core_.d_addr, core_.d_wdata,
-                             core_.d_be};
+        // A core that executes the debug module's code does what the debugger wants.
+        const Request access{core_.d_req != 0, core_.d_we != 0, core_.d_addr,
+                             core_.d_wdata,    core_.d_be,      fetches_.request.is_to_debug_module()};
+#if HIL_DEBUG
+        step_debugger();
+#endif
         const Response data = accesses_.step(*this, access, false);
         const Response instruction = fetches_.step(*this, fetch, true);
         core_.i_gnt = instruction.granted;
@@ -213,23 +257,26 @@ class Soc {
         Response step(Soc &soc, const Request &asked, bool is_fetch) {
             Response response;
             if (!HIL_SAME_CYCLE) {
-                finish(response);
+                finish(soc, response);
             }
-            if (asked.is_valid && !is_pending) {
+            if (asked.is_valid && !is_pending && soc.grants(asked)) {
                 is_pending = response.granted = true;
                 request = asked;
                 answer = Response{};
                 waits = soc.access(asked, is_fetch, answer);
             }
             if (HIL_SAME_CYCLE) {
-                finish(response);
+                finish(soc, response);
             }
             return response;
         }
 
-        void finish(Response &response) {
+        void finish(const Soc &soc, Response &response) {
             if (is_pending && waits == 0) {
                 response = answer;
+                if (request.is_to_debug_module()) {
+                    response.data = soc.debug_data();
+                }
                 response.is_valid = true;
                 is_pending = false;
             } else if (is_pending) {
@@ -237,6 +284,117 @@ class Soc {
             }
         }
     };
+
+    // -- the debugger --------------------------------------------------------------------------
+
+#if HIL_DEBUG
+    // The debug module's own accesses to memory; and its reset of all but itself.
+    void step_debugger() {
+        core_.dm_req = 0;
+        const unsigned shift = 8 * (core_.sb_addr & 3); // it has its data in the low bytes
+        const Request asked{core_.sb_req != 0,      core_.sb_we != 0, core_.sb_addr,
+                            core_.sb_wdata << shift, core_.sb_be,     true};
+        const Response answer = debugger_.step(*this, asked, false);
+        core_.sb_gnt = answer.granted;
+        core_.sb_rvalid = answer.is_valid;
+        core_.sb_rdata = answer.data >> 8 * (debugger_.request.address & 3);
+        if (core_.ndmreset) {
+            clear_buses();
+            // A core that is reset leaves debug mode, and this debug module does not notice it.
+            ask_debug_module({true, true, DEBUG_BASE + DEBUG_RESUMING, 0, 0xF});
+        }
+    }
+
+    void ask_debug_module(const Request &asked) {
+        core_.dm_req = 1;
+        core_.dm_we = asked.is_write;
+        core_.dm_addr = asked.address;
+        core_.dm_wdata = asked.data;
+        core_.dm_be = asked.lanes;
+    }
+
+    // Returns whether a request is taken: the debug module takes one a cycle.
+    bool grants(const Request &asked) {
+        if (!asked.is_to_debug_module()) {
+            active_at_ = steps_;
+            return true;
+        }
+        if (core_.dm_req) {
+            return false;
+        }
+        ask_debug_module(asked);
+        return true;
+    }
+
+    uint32_t debug_data() const { return core_.dm_rdata; }
+
+    // Some edges of the JTAG clock, before a cycle of the core: a scan of the debug module's registers
+    // still takes more cycles than the module needs to answer.
+    void serve_jtag() {
+        for (unsigned edges = 0; edges < JTAG_EDGES_PER_CYCLE && !jtag_input_.empty();) {
+            const uint8_t command = jtag_input_.front();
+            jtag_input_.pop_front();
+            active_at_ = steps_;
+            if (command >= '0' && command <= '7') {
+                core_.tck = (command - '0') >> 2 & 1;
+                core_.tms = (command - '0') >> 1 & 1;
+                core_.tdi = (command - '0') & 1;
+                core_.eval();
+                ++edges;
+            } else if (command == 'R') {
+                jtag_output_.push_back(core_.tdo ? '1' : '0');
+            } else if (command >= 'r' && command <= 'u') {
+                core_.trst_n = !((command - 'r') >> 1 & 1);
+                must_reset_ = must_reset_ || ((command - 'r') & 1);
+            } else if (command == 'Q') {
+                close_jtag();
+            }
+        }
+        if (jtag_input_.empty() && !jtag_output_.empty()) {
+            send_jtag();
+        }
+    }
+#else
+    bool grants(const Request &) { return true; }
+    uint32_t debug_data() const { return 0; }
+#endif
+
+    // Whether a cycle would change nothing: the debugger has stopped the core, and asks nothing.
+    bool is_parked() const {
+        return HIL_DEBUG && jtag_input_.empty() && steps_ - active_at_ > PARK_CYCLES;
+    }
+
+    bool is_debugging() const { return jtag_ >= 0; }
+
+    void send_jtag() {
+        while (jtag_ >= 0 && !jtag_output_.empty()) {
+            const ssize_t count = send(jtag_, jtag_output_.data(), jtag_output_.size(), MSG_NOSIGNAL);
+            if (count > 0) {
+                jtag_output_.erase(0, static_cast<size_t>(count));
+            } else if (errno == EAGAIN || errno == EINTR) {
+                return;
+            } else {
+                close_jtag();
+            }
+        }
+    }
+
+    void receive_jtag() {
+        uint8_t bytes[65536];
+        const ssize_t count = recv(jtag_, bytes, sizeof bytes, 0);
+        if (count > 0) {
+            jtag_input_.insert(jtag_input_.end(), bytes, bytes + count);
+        } else if (count == 0 || (errno != EAGAIN && errno != EINTR)) {
+            close_jtag();
+        }
+    }
+
+    void close_jtag() {
+        close(jtag_);
+        jtag_ = -1;
+        jtag_output_.clear();
+        jtag_input_.clear();
+    }
 
     // -- memory --------------------------------------------------------------------------------
 
@@ -251,8 +409,12 @@ class Soc {
 
     // Does what is asked; returns its wait states.
     uint64_t access(const Request &asked, bool is_fetch, Response &answer) {
+        if (asked.is_to_debug_module()) {
+            return 0; // answered in finish
+        }
         const uint32_t address = asked.address & ~3U;
-        if (address - LINE_BASE < LINE_BYTES && !is_fetch) {
+        // Reading some registers changes something, so a debugger does not reach them.
+        if (address - LINE_BASE < LINE_BYTES && !is_fetch && !asked.is_of_debugger) {
             answer.data = asked.is_write ? (write_register(address - LINE_BASE, asked.data), 0)
                                          : read_register(address - LINE_BASE);
             return 0;
@@ -262,9 +424,9 @@ class Soc {
             return 0;
         }
         Memory *memory = memory_at(address, 4);
-        if (memory == nullptr || (asked.is_write && memory->is_flash)) {
+        if (memory == nullptr || (asked.is_write && memory->is_flash && !asked.is_of_debugger)) {
             // A fetch may be ahead of the core; what it executes of it is not an instruction.
-            if (!HIL_BUS_ERRORS && !is_fetch) {
+            if (!HIL_BUS_ERRORS && !is_fetch && !asked.is_of_debugger) {
                 fail("the core %s 0x%08x, where there is no %s", asked.is_write ? "wrote to" : "read",
                      asked.address, asked.is_write ? "RAM" : "memory");
             }
@@ -315,7 +477,7 @@ class Soc {
         case WAIT:
             // No cycle passes meanwhile, and no time of this machine's processor.
             if (received_.empty()) {
-                serve(WAIT_MS);
+                serve(jtag_input_.empty() ? WAIT_MS : 0);
             }
             return 0;
         case TIME_LOW:
@@ -371,11 +533,16 @@ class Soc {
     // Serves the sockets; returns when one had something, or after so many ms (-1: without limit).
     void serve(int timeout_ms) {
         send_line();
-        pollfd files[] = {{control_, POLLIN, 0}, {line_ < 0 ? listener_ : line_, POLLIN, 0}};
+        pollfd files[] = {{control_, POLLIN, 0},
+                          {line_ < 0 ? listener_ : line_, POLLIN, 0},
+                          {jtag_ < 0 ? jtag_listener_ : jtag_, POLLIN, 0}};
         if (!sent_.empty()) {
             files[1].events |= POLLOUT;
         }
-        if (poll(files, 2, timeout_ms) < 0) {
+        if (!jtag_output_.empty()) {
+            files[2].events |= POLLOUT;
+        }
+        if (poll(files, 3, timeout_ms) < 0) {
             if (errno == EINTR) {
                 return;
             }
@@ -383,6 +550,12 @@ class Soc {
         }
         if (files[0].revents) {
             serve_control();
+        }
+        if (files[2].revents && jtag_ < 0) {
+            jtag_ = accept4(jtag_listener_, nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC);
+        } else if (files[2].revents) {
+            send_jtag();
+            receive_jtag();
         }
         if (!files[1].revents) {
             return;
@@ -511,16 +684,24 @@ class Soc {
 
     const int listener_;
     const int control_;
+    const int jtag_listener_;
     std::vector<Memory> memories_;
     const bool has_prefetch_;
     Vhil_rtl core_;
     Port fetches_;
     Port accesses_;
+    Port debugger_;
     Prefetch prefetch_;
     int line_ = -1;
     std::deque<uint8_t> received_;
     std::string sent_;
+    int jtag_ = -1;
+    std::deque<uint8_t> jtag_input_;
+    std::string jtag_output_;
     bool must_reset_ = false;
+    // Cycles since the reset of all; in the last of these, the core or the debugger did something.
+    uint64_t steps_ = 0;
+    uint64_t active_at_ = 0;
     uint64_t cycles_ = 0;
     uint64_t retired_ = 0;
     uint32_t time_high_ = 0;
@@ -554,14 +735,16 @@ Memory memory_of(const char *text, uint64_t flash_wait, uint64_t ram_wait) {
 
 int main(int argc, char **argv) {
     if (argc < 8) {
-        fail("usage: %s LINE_FD CONTROL_FD FLASH_WAIT RAM_WAIT PREFETCH KIND:ORIGIN:BYTES...", argv[0]);
+        fail("usage: %s LINE_FD CONTROL_FD JTAG_FD FLASH_WAIT RAM_WAIT PREFETCH "
+             "KIND:ORIGIN:BYTES...",
+             argv[0]);
     }
     std::vector<Memory> memories;
-    for (int i = 6; i < argc; ++i) {
-        memories.push_back(memory_of(argv[i], number(argv[3]), number(argv[4])));
+    for (int i = 7; i < argc; ++i) {
+        memories.push_back(memory_of(argv[i], number(argv[4]), number(argv[5])));
     }
-    const auto soc = std::make_unique<Soc>(static_cast<int>(number(argv[1])),
-                                           static_cast<int>(number(argv[2])), std::move(memories),
-                                           number(argv[5]) != 0);
+    const auto soc = std::make_unique<Soc>(
+        static_cast<int>(number(argv[1])), static_cast<int>(number(argv[2])),
+        static_cast<int>(number(argv[3])), std::move(memories), number(argv[6]) != 0);
     soc->run();
 }

@@ -9,12 +9,13 @@ from dataclasses import replace
 from pathlib import Path
 
 from hil.access import start
+from hil.access.port import Port
 from hil.board import load_board
 from hil.board.bench import is_of_bench
 from hil.board.line import DEFAULT_LINE
 from hil.cli.arguments import checked_board, compiled_for, connection_of
 from hil.cli.console import Console
-from hil.cli.monitor import Port, listen
+from hil.cli.monitor import listen
 from hil.cli.transcript import Transcript
 from hil.errors import InputError
 from hil.firmware.build import build

@@ -5,26 +5,20 @@ from __future__ import annotations
 import argparse
 import re
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
-from hil.access import start
-from hil.access.connection import Connection
-from hil.board import Board, load_board
-from hil.cli.arguments import checked_board, connection_of
+from hil.board import Board
+from hil.cli.arguments import board_of, connection_of
 from hil.cli.console import Console
-from hil.cli.images import is_elf
-from hil.cli.monitor import Line, Port, listen
+from hil.cli.monitor import Line, listen
 from hil.cli.render import flashed_text
 from hil.cli.transcript import Transcript
-from hil.device.deploy import ElfImage
+from hil.device.elf import check_elf, started
 from hil.errors import InputError
-from hil.firmware.image import check_image
 from hil.results.run import ElfRunEntry
 
-#: How long a port that comes with the firmware is awaited.
-_APPEAR_S = 10.0
 #: Options of inferences.
 _NOT_HERE = ("input", "output", "quantize_inputs", "transport", "bulk", "include_dir", "source")
 
@@ -35,12 +29,7 @@ def run_elf_command(args: argparse.Namespace, console: Console) -> int:
     Return 1 if no line contained the expression of --expect.
     """
     elf, pattern = _checked(args)
-    described = load_board(args.board)
-    if args.port is not None and args.probe is None and args.runner is None and described.flashers:
-        args.runner = described.flashers[0]  # a port alone would mean firmware that runs already
-    board = checked_board(args)
-    if not board.is_host:
-        check_image(board, elf)
+    board = board_of(args)
     matched = False
 
     def result(code: int) -> None:
@@ -81,10 +70,7 @@ def _checked(args: argparse.Namespace) -> tuple[Path, re.Pattern[str] | None]:
         if getattr(args, name):
             option = f"--{name.replace('_', '-')}"
             raise InputError(f"{option} does not apply to --elf", f"drop {option}")
-    if not Path(args.elf).exists():
-        raise InputError(f"{args.elf} does not exist", "give the firmware that your linker wrote")
-    if not is_elf(Path(args.elf)):
-        raise InputError(f"{args.elf} is no ELF file", "give the firmware that your linker wrote")
+    elf = check_elf(args.elf)
     try:
         pattern = None if args.expect is None else re.compile(args.expect)
     except re.error as error:
@@ -92,7 +78,7 @@ def _checked(args: argparse.Namespace) -> tuple[Path, re.Pattern[str] | None]:
             f"--expect {args.expect!r} is no regular expression: {error}",
             "write it as Python's re has it; \\ before a character takes it as it is",
         ) from None
-    return Path(args.elf), pattern
+    return elf, pattern
 
 
 @contextmanager
@@ -101,20 +87,12 @@ def _listening(
 ) -> Iterator[Iterator[tuple[float, Line]]]:
     """Start the firmware; yield what it says."""
     with console.progress_fraction(f"programming {board.name}") as progress:
-        connection: Connection = replace(
+        connection = replace(
             connection_of(args, board),
-            is_foreign=True,
             progress=progress,
             flashed=lambda done: console.log(f"{board.name}: {flashed_text(done)}"),
         )
-        with start(board, ElfImage(elf), args.runner, connection) as running:
+        with started(board, elf, args.runner, connection) as device:
             console.log(f"{board.name} runs {elf}; Ctrl-C ends it")
-            if running.line is not None:
-                yield listen(running.line, args.timeout, running.alive, elf)
-                return
-            # The port of a board that is its own USB device comes with the firmware, and again
-            # after each reset.
-            wait_s = 0.0 if running.is_emulated else _APPEAR_S
-            with closing(Port(running.url, board.line, wait_s)) as port:
-                is_real = not (running.is_emulated or board.is_host)
-                yield listen(port, args.timeout, running.alive, elf, reconnects=is_real)
+            reconnects = device.is_real
+            yield listen(device.line, args.timeout, device.alive, elf, reconnects=reconnects)

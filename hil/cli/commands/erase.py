@@ -27,13 +27,13 @@ def add_options(parser: Parser) -> None:
 def run(args: argparse.Namespace, console: Console) -> int:
     """Erase the whole flash of a board."""
     # Not at the top: it loads the compiler.
-    from hil.access import Connection, chosen_flasher, flashers, require
+    from hil.access import Connection, chosen_flasher, flashers, flashers_for, require
     from hil.board import load_board
     from hil.cli.images import flasher_session
     from hil.results.boards import ErasedRegion, EraseEntry
 
     board, flasher = chosen_flasher(load_board(args.board), args.flasher)
-    require(flasher, "erase", flashers())
+    require(flasher, "erase", {name: flashers()[name] for name in flashers_for(board)})
     connection = Connection(
         args.probe,
         args.port,

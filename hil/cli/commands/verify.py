@@ -35,9 +35,9 @@ def add_options(parser: Parser) -> None:
     parser.add_argument(
         "--reference",
         metavar="NAME",
-        help="tflm, litert-ref, litert, onnx, qdq or hilc (default: tflm for TFLite models that it "
-        "runs, qdq for quantized ones of ONNX and PyTorch, onnx for others of these); a model file "
-        "is compiled with the reference's arithmetic",
+        help="tflm, litert-ref, litert, onnx, onnxruntime, qdq or hilc (default: tflm for TFLite "
+        "models that it runs, qdq for quantized ones of ONNX and PyTorch, onnx for others of "
+        "these); a model file is compiled with the reference's arithmetic",
     )
     add_allow_fallback(parser)
     parser.has_reports = True

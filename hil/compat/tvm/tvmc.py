@@ -14,7 +14,7 @@ import numpy as np
 
 from hil.access.connection import Connection
 from hil.cli.console import Console, tensor_values
-from hil.cli.images import flash_image, is_elf
+from hil.cli.images import flash_image
 from hil.compat.tvm.results import (
     TopValue,
     TvmcBuildEntry,
@@ -37,6 +37,7 @@ from hil.compat.tvm.tvmc_project import (
     parse_options,
 )
 from hil.device import Device
+from hil.device.elf import is_elf
 from hil.device.session import open_firmware
 from hil.errors import HilError
 from hil.firmware.build import Firmware, build, create_project

@@ -89,13 +89,25 @@ class FakeBoard:
     """A board of the bench: a machine, its probe and its ports."""
 
     def __init__(
-        self, bench: Bench, board: Board, serial: str, reports: bool, usb_path: str
+        self,
+        bench: Bench,
+        board: Board,
+        serial: str,
+        reports: bool,
+        usb_path: str,
+        has_probe: bool = True,
     ) -> None:
         self.bench = bench
         self.board = board
         self.serial = serial
         #: Whether the probe reports the name of its board, as on a kit; others report none.
         self.reports = reports
+        #: Whether there is a probe; without one, its USB device is an adapter of its serial line.
+        self.has_probe = has_probe
+        #: Whether its chip is locked against its probe, as an nRF52 is (:mod:`locked_chip`).
+        self.is_locked = False
+        #: What its programmer does wrong (:mod:`bench_programs`): ``pretend``, ``flip`` or nothing.
+        self.fault = ""
         self.usb_path = usb_path
         self.ports: list[FakePort] = []
         self.is_plugged = False
@@ -103,10 +115,14 @@ class FakeBoard:
         self.machine: VirtualBoard
         self.process: ChildProcess
         self.uart: socket.socket
+        self._start()
+
+    def _start(self) -> None:
         # Not announced where hil looks for virtual boards: it has to take this one for a real one.
-        hidden = bench.folder / "machines"
+        hidden = self.bench.folder / "machines"
         with mock.patch("hil.virtual_probe.machine._folder", return_value=hidden):
-            self.machine, self.process = self._started.enter_context(virtual_probe.start(board))
+            started = virtual_probe.start(self.board)
+            self.machine, self.process = self._started.enter_context(started)
         self.uart = socket.socket(socket.AF_UNIX)
         self.uart.connect(self.machine.url.removeprefix("unix://"))
         self._started.callback(self.uart.close)
@@ -151,6 +167,20 @@ class FakeBoard:
         os.kill(self.machine.pid, signal.SIGKILL)
         self.process.process.wait()
 
+    @property
+    def is_dead(self) -> bool:
+        """Whether its machine has ended."""
+        return self.process.process.poll() is not None
+
+    def revive(self) -> None:
+        """Put a new machine in place of a dead one, with the same probe and ports."""
+        with self.bench.lock:
+            self.uart.close()
+            self._started.close()
+            self._started = contextlib.ExitStack()
+            self._start()
+            self.bench.publish()
+
     def close(self) -> None:
         """End its machine."""
         if self.is_plugged:
@@ -169,6 +199,8 @@ class Bench:
         for path in (self.by_id, self.usb_devices, folder / "machines", folder / "virtual"):
             path.mkdir(parents=True)
         self.boards: list[FakeBoard] = []
+        #: Constants of images, in hexadecimal digits, of which ``FakeBoard.fault`` may flip one.
+        self.flipped: tuple[str, ...] = ()
         self.lock = threading.RLock()
         self._timers: list[threading.Timer] = []
         self._ended = False
@@ -187,13 +219,14 @@ class Bench:
         line: int | None = None,
         reports: bool = True,
         plugged: bool = True,
+        has_probe: bool = True,
     ) -> FakeBoard:
         """Add a board with a serial port on each of the USB ``interfaces``; its UART is behind
-        ``line``, by default the first of them.
+        ``line``, by default the first of them. ``board`` is a name or a description file.
         """
         number = len(self.boards) + 1
         serial = serial or f"02400000{number:04}F00D"
-        new = FakeBoard(self, load_board(board), serial, reports, f"1-{number}")
+        new = FakeBoard(self, load_board(board), serial, reports, f"1-{number}", has_probe)
         line = interfaces[0] if line is None and interfaces else line
         new.ports = [FakePort(n, new if n == line else None, self.folder) for n in interfaces]
         with self.lock:
@@ -287,9 +320,15 @@ class Bench:
                 "usb_path": board.usb_path,
                 "reports": board.reports,
                 "machine": asdict(board.machine),
+                "is_locked": board.is_locked,
             }
             for board in plugged
+            if board.has_probe
         ]
+        machines = {
+            board.serial: {"machine": asdict(board.machine), "fault": board.fault}
+            for board in plugged
+        }
         shutil.rmtree(self.usb_devices)
         for number, board in enumerate(plugged, 1):
             files = {
@@ -306,7 +345,8 @@ class Bench:
                 (folder / name).write_text(text + "\n")
         self.usb_devices.mkdir(exist_ok=True)
         new = self.folder / "state.new"
-        new.write_text(json.dumps({"ports": ports, "probes": probes}))
+        state = {"ports": ports, "probes": probes, "machines": machines, "flipped": self.flipped}
+        new.write_text(json.dumps(state))
         new.rename(self.folder / "state.json")
 
     def _pump(self) -> None:
@@ -387,7 +427,7 @@ class FakeProbe(VirtualProbe):
 
     @classmethod
     def _all(cls) -> list[FakeProbe]:
-        return [cls(about) for about in _state(cls.folder)["probes"]]
+        return [cls(about) for about in state_of(cls.folder)["probes"]]
 
     @classmethod
     def get_all_connected_probes(
@@ -418,19 +458,31 @@ class FakeProbe(VirtualProbe):
     def unique_id(self) -> str:
         return str(self._about["serial"])
 
+    def open(self) -> None:
+        if not self._about["is_locked"]:
+            super().open()
+            return
+        # Not at the top: few benches have such a chip.
+        from locked_chip import LockedChip
+
+        chip = LockedChip("nrf52")
+        with mock.patch("hil.virtual_probe.probe.AccessPort", chip.port):
+            super().open()
+
     @property
     def associated_board_info(self) -> BoardInfo | None:
         return super().associated_board_info if self._about["reports"] else None
 
 
-def _state(folder: Path) -> Any:
+def state_of(folder: Path) -> Any:
+    """Return what is plugged in, as :meth:`Bench.publish` describes it."""
     return json.loads((folder / "state.json").read_text())
 
 
 def _ports(folder: Path) -> list[ListPortInfo]:
     """As pyserial's ``comports``."""
     found = []
-    for about in _state(folder)["ports"]:
+    for about in state_of(folder)["ports"]:
         port = ListPortInfo(about["device"])
         vars(port).update(about)
         found.append(port)
@@ -451,13 +503,16 @@ def installed(folder: Path) -> Iterator[None]:
         virtual = mock.patch("hil.virtual_probe.machine._folder", return_value=folder / "virtual")
         stack.enter_context(virtual)
         # Benches of other tests, in other processes, have boards with the same serial numbers.
-        (folder / "locks").mkdir(exist_ok=True)
+        locks = folder / "locks"
+        if os.environ.get("FAKE_BENCH_LOCKS") == "own":  # planted: no process sees another's
+            locks /= str(os.getpid())
+        locks.mkdir(parents=True, exist_ok=True)
         classes = pyocd.probe.aggregator.PROBE_CLASSES
         stack.enter_context(mock.patch.dict(classes, {"fake": probe}, clear=True))
         stack.enter_context(
             mock.patch.dict(
                 os.environ,
-                {"HIL_CONFIG": str(folder / "config.toml"), "HIL_LOCKS": str(folder / "locks")},
+                {"HIL_CONFIG": str(folder / "config.toml"), "HIL_LOCKS": str(locks)},
             )
         )
         yield

@@ -40,7 +40,7 @@ class StubSession(FlasherSession):
         with socket.socket(socket.AF_UNIX) as connection:
             connection.connect(str(self._sockets / "qtest"))
             memory = Memory(connection, _LIMIT_S)
-            for address, data in _records(image):
+            for address, data in records(image):
                 memory.write_block(address, data)
                 nbytes += len(data)
         if progress is not None:
@@ -74,7 +74,7 @@ class StubSession(FlasherSession):
                 file.write(f"{what} {self._flag}\n")
 
 
-def _records(image: Path) -> Iterator[tuple[int, bytes]]:
+def records(image: Path) -> Iterator[tuple[int, bytes]]:
     """Yield address and bytes of each record of data of an Intel HEX file."""
     upper = 0
     for line in image.read_text().splitlines():

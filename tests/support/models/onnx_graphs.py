@@ -1144,10 +1144,18 @@ def _resize(d: Draft, op: str) -> None:
         )
     shape = d.values[x].shape
     if d.chance():
-        sizes = [*shape[:2], d.number(1, 7), d.number(1, 7)]
+        least = 2 if attributes["coordinate_transformation_mode"] == "pytorch_half_pixel" else 1
+        # onnx.reference places the only output elsewhere.
+        sizes = [*shape[:2], d.number(least, 7), d.number(least, 7)]
         d.node(op, [x, "", "", d.constant(sizes, "int64")], **attributes)
     else:
         scales = [1.0, 1.0, d.among((0.5, 1.0, 2.0)), d.among((0.5, 1.5, 2.0))]
+        lengths = [size * scale for size, scale in zip(shape, scales, strict=True)]
+        place = attributes["coordinate_transformation_mode"]
+        if place == "align_corners" and any(length % 1 for length in lengths):
+            raise NotDrawnError("onnx.reference takes a fractional length")
+        if place == "pytorch_half_pixel" and any(length < 2 for length in lengths[2:]):
+            raise NotDrawnError("onnx.reference places the only output elsewhere")
         d.node(op, [x, "", d.constant(scales, "float32")], **attributes)
 
 

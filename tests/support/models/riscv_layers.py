@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 from float_layers import float_layers
@@ -31,6 +32,8 @@ LINEAR = ("CONV_2D", "DEPTHWISE_CONV_2D", "FULLY_CONNECTED")
 SHAPES = (
     ("CONV_2D", (1, 4, 5, 600), (9, 1, 1, 600), conv("SAME")),
     ("CONV_2D", (1, 7, 5, 64), (6, 3, 3, 64), conv("SAME", activation="NONE")),
+    ("CONV_2D", (1, 5, 19, 9), (5, 3, 3, 9), conv("SAME", activation="NONE")),
+    ("CONV_2D", (2, 4, 27, 8), (4, 3, 3, 8), conv("VALID")),
     ("CONV_2D", (2, 5, 5, 24), (3, 1, 1, 24), conv("VALID", activation="NONE")),
     ("CONV_2D", (1, 9, 8, 3), (8, 3, 3, 3), conv("SAME", 2)),
     ("CONV_2D", (1, 9, 8, 2), (5, 3, 2, 2), {**conv("SAME"), "dilation_h": 2, "dilation_w": 2}),
@@ -46,10 +49,45 @@ SHAPES = (
         {**depthwise(1), "dilation_h": 2, "dilation_w": 3},
     ),
     ("DEPTHWISE_CONV_2D", (1, 4, 9, 500), (1, 3, 3, 500), depthwise(1)),
+    (
+        "DEPTHWISE_CONV_2D", (2, 3, 3, 5), (1, 2, 2, 5),
+        conv((4, 4, 4, 4), 1, "NONE", depth_multiplier=1),
+    ),
     ("DEPTHWISE_CONV_2D", (1, 11, 14, 6), (1, 5, 5, 6), depthwise(1)),
     ("DEPTHWISE_CONV_2D", (2, 10, 9, 34), (1, 5, 5, 34), depthwise(2)),
     ("DEPTHWISE_CONV_2D", (1, 8, 7, 5), (1, 4, 7, 5), depthwise(1)),
 )  # fmt: skip
+
+
+#: Layers whose inputs have zeros: single rows, several, more than one part of the depth.
+SPARSE = (
+    ("FULLY_CONNECTED", (1, 900), (47, 900), {"activation": "NONE"}),
+    ("FULLY_CONNECTED", (3, 130), (26, 130), {"activation": "RELU"}),
+    ("CONV_2D", (1, 3, 4, 64), (70, 1, 1, 64), conv("SAME")),
+    ("FULLY_CONNECTED", (1, 11), (300, 11), {"activation": "NONE"}),
+)
+
+
+def with_zeros(rng: np.random.Generator, layer: Layer, share: float) -> Layer:
+    """The layer, ``share`` of its input's first half zero, and all of the second."""
+    x = layer.ins[0]
+    assert x is not None
+    assert x.quant is not None
+    flat = layer.x.reshape(-1).copy()
+    half = flat.size // 2
+    zero = np.append(rng.random(half) < share, np.ones(flat.size - half, bool))
+    flat[zero] = x.quant.zero_point[0]
+    return replace(layer, x=flat.reshape(layer.x.shape))
+
+
+def sparse_layers(rng: np.random.Generator) -> list[Layer]:
+    """Return layers with inputs of which none, some or all elements are zero."""
+    layers = [tamed(make_layer(rng, op, "int8", x, w, attrs)) for op, x, w, attrs in SPARSE]
+    return [
+        layer if share is None else with_zeros(rng, layer, share)
+        for i, layer in enumerate(map(rectified, layers))
+        for share in ((None, 0.5), (1.0,), (0.5,), (0.0,))[i]
+    ]
 
 
 def riscv_layers(rng: np.random.Generator, copies: int) -> list[Layer]:
@@ -61,6 +99,7 @@ def riscv_layers(rng: np.random.Generator, copies: int) -> list[Layer]:
         layers.append(rectified(layer) if i % 2 else layer)
     usual = [usual_layer(rng) for _ in range(6 * copies)]
     layers += [to_even(layer) if i % 5 == 0 else layer for i, layer in enumerate(usual)]
+    layers += sparse_layers(rng)
     return layers + [random_layer(rng, op, "int8", True) for op in LINEAR for _ in range(copies)]
 
 

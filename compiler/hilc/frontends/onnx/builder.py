@@ -10,13 +10,13 @@ import numpy as np
 import onnx
 from onnx import helper, numpy_helper
 
-from hilc.errors import ModelError, UnsupportedError
+from hilc.errors import HilError, ModelError, UnsupportedError
 from hilc.frontends.budget import NodeBudget
 from hilc.frontends.onnx.storage import Stored, packed, stored_as
 from hilc.interpreter import run_node
 from hilc.ir import DTYPES, Array, Dequantized, Graph, Node, Numerics, Quant, Tensor
 from hilc.ops import OPS
-from hilc.ops.verify import check_attributes, check_tensor, located, no_elements
+from hilc.ops.verify import check_attributes, check_node, check_tensor, located, no_elements
 from hilc.ops.views import ReshapeAttributes
 from hilc.support.identifiers import NumberedNames
 
@@ -163,9 +163,7 @@ class Builder:
         What is a view of its data keeps the integers: transposed weights, a slice of them.
         """
         tensor = self.constant(base, value)
-        assert tensor.data is not None
-        self.integers[tensor.name] = origin
-        self._origins[id(tensor.data)] = tensor.data, origin
+        self._keep_origin(tensor, origin)
         return tensor
 
     def _origin_of(self, value: Array) -> Dequantized | None:
@@ -278,10 +276,50 @@ class Builder:
         tensors = {t.name: t for t in (*ins, *outs) if t is not None}
         graph = Graph("constant", tensors, (node,), (), node.outputs)
         results = run_node(graph, node, [None if t is None else t.data for t in ins])
-        return [
+        made = [
             self.named_constant(out.name, value, out.quant)
             for out, value in zip(outs, results, strict=True)
         ]
+        self._keep_integers(node, ins, made)
+        return made
+
+    def _keep_integers(
+        self, node: Node, ins: Sequence[Tensor | None], outs: Sequence[Tensor]
+    ) -> None:
+        """Keep the integers of a dequantized constant whose elements a node moves, as a transpose
+        of weights does.
+        """
+        moved = [t for t in ins if t is not None and t.name in self.integers]
+        if len(moved) != 1 or not OPS[node.op].copies_elements:
+            return
+        (source,) = moved
+        assert source.data is not None
+        # The node moves the places of the elements as it moves the elements.
+        places = replace(source, dtype="int32", data=None)
+        sources = [places if t is source else t for t in ins]
+        tensors = {t.name: t for t in sources if t is not None}
+        tensors.update((out.name, replace(out, dtype="int32", data=None)) for out in outs)
+        numbers = np.arange(source.size, dtype=np.int32).reshape(source.shape)
+        graph = Graph("places", tensors, (node,), (), node.outputs)
+        values = [None if t is None else (numbers if t is source else t.data) for t in ins]
+        try:
+            check_node(graph, node)
+            found = run_node(graph, node, values)
+        except HilError:  # it takes no integers, so its elements are no copies alone
+            return
+        origin = self.integers[source.name]
+        for out, where in zip(outs, found, strict=True):
+            assert out.data is not None
+            if np.array_equal(source.data.reshape(-1)[where], out.data):
+                parts = (origin.values, origin.scales, origin.zero_points)
+                shown = (np.broadcast_to(part, source.shape).reshape(-1)[where] for part in parts)
+                self._keep_origin(out, Dequantized(*shown))
+
+    def _keep_origin(self, tensor: Tensor, origin: Dequantized) -> None:
+        """Keep the integers of a constant, for views of it too."""
+        assert tensor.data is not None
+        self.integers[tensor.name] = origin
+        self._origins[id(tensor.data)] = tensor.data, origin
 
     def _is_of_this_node(self, tensor: Tensor) -> bool:
         """Return whether the current node made a tensor; a node that undoes another's last step

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -24,12 +25,39 @@ def load(data: bytes, folder: Path | None) -> onnx.ModelProto:
     _read_external(model, folder)
     _refuse_kinds(model.graph)
     try:
-        onnx.checker.check_model(model)
+        with _complete(model.graph):
+            onnx.checker.check_model(model)
     except (onnx.checker.ValidationError, ValueError) as error:
         raise ModelError(
             f"ONNX's checker rejects the model: {' '.join(str(error).split())}", _HINT
         ) from error
     return model
+
+
+@contextmanager
+def _complete(graph: onnx.GraphProto) -> Iterator[None]:
+    """Give inputs and outputs a shape, and outputs a type, while ONNX's checker runs.
+
+    The checker requires both. The operators give those of outputs, and the user states the shapes
+    of inputs.
+    """
+    values = [*graph.input, *graph.output]
+    stated = [value.SerializeToString() for value in values]
+    for value in graph.input:
+        if value.type.WhichOneof("value") is None:
+            raise ModelError(f"the input {value.name!r} has no type", _HINT)
+    for value in graph.output:
+        if not value.type.tensor_type.elem_type:
+            value.type.tensor_type.elem_type = onnx.TensorProto.FLOAT
+    for value in values:
+        tensor = value.type.tensor_type
+        if not tensor.HasField("shape"):
+            tensor.shape.SetInParent()
+    try:
+        yield
+    finally:
+        for value, data in zip(values, stated, strict=True):
+            value.ParseFromString(data)
 
 
 def parse(data: bytes) -> onnx.ModelProto:

@@ -6,11 +6,13 @@ from hilc.lowering.generic.binary import binary_walk
 from hilc.lowering.kernels import KernelCall
 from hilc.lowering.parameters import HilGenericPreluF32, HilGenericPreluS8
 from hilc.lowering.registry import Layer, lowers
+from hilc.lowering.rounds import rounds
+from hilc.ops.opdef import TWICE_OR_EVEN
 from hilc.ops.operands import quantization
 from hilc.ops.prelu import prelu_scales
 
 
-@lowers("PRELU")
+@lowers("PRELU", roundings=TWICE_OR_EVEN)
 def portable(layer: Layer) -> KernelCall:
     """Return the call with slopes that are broadcast to the input."""
     node, x, slopes, out = layer.node, layer.operand(0), layer.operand(1), layer.out
@@ -26,5 +28,6 @@ def portable(layer: Layer) -> KernelCall:
         positive_shift=scales.positive.shift,
         product_multiplier=scales.product.multiplier,
         product_shift=scales.product.shift,
+        rounding=int(rounds(node.rounding, ties=True, narrow=False)),
     )
     return KernelCall(parameters, (0, 1))

@@ -282,7 +282,7 @@ def _class(
         if columns > geometry.out_w:
             break
         way = [tiles_of(Tile, geometry, packed, layer.pad_value, rows, columns) for rows in heights]
-        if not all(_columns(tile) for tiles in way for tile in tiles):
+        if not all(columns_of(tile) for tiles in way for tile in tiles):
             # Windows that lie beside the image as a whole.
             continue
         try:
@@ -462,7 +462,7 @@ def _emit_products(
     ``first`` on; sums that are not among ``begun`` begin.
     """
     g = tile.geometry
-    places = [(y, row, x) for y, row in rows.items() for x in _columns(tile)]
+    places = [(y, row, x) for y, row in rows.items() for x in columns_of(tile)]
 
     def load_pixel(index: int) -> None:
         _, row, x = places[index]
@@ -531,7 +531,7 @@ def _emit_outside(
         _emit_product(f, tile, (0, c), sums, pad, weights[kx], product, begun)
 
 
-def _columns(tile: Tile) -> list[int]:
+def columns_of(tile: Tile) -> list[int]:
     """Return the columns of the image that are under a tap of the tile."""
     g = tile.geometry
     found = {tile.position(c, kx) for c in range(tile.columns) for kx in range(g.filter_w)}
@@ -596,7 +596,7 @@ def emitted_depthwise(
     """Return the parameters of the kernel with these rows of tiles, the highest first."""
     functions = {_known(tile).name: _known(tile) for row in ways for tile in row}
     first = ways[0][0]
-    pad_bytes = max((max(_columns(tile)) - tile.begin + 1) * g.pixel_bytes for tile in ways[0])
+    pad_bytes = max((max(columns_of(tile)) - tile.begin + 1) * g.pixel_bytes for tile in ways[0])
     texts = "\n".join(function.text() for function in functions.values())
     struct = (
         "    HIL_IMAGES_FIELDS;\n"

@@ -273,6 +273,13 @@ class Function:
             f"{address.variable} += (int32_t){word.variable};",
         )
 
+    def index(self, to: Register, base: Register, word: Register) -> None:
+        """Compute the address that lies a word of bytes behind another."""
+        self._emit(
+            f"add {to.machine}, {base.machine}, {word.machine}",
+            f"{to.variable} = {base.variable} + (int32_t){word.variable};",
+        )
+
     def shift(self, mnemonic: str, to: Register, source: Register, bits: int) -> None:
         """Shift by a constant: ``slli``, ``srli`` or ``srai``."""
         assert 0 < bits < 32, bits
@@ -327,19 +334,27 @@ class Function:
         )
 
     @contextmanager
-    def skip_if_equal(self, a: Register, b: Register) -> Iterator[None]:
-        """Leave out the instructions inside if two registers are equal."""
+    def skip_if_equal(self, a: Register, b: Register, share: float = 0.0) -> Iterator[None]:
+        """Leave out the instructions inside if two registers are equal, as is expected for
+        ``share`` of the times.
+        """
         label = self._label()
         self._emit(
             f"beq {a.machine}, {b.machine}, {label}",
             f"if ({a.variable} == {b.variable}) {{ goto {label}; }}",
         )
+        outer = self._times
+        self._times *= 1 - share
         yield
+        self._times = outer
         self._lines.append((f"{label}:", f"{label}:;"))
 
     @contextmanager
-    def loop(self, times: int, at: Register, end: Register, always: bool = False) -> Iterator[None]:
-        """Repeat the instructions inside until ``at`` equals ``end``, which is after ``times``.
+    def loop(
+        self, times: float, at: Register, end: Register, always: bool = False
+    ) -> Iterator[None]:
+        """Repeat the instructions inside until ``at`` equals ``end``, which is after ``times``, or
+        is expected to be.
 
         There is no loop for one turn, unless ``always``: the core decides on the turns then.
         """

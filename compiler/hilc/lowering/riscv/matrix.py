@@ -30,7 +30,7 @@ from hilc.lowering.linear import (
     packed_once,
 )
 from hilc.lowering.registry import Layer, lowers
-from hilc.lowering.riscv import depthwise
+from hilc.lowering.riscv import depthwise, row, winograd
 from hilc.lowering.riscv.emitted import NAME, Description, EmittedParameters, emitted
 from hilc.lowering.riscv.emitter import LARGEST_OFFSET, Function
 from hilc.lowering.riscv.linear import (
@@ -82,6 +82,7 @@ def linear(layer: Layer) -> Iterator[KernelCall]:
 
 
 def _matmul(form: MatrixProduct, extension: str) -> Iterable[EmittedParameters]:
+    yield from row.single_rows(form, extension)
     if form.rows < FEW_ROWS:
         return
     for triples in _TRIPLES:
@@ -91,6 +92,7 @@ def _matmul(form: MatrixProduct, extension: str) -> Iterable[EmittedParameters]:
 
 
 def _conv2d(form: Convolution, extension: str) -> Iterable[EmittedParameters]:
+    yield from winograd.winograd(form, extension)
     for triples in _TRIPLES:
         if (packed := _packed(form.packing, triples, extension)) is not None:
             made = _conv_class(form.packing, triples, extension)

@@ -31,6 +31,8 @@ _NONE = 2**61
 #: Other multipliers that are tried on both sides of a channel's own, and by which part of it, in
 #: bits, they differ.
 _NEAR, _NEAR_BITS = 96, 27
+#: Channels for which all of these are tried first.
+_PROBED = 4
 _WORD = 2**31
 #: Part of the outputs that are expected to be clamped: after ReLU about half.
 RECTIFIED, LINEAR = 0.5, 0.02
@@ -110,15 +112,21 @@ class _Search:
         # Other multipliers nearby round other sums up: what changes the largest output by a part
         # of its last bit.
         unit = np.maximum(self._factors >> _NEAR_BITS, 1)
-        for turn in range(1, _NEAR + 1):
-            for sign in (turn, -turn):
-                failed = np.flatnonzero(~good)
-                if not failed.size:
-                    break
-                tried = self._factors[failed] + sign * unit[failed]
-                own, right = self._constants(failed, tried)
-                found = failed[right]
-                factors[found], added[found], good[found] = tried[right], own[right], True
+        steps = np.repeat(np.arange(1, _NEAR + 1), 2)
+        steps[1::2] *= -1
+        # A channel that has none at all ends the search soon.
+        for channel in np.flatnonzero(~good)[:_PROBED]:
+            tried = self._factors[channel] + steps * unit[channel]
+            if not self._constants(np.full(len(steps), channel), tried)[1].any():
+                return None
+        for step in steps:
+            failed = np.flatnonzero(~good)
+            if not failed.size:
+                break
+            tried = self._factors[failed] + step * unit[failed]
+            own, right = self._constants(failed, tried)
+            found = failed[right]
+            factors[found], added[found], good[found] = tried[right], own[right], True
         if not good.all():
             return None
         places = [] if self._places is None else [self._places]

@@ -95,7 +95,7 @@ def _emit_block(f: Function, tile: Tile, rows: Register, weights: Register, colu
             f.restore(rows, "rows")
         _emit_products(f, tile, rows, weights, sums, min(tile.part, tile.depth - begin))
         if begin + tile.part < tile.depth:
-            _emit_part(f, tile, sums, begin == 0)
+            emit_part(f, tile.output, sums, begin == 0)
     _emit_outputs(f, tile, sums, tile.part < tile.depth)
     for column in sums:
         f.release(*column)
@@ -153,7 +153,7 @@ def _emit_products(
     f.release(*words, *factors, *products)
 
 
-def _emit_sums(
+def emit_sums(
     f: Function, first: Register, second: Register, b: Register, t: Register
 ) -> list[Register]:
     """Take three sums out of two words; they lie :data:`SUM_SHIFT` bits higher then."""
@@ -171,14 +171,14 @@ def _emit_sums(
     return [second, b, first]
 
 
-def _emit_part(f: Function, tile: Tile, sums: list[list[Register]], first: bool) -> None:
-    """Add the sums of a part to those on the stack."""
+def emit_part(f: Function, output: Output, sums: list[list[Register]], first: bool) -> None:
+    """Add the sums of a part, two words for three, to those on the stack."""
     b, t = f.words("part", 2)
     for c, column in enumerate(sums):
-        for pair in range(tile.triples):
-            values = _emit_sums(f, column[2 * pair], column[2 * pair + 1], b, t)
+        for pair in range(len(column) // 2):
+            values = emit_sums(f, column[2 * pair], column[2 * pair + 1], b, t)
             for i, value in enumerate(values):
-                _emit_lower(f, tile, value)
+                emit_lower(f, output, value)
                 slot = f"sum{c}_{3 * pair + i}"
                 if not first:
                     f.restore(t, slot)
@@ -187,9 +187,10 @@ def _emit_part(f: Function, tile: Tile, sums: list[list[Register]], first: bool)
     f.release(b, t)
 
 
-def _emit_lower(f: Function, tile: Tile, value: Register) -> None:
-    if tile.output.bits < SUM_SHIFT:
-        f.shift("srai", value, value, SUM_SHIFT - tile.output.bits)
+def emit_lower(f: Function, output: Output, value: Register) -> None:
+    """Shift a sum of a part to the bits that sums of all parts have."""
+    if output.bits < SUM_SHIFT:
+        f.shift("srai", value, value, SUM_SHIFT - output.bits)
 
 
 def _emit_outputs(f: Function, tile: Tile, sums: list[list[Register]], parts: bool) -> None:
@@ -202,11 +203,11 @@ def _emit_outputs(f: Function, tile: Tile, sums: list[list[Register]], parts: bo
     for c, column in enumerate(sums):
         output.load(f, scale, 4 * output.words * c, scales)
         for pair in range(tile.triples):
-            values = _emit_sums(f, column[2 * pair], column[2 * pair + 1], b, t)
+            values = emit_sums(f, column[2 * pair], column[2 * pair + 1], b, t)
             for i, value in enumerate(values):
                 row = 3 * pair + i
                 if parts:
-                    _emit_lower(f, tile, value)
+                    emit_lower(f, output, value)
                     f.restore(t, f"sum{c}_{row}")
                     f.operate("add", value, value, t)
                 output.emit(f, value, scale, constants, t)

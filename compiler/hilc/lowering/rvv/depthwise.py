@@ -31,6 +31,7 @@ from hilc.lowering.riscv.depthwise import (
     OutOfReach,
     Packed,
     Tile,
+    columns_of,
     emitted_depthwise,
     geometry_of,
     tiles_of,
@@ -79,8 +80,9 @@ def depthwise(form: DepthwiseConvolution) -> Iterator[DepthwiseParameters]:
     if form.multiplier != 1 or window.filter_h > _MOST_ROWS or window.stride_h != window.stride_w:
         return
     packed = _packed(form.packing)
-    if packed is not None:
-        made = _class(form.packing, geometry_of(form, packed.output))
+    if packed is None:
+        return
+    if (made := _class(form.packing, geometry_of(form, packed.output))) is not None:
         yield made(images=form.images, pad_top=window.pad_top, channels=packed.channels)
 
 
@@ -109,10 +111,13 @@ def _words(matrix: Array, scales: npt.NDArray[np.int32]) -> npt.NDArray[np.int32
 
 
 @packed_once
-def _class(layer: LinearWeights, geometry: Geometry) -> type[DepthwiseParameters]:
+def _class(layer: LinearWeights, geometry: Geometry) -> type[DepthwiseParameters] | None:
     packed = _packed(layer)
     assert packed is not None
     tiles = tiles_of(VectorTile, geometry, packed, layer.pad_value, 1, _COLUMNS)
+    if not all(columns_of(tile) for tile in tiles):
+        # Windows that lie beside the image as a whole.
+        return None
     g = geometry
     functions = {tile.missing: tile for tile in tiles}
     instructions = sum(tile.emit().instructions for tile in tiles)

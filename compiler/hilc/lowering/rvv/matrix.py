@@ -14,7 +14,7 @@ is checked here for each layer:
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TypeVar
 
 import numpy as np
@@ -39,7 +39,10 @@ from hilc.lowering.riscv.linear import (
     IMAGE_FIELDS,
     ConvParameters,
     MatmulParameters,
+    PaddedRows,
+    Runs,
     kernel_text,
+    padded_rows,
 )
 from hilc.lowering.riscv.outputs import Output, output_of
 from hilc.lowering.riscv.wide import WideOutput, wide_output_of
@@ -80,6 +83,7 @@ class Tile:
     depth: int
     columns: int
     rows: int
+    runs: Runs
     output: Output | WideOutput
 
     @property
@@ -103,6 +107,11 @@ class Tile:
         return f"int{8 * self.element}_t"
 
     @property
+    def name(self) -> str:
+        """Name of the function."""
+        return f"{NAME}_tile{self.rows}"
+
+    @property
     def form(self) -> str:
         """Form of the variant."""
         return f"{self.rows}_row{'s' if self.rows > 1 else ''}"
@@ -113,6 +122,11 @@ class _Packed:
     weights: npt.NDArray[np.int8]
     scales: npt.NDArray[np.int32]
     output: Output | WideOutput
+
+    @property
+    def element(self) -> int:
+        """Bytes of an input."""
+        return 2 if isinstance(self.output, WideOutput) else 1
 
 
 @lowers(*LINEAR, dtypes={"int8", "int16"}, requires={"zve32x"}, roundings=Rounding)
@@ -130,8 +144,14 @@ def _matmul(form: MatrixProduct) -> Iterable[EmittedParameters]:
 
 def _conv2d(form: Convolution) -> Iterable[EmittedParameters]:
     packed = _packed(form.packing)
-    if packed is not None:
-        made = _conv_class(form.packing)
+    if packed is None:
+        return
+    classes = [_conv_class(form.packing)]
+    if (rows := padded_rows(form)) is not None:
+        # Its columns consist of bytes.
+        rows = replace(rows, in_c=packed.element * rows.in_c)
+        classes.insert(0, _padded_class(form.packing, rows))
+    for made in classes:
         yield made(
             images=form.images,
             window=form.window,
@@ -190,37 +210,30 @@ def emit_tile(tile: Tile) -> VectorFunction:
     """Return the function that multiplies a tile's rows with all columns."""
     outs = [(f"out{r}", "write") for r in range(tile.rows)]
     f = VectorFunction(
-        f"{NAME}_tile", [("rows", "read"), ("weights", "read"), ("scales", "read"), *outs]
+        tile.name, [("rows", "read"), ("weights", "read"), ("scales", "read"), *outs]
     )
     rows, weights, scales, *places = f.arguments
     left, length = f.word("left"), f.word("length")
-    turn_bytes = _TURN * tile.element
-    apart = (tile.rows - 1) * tile.row_bytes + turn_bytes > LARGEST_OFFSET
+    runs = tile.runs
+    apart = (tile.rows - 1) * runs.step + _TURN * tile.element > LARGEST_OFFSET
     others = [f.address(f"row{r}") for r in range(1, tile.rows)] if apart else []
     bases = [rows, *others]
     at, x = f.address("weight"), f.words("x", tile.rows)
-    end = f.address("end")
+    end, end_of_runs = f.address("end"), f.address("end_of_runs")
     f.round_down()
     f.constant(left, tile.columns)
-    turns, rest = divmod(tile.depth, _TURN)
     for r, other in enumerate(others, start=1):
-        f.distance(other, rows, r * tile.row_bytes)
-    if turns > 2:
-        f.distance(end, rows, turns * turn_bytes)
+        f.distance(other, rows, r * runs.step)
     with f.loop(blocks_of(tile.columns), left, ZERO, always=True):
         f.length(length, left, 2)
         f.move(at, weights)
-        begun = False
-        if turns:
-            # The first turn begins the sums.
-            begun = True
-            _emit_elements(f, tile, bases, at, x, _TURN, True)
-            if turns > 1:
-                with f.loop(turns - 1, rows, end):
-                    _emit_elements(f, tile, bases, at, x, _TURN, False)
-        _emit_elements(f, tile, bases, at, x, rest, not begun)
+        _emit_run(f, tile, bases, at, x, end, True)
+        if runs.count > 1:
+            f.distance(end_of_runs, rows, (runs.count - 1) * runs.pitch)
+            with f.loop(runs.count - 1, rows, end_of_runs):
+                _emit_run(f, tile, bases, at, x, end, False)
         for base in bases:
-            f.step(base, -tile.row_bytes, x[0])
+            f.step(base, -runs.row_bytes, x[0])
         sums = [8 * r for r in range(tile.rows)]
         if isinstance(tile.output, WideOutput):
             emit_wide_outputs(f, tile.output, tile.columns, sums, scales, places)
@@ -231,27 +244,48 @@ def emit_tile(tile: Tile) -> VectorFunction:
     return f
 
 
-def _emit_elements(
+def _emit_run(
     f: VectorFunction,
     tile: Tile,
     bases: list[Register],
     weights: Register,
     x: list[Register],
-    count: int,
+    end: Register,
     begin: bool,
 ) -> None:
-    for index in range(count):
-        f.load_vector(_NARROW, 1, weights)
-        f.step(weights, tile.columns, x[0])
-        f.widen(_WEIGHTS, _NARROW)
-        for r, value in enumerate(x):
-            base, offset = (bases[r], 0) if len(bases) > 1 else (bases[0], r * tile.row_bytes)
-            load = "lb" if tile.element == 1 else "lh"
-            f.load(load, value, offset + tile.element * index, base)
-        for r, value in enumerate(x):
-            f.multiply(8 * r, _WEIGHTS, value, begin and index == 0)
+    """Emit the products of a run, the first of which may begin the sums; move on to the next."""
+    runs, turn_bytes = tile.runs, _TURN * tile.element
+    load = "lb" if tile.element == 1 else "lh"
+
+    def elements(count: int, first: bool) -> None:
+        for index in range(count):
+            f.load_vector(_NARROW, 1, weights)
+            f.step(weights, tile.columns, x[0])
+            f.widen(_WEIGHTS, _NARROW)
+            for r, value in enumerate(x):
+                base, offset = (bases[r], 0) if len(bases) > 1 else (bases[0], r * runs.step)
+                f.load(load, value, offset + tile.element * index, base)
+            for r, value in enumerate(x):
+                f.multiply(8 * r, _WEIGHTS, value, first and index == 0)
+
+    turns, rest = divmod(runs.bytes // tile.element, _TURN)
+    # The first turn begins the sums.
+    if begin and turns:
+        elements(_TURN, True)
+        for base in bases:
+            f.advance(base, turn_bytes)
+        turns -= 1
+        begin = False
+    if turns:
+        if turns > 1:
+            f.distance(end, bases[0], turns * turn_bytes)
+        with f.loop(turns, bases[0], end):
+            elements(_TURN, False)
+            for base in bases:
+                f.advance(base, turn_bytes)
+    elements(rest, begin)
     for base in bases:
-        f.advance(base, tile.element * count)
+        f.step(base, runs.pitch - runs.bytes + rest * tile.element, x[0])
 
 
 # The kernels --------------------------------------------------------------------------------------
@@ -262,10 +296,12 @@ _ARRAYS = (
 )
 
 
-def _tile(layer: LinearWeights, rows: int) -> Tile:
+def _tile(layer: LinearWeights, rows: int, runs: Runs | None = None) -> Tile:
     packed = _packed(layer)
     assert packed is not None
-    return Tile(layer.depth, layer.channels, min(rows, _most_rows(packed)), packed.output)
+    row = layer.depth * packed.element
+    runs = runs or Runs(1, row, row, row)
+    return Tile(layer.depth, layer.channels, min(rows, _most_rows(packed)), runs, packed.output)
 
 
 @packed_once
@@ -314,16 +350,44 @@ def _conv_class(layer: LinearWeights) -> type[ConvParameters]:
     return _emitted(ConvParameters, "conv2d", tile, struct, code, counts, figures, "window")
 
 
+@packed_once
+def _padded_class(layer: LinearWeights, rows: PaddedRows) -> type[ConvParameters]:
+    most = _tile(layer, _ROWS).rows
+    tiles = [_tile(layer, count, rows.runs) for count in rows.sizes(most)]
+    functions = [emit_tile(tile) for tile in tiles]
+    element, row = tiles[0].element, tiles[0].out_bytes
+    calls = rows.calls([(tile.name, tile.rows) for tile in tiles], row, apart=True)
+    of_row = rows.instructions(
+        [(tile.rows, f.instructions) for tile, f in zip(tiles, functions, strict=True)]
+    )
+    figures = rows.figures | {"copied": 7 / COPIED_BYTES}
+    figures["row"] += of_row
+    text = "\n".join(function.text() for function in (emit_copy(), *functions))
+    return _emitted(
+        ConvParameters,
+        "conv2d",
+        tiles[0],
+        IMAGE_FIELDS + _ARRAYS,
+        kernel_text(
+            text, rows.body(calls, row), images=True, dtype=tiles[0].dtype, element=element
+        ),
+        rows.counts,
+        figures,
+        "window",
+        rows,
+    )
+
+
 def _code(tile: Tile, functions: str, begin: str, rows: str, images: bool = False) -> str:
     """Return the emitted functions and the glue around them."""
+    row = tile.out_bytes
     outs = "".join(
-        f",\n            {r} < count ? out + {r * tile.out_bytes} : out"
-        for r in range(1, tile.rows)
+        f",\n            {r} < count ? out + {r * row} : out" for r in range(1, tile.rows)
     )
     body = (
         f"{begin}    while (left > 0) {{\n"
         f"        const int32_t count = left < {tile.rows} ? left : {tile.rows};\n{rows}"
-        f"        {NAME}_tile((const int8_t *)scratch, p->weights, (const int8_t *)p->scales, out"
+        f"        {tile.name}((const int8_t *)scratch, p->weights, (const int8_t *)p->scales, out"
         f"{outs});\n"
         f"        out += count * {tile.out_bytes};\n        left -= count;\n    }}\n"
     )
@@ -339,37 +403,43 @@ def _emitted(
     counts: dict[str, str],
     figures: dict[str, float],
     reads: str,
+    padded: PaddedRows | None = None,
 ) -> type[_P]:
     function = emit_tile(tile)
+    if padded is None:
+        figures |= {"tile": figures["tile"] + function.instructions}
     products = tile.rows * tile.columns * tile.depth
     return emitted(
         parameters,
         Description(
             family="rvv",
             operator=f"{operator}_s{8 * tile.element}",
-            form=tile.form,
+            form=f"{tile.form}_padded" if padded else tile.form,
             requires=frozenset({"zve32x"}),
-            scratch=str(tile.rows * tile.row_bytes),
-            order=(("pixels", str(tile.rows)),),
+            scratch=str(padded.scratch if padded else tile.rows * tile.row_bytes),
+            order=(("rows", "1"),) if padded else (("pixels", str(tile.rows)),),
             reads=reads,
             window={},
-            code=function.code_bytes + 500,
-            figures=figures | {"tile": figures["tile"] + function.instructions},
+            code=function.code_bytes * (2 if padded else 1) + 500,
+            figures=figures,
             counts=counts,
             head={
                 "Tile": f"{tile.rows} rows x as many columns as a group of eight vector registers "
                 f"has words, for all {tile.columns} columns and a depth of {tile.depth}.",
                 "Registers": "sums: eight vector registers a row from v0 on; weights: v24 to v27, "
                 "loaded into the upper half of these; scales: v24 to v31.",
-                "Data": f"rows in scratch, int{8 * tile.element} [row][depth]; weights int8 "
+                "Data": f"rows in scratch, int{8 * tile.element} [row][depth], or rows of the "
+                "image with their padding, of which a window has runs; weights int8 "
                 f"[depth][columns]; scales int32 [{scale_words(tile.output)}][columns], packed by "
                 "_packed().",
-                "Order": f"{tile.rows} rows are copied to scratch, then their outputs are written, "
+                "Order": "What is under a row of outputs is copied to scratch, then it is written."
+                if padded
+                else f"{tile.rows} rows are copied to scratch, then their outputs are written, "
                 "the last row first: what is missing of the last rows is written to the place of "
                 "the first, and overwritten.",
                 "Bounds": bounds_text(tile.output),
                 "Output": f"{tile.output.text} The narrowing shifts round down and saturate.",
-                "Scratch": f"{tile.rows * tile.row_bytes} bytes.",
+                "Scratch": "The rows.",
                 "Cost": f"Counted by the emitter for registers of 128 bits: "
                 f"{function.instructions:.0f} instructions a call, "
                 f"{function.instructions / products:.3f} a MAC.",

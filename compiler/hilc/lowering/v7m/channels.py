@@ -136,7 +136,7 @@ def require_right_shifts(
     """
     found = channels_of(matrix, outputs, raised=raised)
     weights = found.weights.astype(np.int64)
-    reach = np.abs(found.bias) + (128 + raised) * np.abs(weights).sum(axis=1)
+    reach = np.abs(found.bias) + (128 + abs(raised)) * np.abs(weights).sum(axis=1)
     if reach.max() >= SUM_LIMIT or found.right.min() < 1 or found.right.max() > _MAX_SHIFT:
         return None
     return RightShiftedChannels(**vars(found))

@@ -36,7 +36,10 @@ from hilc.lowering.riscv.linear import (
     IMAGE_FIELDS,
     ConvParameters,
     MatmulParameters,
+    PaddedRows,
+    Runs,
     kernel_text,
+    padded_rows,
 )
 from hilc.lowering.riscv.outputs import Output, output_of
 from hilc.lowering.v7m.channels import require_right_shifts
@@ -57,6 +60,8 @@ _INCLUDE = "hil/kernels/rvv/rows_s8.h"
 #: window, and of each word that is gathered.
 _GLUE = {"call": 40.0, "tile": 30.0}
 _WINDOW_GLUE = {"window_row": 34.0, "word": 5.0}
+#: Instructions for a word that is copied.
+_COPIED_WORD = 5
 
 
 _P = TypeVar("_P", bound=EmittedParameters)
@@ -88,21 +93,26 @@ def _matmul(form: MatrixProduct) -> Iterable[EmittedParameters]:
 
 
 def _conv2d(form: Convolution) -> Iterable[EmittedParameters]:
-    packed = _packed(form.packing)
-    if packed is not None:
-        made = _conv_class(form.packing)
-        yield made(
-            images=form.images,
-            window=form.window,
-            in_zero_point=form.pad_value,
-            scales=packed.scales,
-            weights=packed.weights,
-        )
+    for rows in dict.fromkeys((padded_rows(form), None)):
+        packed = _packed(form.packing, 1 if rows is None else rows.filter_h)
+        if packed is None:
+            continue
+        made = _conv_class(form.packing) if rows is None else _padded_class(form.packing, rows)
+        if made is not None:
+            yield made(
+                images=form.images,
+                window=form.window,
+                in_zero_point=form.pad_value,
+                scales=packed.scales,
+                weights=packed.weights,
+            )
 
 
 @packed_once
-def _packed(layer: LinearWeights) -> _Packed | None:
-    """Return weights and scales; None where the kernel does not serve the layer."""
+def _packed(layer: LinearWeights, runs: int = 1) -> _Packed | None:
+    """Return weights of so many runs, and scales; None where the kernel does not serve the
+    layer.
+    """
     channels = require_right_shifts(layer.matrix, layer.requantization)
     if channels is None or (ROWS - 1) * layer.channels + BLOCK > LARGEST_OFFSET:
         return None
@@ -111,7 +121,9 @@ def _packed(layer: LinearWeights) -> _Packed | None:
     if found is None:
         return None
     output, scales = found
-    filled = np.pad(channels.weights, [(0, 0), (0, -layer.depth % WORD)])
+    split = channels.weights.reshape(layer.channels, runs, -1)
+    filled = np.pad(split, [(0, 0), (0, 0), (0, -split.shape[2] % WORD)])
+    filled = filled.reshape(layer.channels, -1)
     blocks = padded(filled, BLOCK).reshape(-1, BLOCK, filled.shape[1] // WORD, WORD)
     weights = np.ascontiguousarray(blocks.transpose(0, 2, 1, 3)).reshape(-1)
     return _Packed(weights, scales.reshape(-1), output)
@@ -131,7 +143,9 @@ _ARRAYS = (
 def _tile(layer: LinearWeights, rows: int) -> Tile:
     packed = _packed(layer)
     assert packed is not None
-    return Tile(layer.depth, layer.channels, rows, packed.output)
+    row_bytes = WORD * -(-layer.depth // WORD)
+    runs = Runs(1, row_bytes, row_bytes, row_bytes)
+    return Tile(layer.depth, layer.channels, rows, runs, packed.output)
 
 
 @packed_once
@@ -141,7 +155,7 @@ def _matmul_class(layer: LinearWeights, rows: int) -> type[MatmulParameters]:
     struct = f"    int32_t rows; /* rows of the input, and of the output */\n{_ARRAYS}"
     rows_text = (
         "        for (int32_t i = 0; i < count; i++) {\n"
-        f"            {NAME}_copy(in, (int8_t *)scratch + {tile.row_bytes} * i);\n"
+        f"            {NAME}_copy(in, (int8_t *)scratch + {tile.runs.step} * i);\n"
         f"            in += {tile.depth};\n        }}\n"
     )
     functions = f"{copy.text()}\n{emit_tile(tile).text()}"
@@ -160,7 +174,7 @@ def _conv_class(layer: LinearWeights) -> type[ConvParameters]:
         "    int32_t left = p->out_h * p->out_w;\n"
     )
     gather = (
-        f"        hil_rvv_gather(&windows, in, count, {tile.row_bytes}, {NAME}_copy,\n"
+        f"        hil_rvv_gather(&windows, in, count, {tile.runs.step}, {NAME}_copy,\n"
         "                       (int8_t *)scratch);\n"
     )
     functions = f"{emit_gathered_copy().text()}\n{emit_tile(tile).text()}"
@@ -174,12 +188,44 @@ def _conv_class(layer: LinearWeights) -> type[ConvParameters]:
     return _emitted(ConvParameters, "conv2d_s8", tile, struct, code, counts, figures, "window")
 
 
+@packed_once
+def _padded_class(layer: LinearWeights, rows: PaddedRows) -> type[ConvParameters] | None:
+    packed = _packed(layer, rows.filter_h)
+    assert packed is not None
+    tiles = [
+        Tile(layer.depth, layer.channels, count, rows.runs, packed.output)
+        for count in rows.sizes(ROWS)
+    ]
+    if not all(tile.reaches for tile in tiles):
+        return None
+    copy = emit_gathered_copy()
+    functions = [emit_tile(tile) for tile in tiles]
+    calls = rows.calls([(tile.name, tile.rows) for tile in tiles], layer.channels, apart=False)
+    of_row = rows.instructions(
+        [(tile.rows, f.instructions) for tile, f in zip(tiles, functions, strict=True)]
+    )
+    figures = rows.figures | {"copied": _COPIED_WORD / WORD}
+    figures["row"] += of_row
+    text = "\n".join(function.text() for function in (copy, *functions))
+    return _emitted(
+        ConvParameters,
+        "conv2d_s8",
+        tiles[0],
+        IMAGE_FIELDS + _ARRAYS,
+        kernel_text(text, rows.body(calls, layer.channels), images=True),
+        rows.counts,
+        figures,
+        "window",
+        rows,
+    )
+
+
 def _code(tile: Tile, functions: str, begin: str, rows: str, images: bool = False) -> str:
     """Return the emitted functions and the glue around them."""
     multiply = (
-        f"        {NAME}_tile((const int8_t *)scratch, p->weights, (const int8_t *)p->scales,\n"
+        f"        {tile.name}((const int8_t *)scratch, p->weights, (const int8_t *)p->scales,\n"
     )
-    last = f"(int8_t *)scratch + {tile.rows * tile.row_bytes}"
+    last = f"(int8_t *)scratch + {tile.rows * tile.runs.step}"
     body = (
         f"{begin}    while (left > 0) {{\n"
         f"        const int32_t count = left < {tile.rows} ? left : {tile.rows};\n{rows}"
@@ -201,32 +247,38 @@ def _emitted(
     counts: dict[str, str],
     figures: dict[str, float],
     reads: str,
+    padded: PaddedRows | None = None,
 ) -> type[_P]:
     function = emit_tile(tile)
+    if padded is None:
+        figures |= {"tile": figures["tile"] + function.instructions}
     products = tile.rows * tile.columns * tile.depth
     return emitted(
         parameters,
         Description(
             family="xpulp",
             operator=operator,
-            form=tile.form,
+            form=f"{tile.form}_padded" if padded else tile.form,
             requires=tile.output.features,
-            scratch=str(tile.rows * (tile.row_bytes + tile.columns)),
-            order=(("pixels", str(tile.rows)),),
+            scratch=str(padded.scratch if padded else tile.rows * (tile.runs.step + tile.columns)),
+            order=(("rows", "1"),) if padded else (("pixels", str(tile.rows)),),
             reads=reads,
             window={},
-            code=function.code_bytes + 500,
-            figures=figures | {"tile": figures["tile"] + function.instructions},
+            code=function.code_bytes * (2 if padded else 1) + 500,
+            figures=figures,
             counts=counts,
             head={
                 "Tile": f"{tile.rows} rows x {BLOCK} columns x 4 elements of depth, for all "
                 f"{tile.columns} columns and a depth of {tile.depth}.",
                 "Registers": f"{tile.rows * BLOCK} sums, {tile.rows} words of rows, two of "
                 "weights, the addresses.",
-                "Data": "rows in scratch, int8, filled up to words, whose weights are 0; weights "
-                "int8 [blocks of four columns][words of depth][4 columns][4], packed by _packed(); "
-                "scales int32 [column][multiplier, constant, place if signed].",
-                "Order": f"{tile.rows} rows are copied to scratch, then their outputs are written. "
+                "Data": "rows in scratch, int8, filled up to words, or rows of the image with "
+                "their padding, of which a window has runs; weights of what is beyond a run are "
+                "0; weights int8 [blocks of four columns][words of depth][4 columns][4], packed by "
+                "_packed(); scales int32 [column][multiplier, constant, place if signed].",
+                "Order": "What is under a row of outputs is copied to scratch, then it is written."
+                if padded
+                else f"{tile.rows} rows are copied to scratch, then their outputs are written. "
                 "Outputs of rows that are missing of the last are not copied.",
                 "Bounds": "Sums are below 2^30, which require_right_shifts() asks for; scaled by "
                 f"2^{tile.output.bits} below 2^31.",

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from hilc.lowering.riscv.emitted import NAME
 from hilc.lowering.riscv.emitter import LARGEST_OFFSET, Function, Register
+from hilc.lowering.riscv.linear import Runs
 from hilc.lowering.riscv.outputs import Output
 
 #: Rows and columns of a tile; bytes of a word, and words of a turn of the loop.
@@ -23,17 +24,28 @@ class Tile:
     depth: int
     columns: int
     rows: int
+    runs: Runs
     output: Output
+
+    @property
+    def run_words(self) -> int:
+        """Words of a run."""
+        return -(-self.runs.bytes // WORD)
 
     @property
     def words(self) -> int:
         """Words of a row."""
-        return -(-self.depth // WORD)
+        return self.runs.count * self.run_words
 
     @property
-    def row_bytes(self) -> int:
-        """Bytes of a row in scratch."""
-        return WORD * self.words
+    def name(self) -> str:
+        """Name of the function."""
+        return f"{NAME}_tile{self.rows}"
+
+    @property
+    def reaches(self) -> bool:
+        """Whether offsets reach all rows of the tile from the first."""
+        return (self.rows - 1) * self.runs.step + WORD * _TURN <= LARGEST_OFFSET
 
     @property
     def form(self) -> str:
@@ -99,19 +111,19 @@ def emit_gathered_copy() -> Function:
 def emit_tile(tile: Tile) -> Function:
     """Return the function that multiplies a tile's rows with all columns."""
     parameters = [("rows", "read"), ("weights", "read"), ("scales", "read"), ("out", "write")]
-    f = Function(f"{NAME}_tile", parameters, xpulp=True)
+    f = Function(tile.name, parameters, xpulp=True)
     rows, weights, scales, out = f.arguments
     f.save(scales, "scales")
     f.save(out, "out")
     blocks, left = divmod(tile.columns, BLOCK)
     if blocks > 1:
-        f.distance(scales, weights, blocks * tile.row_bytes * BLOCK)
+        f.distance(scales, weights, blocks * tile.words * WORD * BLOCK)
         f.save(scales, "weights_end")
     f.release(scales, out)
-    apart = (tile.rows - 1) * tile.row_bytes + WORD * _TURN > LARGEST_OFFSET
-    bases = [rows, *(f.address(f"row{r}") for r in range(1, tile.rows) if apart)]
-    for r, base in enumerate(bases[1:], start=1):
-        f.distance(base, rows, r * tile.row_bytes)
+    others = [f.address(f"row{r}") for r in range(1, tile.rows) if not tile.reaches]
+    bases = [rows, *others]
+    for r, base in enumerate(others, start=1):
+        f.distance(base, rows, r * tile.runs.step)
     if blocks:
         end = f.address("end")
         f.release(end)
@@ -130,10 +142,12 @@ def _emit_block(
     sums = [[f.word(f"s{r}_{c}") for c in range(columns)] for r in range(tile.rows)]
     x, w = f.words("x", tile.rows), f.words("w", 2)
 
-    def words(count: int, first: bool) -> None:
+    runs = tile.runs
+
+    def words(count: int, first: bool, by: int) -> None:
         for index in range(count):
             for r, value in enumerate(x):
-                base, offset = (bases[r], 0) if len(bases) > 1 else (bases[0], r * tile.row_bytes)
+                base, offset = (bases[r], 0) if len(bases) > 1 else (bases[0], r * runs.step)
                 f.load("lw", value, offset + WORD * index, base)
             # A word that was just loaded would stall its first product.
             f.load("lw", w[0], WORD * BLOCK * index, weights)
@@ -146,21 +160,35 @@ def _emit_block(
                     f.multiply_four(name, fields, sums[r][c], value, w[c % 2])
         f.advance(weights, count * WORD * BLOCK)
         for base in bases:
-            f.advance(base, count * WORD)
+            f.step(base, by, x[0])
 
-    turns, left = divmod(tile.words, _TURN)
+    turns, left = divmod(tile.run_words, _TURN)
     if left == 0:
         turns, left = turns - 1, _TURN
-    words(left, True)
-    if turns:
-        end = f.address("end")
-        if turns > 1:
-            f.distance(end, bases[0], turns * _TURN * WORD)
-        with f.loop(turns, bases[0], end):
-            words(_TURN, False)
+    last = runs.pitch - WORD * _TURN * turns
+
+    def run(first: bool) -> None:
+        """Emit the products of a run, and move on to the next."""
+        words(left, first, last if turns == 0 else WORD * left)
+        if turns:
+            end = f.address("end")
+            if turns > 1:
+                f.distance(end, bases[0], turns * _TURN * WORD)
+            with f.loop(turns, bases[0], end):
+                words(_TURN, False, _TURN * WORD)
+            f.release(end)
+            for base in bases:
+                f.step(base, last - WORD * left, x[0])
+
+    run(True)
+    if runs.count > 1:
+        end = f.address("end_of_runs")
+        f.distance(end, bases[0], (runs.count - 1) * runs.pitch)
+        with f.loop(runs.count - 1, bases[0], end):
+            run(False)
         f.release(end)
     for base in bases:
-        f.step(base, -tile.row_bytes, x[0])
+        f.step(base, -runs.row_bytes, x[0])
     f.release(*x, *w)
     _emit_outputs(f, tile, sums)
     for row in sums:

@@ -19,6 +19,7 @@ module hil_rtl #(
     output logic [31:0] d_wdata,
     input  logic [31:0] d_rdata,
     input  logic        d_err,
+    input  logic        debug_req,
     output logic        retired,
     output logic        halted
 );
@@ -34,9 +35,9 @@ module hil_rtl #(
       .scan_cg_en_i       (1'b0),
       .boot_addr_i        (32'd0),
       .mtvec_addr_i       (32'd0),
-      .dm_halt_addr_i     (32'd0),
+      .dm_halt_addr_i     (32'hF001_0800),
       .hart_id_i          (32'd0),
-      .dm_exception_addr_i(32'd0),
+      .dm_exception_addr_i(32'hF001_0808),
       .instr_req_o        (i_req),
       .instr_gnt_i        (i_gnt),
       .instr_rvalid_i     (i_rvalid),
@@ -53,7 +54,7 @@ module hil_rtl #(
       .irq_i              (32'd0),
       .irq_ack_o          (),
       .irq_id_o           (),
-      .debug_req_i        (1'b0),
+      .debug_req_i        (debug_req),
       .debug_havereset_o  (),
       .debug_running_o    (),
       .debug_halted_o     (),

@@ -23,6 +23,7 @@ module hil_rtl #(
     output logic [31:0] d_wdata,
     input  logic [31:0] d_rdata,
     input  logic        d_err,
+    input  logic        debug_req,
     output logic        retired,
     output logic        halted
 );
@@ -33,7 +34,11 @@ module hil_rtl #(
       .RV32M          (ibex_pkg::rv32m_e'(MULTIPLIER)),
       .BranchTargetALU(BRANCH_TARGET_ALU),
       .WritebackStage (WRITEBACK),
-      .ICache         (ICACHE)
+      .ICache         (ICACHE),
+      .DbgTriggerEn   (1),
+      .DmBaseAddr     (32'hF001_0000),
+      .DmHaltAddr     (32'hF001_0800),
+      .DmExceptionAddr(32'hF001_0808)
   ) u_top (
       .clk_i               (clk),
       .rst_ni              (rst_n),
@@ -68,7 +73,7 @@ module hil_rtl #(
       .scramble_key_i      ('0),
       .scramble_nonce_i    ('0),
       .scramble_req_o      (),
-      .debug_req_i         (1'b0),
+      .debug_req_i         (debug_req),
       .crash_dump_o        (),
       .double_fault_seen_o (),
       .fetch_enable_i      (ibex_pkg::IbexMuBiOn),

@@ -8,7 +8,7 @@ its sides.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import reduce
 from math import prod
 
@@ -127,6 +127,14 @@ def average_pool(n: Operation) -> Tensor:
     with_padding = bool(n.integer("count_include_pad", 0))
     if _is_plain(n, x, sides) and not (with_padding and any(s.before or s.after for s in sides)):
         return _pooled(n, "AVERAGE_POOL_2D", x, sides)
+    if with_padding and _is_plain(n, x, sides) and all(s.reached <= s.after for s in sides):
+        # Every window has all of its taps within the padding: that of an image with zeros around.
+        added = {axis: (s.before, max(0, s.reached)) for axis, s in enumerate(sides, 2)}
+        whole = [
+            replace(s, size=s.size + before + after, before=0, after=0, reached=0)
+            for s, (before, after) in zip(sides, added.values(), strict=True)
+        ]
+        return _pooled(n, "AVERAGE_POOL_2D", surrounded(n, x, added, 0), whole)
     total = along_sides(n, x, sides, "ADD", 0)
     counts: Array = np.ones((), np.int64)
     for side in sides:

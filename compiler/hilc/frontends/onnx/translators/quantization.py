@@ -20,7 +20,7 @@ from hilc.frontends.onnx.storage import STORED, StoredFloat
 from hilc.frontends.onnx.translators.matmul import product
 from hilc.frontends.onnx.translators.movement import along
 from hilc.ir import ELEMENT_TYPES, Array, Dequantized, Quant, Rounding, Tensor
-from hilc.ops.attributes import ActivationAttributes
+from hilc.ops.attributes import ActivationAttributes, ReductionAttributes
 from hilc.ops.quantize import QuantizeAttributes
 
 _NONE = ActivationAttributes()
@@ -134,6 +134,43 @@ def dequantize(n: Operation) -> Tensor:
     offset = n.constant(zero_points.astype(np.float32), "float32")
     steps = n.emit("SUB", n.cast(x, "float32"), offset, attrs=_NONE)
     return n.emit("MUL", steps, n.constant(scales, "float32"), attrs=_NONE)
+
+
+@translates("DynamicQuantizeLinear")
+def dynamic_quantize(n: Operation) -> list[Tensor | None]:
+    """Return uint8, their scale and their zero point, which the range of the input decides at run
+    time.
+
+    The standard leaves a tensor of zeros undefined; its scale is 1, as in onnxruntime.
+    """
+    x, none = n.input(0), n.constant(0, "float32")
+    axes = n.constant(range(len(x.shape)), "int32")
+
+    def end(reduce: str, choose: str) -> Tensor:
+        found = (
+            n.emit(reduce, x, axes, attrs=ReductionAttributes(keep_dims=False)) if x.shape else x
+        )
+        return n.emit(choose, found, none)
+
+    low, high = end("REDUCE_MIN", "MINIMUM"), end("REDUCE_MAX", "MAXIMUM")
+    reach = n.emit("SUB", high, low, attrs=_NONE)
+    scale = n.emit("DIV", reach, n.constant(255, "float32"), attrs=_NONE)
+    is_empty = n.emit("EQUAL", reach, none)
+    scale = n.emit("SELECT_V2", is_empty, n.constant(1, "float32"), scale)
+
+    def placed(value: Tensor, offset: Tensor) -> Tensor:
+        moved = n.emit("ADD", n.emit("ROUND", value), offset, attrs=_NONE)
+        above = n.emit("MAXIMUM", moved, none)
+        return n.emit("MINIMUM", above, n.constant(255, "float32"))
+
+    offset = n.emit("SUB", none, n.emit("DIV", low, scale, attrs=_NONE), attrs=_NONE)
+    zero_point = placed(offset, none)
+    steps = n.emit("DIV", x, scale, attrs=_NONE)
+    return [
+        n.cast(placed(steps, zero_point), "uint8"),
+        scale,
+        n.cast(zero_point, "uint8"),
+    ]
 
 
 def _run(n: Operation, kind: str, *operands: Tensor | None, **attributes: Any) -> Tensor:

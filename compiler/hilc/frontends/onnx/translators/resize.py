@@ -138,23 +138,25 @@ def _places(
     region: tuple[float, float],
 ) -> Array:
     """Return the position of each output in input coordinates."""
-    i, whole = np.arange(target, dtype=np.float64), scale * size
+    i = np.arange(target, dtype=np.float64)
+    # The standard's length_resized is the length of the output, a whole number, for every
+    # transformation. Only half_pixel_symmetric names the length before it is rounded.
     match transformation:
         case "half_pixel":
             return (i + 0.5) / scale - 0.5
         case "half_pixel_symmetric":
-            return size / 2 * (1 - target / whole) + (i + 0.5) / scale - 0.5
+            return size / 2 * (1 - target / (scale * size)) + (i + 0.5) / scale - 0.5
         case "pytorch_half_pixel":
-            return (i + 0.5) / scale - 0.5 if whole != 1 else np.full(target, -0.5)
+            return (i + 0.5) / scale - 0.5 if target > 1 else np.zeros(target)
         case "asymmetric":
             return i / scale
         case "align_corners":
-            return i * (size - 1) / (whole - 1) if whole != 1 else np.zeros(target)
+            return i * (size - 1) / (target - 1) if target > 1 else np.zeros(target)
         case "tf_crop_and_resize":
             start, end = (border * (size - 1) for border in region)
-            if whole == 1:
+            if target == 1:
                 return np.full(target, (start + end) / 2)
-            return start + i * (end - start) / (whole - 1)
+            return start + i * (end - start) / (target - 1)
     n.refuse(f"has the coordinate_transformation_mode {transformation!r}")
 
 
@@ -261,7 +263,7 @@ def _native(
 ) -> Tensor | None:
     """Return the image resized by TFLite's operators; None where they compute something else."""
     is_image = len(x.shape) == 4 and {plan.axis for plan in plans} <= {2, 3}
-    if not (is_image and plans and is_real(x) and all(p.is_exact for p in plans)):
+    if not (is_image and plans and is_real(x)):
         return None
     if mode == "nearest":
         for plan in plans:
@@ -270,7 +272,7 @@ def _native(
                 return None
         op, attrs = "RESIZE_NEAREST_NEIGHBOR", ResizeAttributes()
     elif mode == "linear" and not (n.integer("antialias", 0) or n.integer("exclude_outside", 0)):
-        found = ResizeAttributes() if asymmetric else _bilinear(n, plans)
+        found = _bilinear(n, plans, asymmetric=asymmetric)
         if found is None:
             return None
         op, attrs = "RESIZE_BILINEAR", found
@@ -281,12 +283,17 @@ def _native(
     return channels_first(n, n.emit(op, channels_last(n, x), size, attrs=attrs))
 
 
-def _bilinear(n: Operation, plans: Sequence[Plan]) -> ResizeAttributes | None:
+def _bilinear(n: Operation, plans: Sequence[Plan], *, asymmetric: bool) -> ResizeAttributes | None:
     """Return TFLite's attributes for the coordinate transformation; None if it has none."""
     transformation = n.text("coordinate_transformation_mode", "half_pixel")
     is_usual = all(plan.target > 1 for plan in plans)
-    if transformation == "half_pixel" or (transformation == "pytorch_half_pixel" and is_usual):
-        return ResizeAttributes(half_pixel_centers=True)
     if transformation == "align_corners" and is_usual:
         return ResizeAttributes(align_corners=True)
+    # TFLite divides by the quotient of the sizes.
+    if not all(plan.is_exact for plan in plans):
+        return None
+    if asymmetric:
+        return ResizeAttributes()
+    if transformation == "half_pixel" or (transformation == "pytorch_half_pixel" and is_usual):
+        return ResizeAttributes(half_pixel_centers=True)
     return None

@@ -103,7 +103,8 @@ def cubic(c: Operation) -> str:
 
 
 def _coordinates(c: Operation) -> str:
-    return "align_corners" if c.get("align_corners", False) else "pytorch_half_pixel"
+    # ONNX's pytorch_half_pixel places the only output at 0; PyTorch places it at the centre.
+    return "align_corners" if c.get("align_corners", False) else "half_pixel"
 
 
 def _resize(c: Operation, **attributes: Any) -> str:

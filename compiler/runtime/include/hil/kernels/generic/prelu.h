@@ -55,16 +55,18 @@ struct hil_generic_prelu_s8 {
     int32_t positive_shift;      /* of that product, to the left; below 0 to the right */
     int32_t product_multiplier;  /* of products with a slope, in Q0.31 */
     int32_t product_shift;       /* of that product, likewise */
+    int32_t rounding;            /* HIL_ROUND_TWICE or HIL_ROUND_EVEN */
 };
 
 HIL_INLINE int8_t hil_prelu_s8_element(const struct hil_generic_prelu_s8 *p, int8_t x,
                                        int8_t slope) {
     const int32_t steps = x - p->in_zero_point;
-    const int32_t scaled = steps >= 0
-                               ? hil_requantize(steps, p->positive_multiplier, p->positive_shift)
-                               : hil_requantize(steps * (slope - p->slope_zero_point),
-                                                p->product_multiplier, p->product_shift);
-    return hil_clamp_s8(scaled + p->out_zero_point, INT8_MIN, INT8_MAX);
+    const int32_t placed =
+        steps >= 0 ? hil_requantize_by(p->rounding, steps, p->positive_multiplier,
+                                       p->positive_shift, p->out_zero_point)
+                   : hil_requantize_by(p->rounding, steps * (slope - p->slope_zero_point),
+                                       p->product_multiplier, p->product_shift, p->out_zero_point);
+    return hil_clamp_s8(placed, INT8_MIN, INT8_MAX);
 }
 
 HIL_INLINE void hil_generic_prelu_s8(const struct hil_generic_prelu_s8 *p, const int8_t *a,

@@ -1,0 +1,296 @@
+"""Results of tests that run in a firmware, from what it prints: Unity and Zephyr's ztest.
+
+A run is complete only with its summary, and every result has to agree with it: output that ends
+early, or begins again after a reset, is an error.
+"""
+
+from __future__ import annotations
+
+import re
+from abc import ABC, abstractmethod
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final, Literal, get_args
+
+from hil.errors import ConsoleError, InputError
+from hilc.support.suggest import nearest
+
+if TYPE_CHECKING:
+    from hil.device.console import Console
+
+Outcome = Literal["passed", "failed", "skipped"]
+#: Deadline of a whole run whose caller states none.
+TIMEOUT_S: Final = 60.0
+
+
+@dataclass(frozen=True)
+class FirmwareTest:
+    """The result of one test."""
+
+    #: Its name; of ztest ``SUITE.NAME``.
+    name: str
+    outcome: Outcome
+    #: Why it failed or was skipped, as far as it was printed.
+    message: str = ""
+    #: Source file and line, of Unity.
+    file: str = ""
+    line: int = 0
+
+
+class Format(ABC):
+    """The printed form of a run of tests, read line by line."""
+
+    #: What a complete run ends with, in words.
+    summary: str
+
+    def __init__(self) -> None:
+        self.tests: list[FirmwareTest] = []
+        self.is_complete = False
+
+    @abstractmethod
+    def feed(self, line: str) -> FirmwareTest | None:
+        """Read a line; return the test that it ends."""
+
+    @abstractmethod
+    def problems(self) -> list[str]:
+        """Return what does not agree in a complete run."""
+
+    def _ended(self, test: FirmwareTest) -> FirmwareTest:
+        self.tests.append(test)
+        return test
+
+
+class Unity(Format):
+    """Unity's output: ``FILE:LINE:NAME:PASS|FAIL|IGNORE[: MESSAGE]`` and a summary."""
+
+    summary = "'N Tests N Failures N Ignored', then OK or FAIL"
+    _TEST = re.compile(
+        r"(?P<file>.+?):(?P<line>\d+):(?P<name>.+?):(?P<outcome>PASS|FAIL|IGNORE)"
+        r"(?: \(\d+ \w+\))?(?:: ?(?P<message>.*))?\s*"
+    )
+    _COUNTS = re.compile(r"\s*(\d+) Tests (\d+) Failures (\d+) Ignored\s*")
+    _END = re.compile(r"(OK|FAIL|FAILED)\s*")
+    _OUTCOMES: Final[dict[str, Outcome]] = {
+        "PASS": "passed",
+        "FAIL": "failed",
+        "IGNORE": "skipped",
+    }
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._counts: tuple[int, int, int] | None = None
+        self._end = ""
+
+    def feed(self, line: str) -> FirmwareTest | None:
+        """Read a line; return the test that it ends."""
+        if match := self._COUNTS.fullmatch(line):
+            self._counts = int(match[1]), int(match[2]), int(match[3])
+        elif self._counts is not None and (match := self._END.fullmatch(line)):
+            self._end, self.is_complete = match[1], True
+        elif match := self._TEST.fullmatch(line):
+            return self._ended(
+                FirmwareTest(
+                    match["name"],
+                    self._OUTCOMES[match["outcome"]],
+                    match["message"] or "",
+                    match["file"],
+                    int(match["line"]),
+                )
+            )
+        return None
+
+    def problems(self) -> list[str]:
+        """Return what does not agree in a complete run."""
+        assert self._counts is not None, "a complete run has a summary"
+        found = Counter(test.outcome for test in self.tests)
+        printed = len(self.tests), found["failed"], found["skipped"]
+        problems = [
+            f"the summary counts {count} {what}, and {seen} were printed"
+            for what, count, seen in zip(
+                ("tests", "failures", "ignored tests"), self._counts, printed, strict=True
+            )
+            if count != seen
+        ]
+        if (self._counts[1] == 0) != (self._end == "OK"):
+            problems.append(f"the summary counts {self._counts[1]} failures and says {self._end}")
+        return problems
+
+
+@dataclass
+class _Suite:
+    """What a suite of ztest printed."""
+
+    #: The outcomes of each test by name: a test may run several times.
+    tests: dict[str, list[Outcome]] = field(default_factory=dict)
+    #: Passed, failed, skipped and all tests of its summary.
+    counts: tuple[int, int, int, int] | None = None
+    result: str = ""
+
+
+class Ztest(Format):
+    """The output of Zephyr's ztest, with the summary of ``CONFIG_ZTEST_SUMMARY``."""
+
+    summary = "'SUITE PASS|FAIL|SKIP - ...' of each suite, then 'PROJECT EXECUTION ...'"
+    _SUITE = re.compile(r"\s*Running TESTSUITE (\S+)\s*")
+    _START = re.compile(r"\s*START - (\S+)\s*")
+    _RESULT = re.compile(r"\s*(PASS|FAIL|SKIP) - (\S+) in [\d.]+ seconds\s*")
+    _COUNTS = re.compile(
+        r"\s*SUITE (PASS|FAIL|SKIP) - +[\d.]+% \[(.+)\]: pass = (\d+), fail = (\d+), "
+        r"skip = (\d+), total = (\d+) duration.*"
+    )
+    _END = re.compile(r"\s*PROJECT EXECUTION (SUCCESSFUL|FAILED)\s*")
+    _OUTCOMES: Final[dict[str, Outcome]] = {
+        "PASS": "passed",
+        "FAIL": "failed",
+        "SKIP": "skipped",
+    }
+    _MOST_MESSAGE = 4096
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._suites: dict[str, _Suite] = {}
+        self._suite = ""
+        self._started = ""
+        self._message: list[str] = []
+        self._problems: list[str] = []
+        self._end = ""
+
+    def feed(self, line: str) -> FirmwareTest | None:
+        """Read a line; return the test that it ends."""
+        if match := self._SUITE.fullmatch(line):
+            self._leave_test("the next suite began")
+            self._suite = match[1]
+            self._suites.setdefault(match[1], _Suite())
+        elif match := self._START.fullmatch(line):
+            self._leave_test("the next test began")
+            self._started, self._message = match[1], []
+        elif match := self._RESULT.fullmatch(line):
+            return self._result(match[1], match[2])
+        elif match := self._COUNTS.fullmatch(line):
+            suite = self._suites.setdefault(match[2], _Suite())
+            suite.result = match[1]
+            suite.counts = int(match[3]), int(match[4]), int(match[5]), int(match[6])
+        elif match := self._END.fullmatch(line):
+            self._leave_test("the run ended")
+            self._end, self.is_complete = match[1], True
+        elif self._started and line.strip(" =\t"):
+            self._message.append(line.strip())
+        return None
+
+    def _result(self, word: str, name: str) -> FirmwareTest:
+        if name != self._started:
+            began = f"{self._started} had begun" if self._started else "no test had begun"
+            self._problems.append(f"{name} ended, and {began}")
+        outcome = self._OUTCOMES[word]
+        message = "\n".join(self._message)[-self._MOST_MESSAGE :] if outcome != "passed" else ""
+        self._started, self._message = "", []
+        self._suites.setdefault(self._suite, _Suite()).tests.setdefault(name, []).append(outcome)
+        full_name = f"{self._suite}.{name}" if self._suite else name
+        return self._ended(FirmwareTest(full_name, outcome, message))
+
+    def _leave_test(self, why: str) -> None:
+        if self._started:
+            self._problems.append(f"{self._started} printed no result before {why}")
+            self._started = ""
+
+    def problems(self) -> list[str]:
+        """Return what does not agree in a complete run."""
+        problems = list(self._problems)
+        for name, suite in self._suites.items():
+            problems += _suite_problems(name, suite)
+        failed = any(test.outcome == "failed" for test in self.tests)
+        if failed and self._end == "SUCCESSFUL":
+            problems.append("a test failed, and PROJECT EXECUTION is SUCCESSFUL")
+        if self._end == "FAILED" and not failed:
+            problems.append("no test failed, and PROJECT EXECUTION is FAILED")
+        return problems
+
+
+def _suite_problems(name: str, suite: _Suite) -> list[str]:
+    """Return what the summary of a suite and its printed results do not agree in."""
+    if suite.counts is None:
+        return [f"the suite {name} has no line in the summary (CONFIG_ZTEST_SUMMARY=y prints it)"]
+    if suite.result == "SKIP" and not suite.tests:
+        return []  # its predicate said that it does not apply
+    # ztest counts a test as passed, or as skipped, if all of its runs were.
+    ends: Counter[Outcome] = Counter()
+    for runs in suite.tests.values():
+        ends[runs[0] if set(runs) in ({"passed"}, {"skipped"}) else "failed"] += 1
+    printed = ends["passed"], ends["failed"], ends["skipped"], len(suite.tests)
+    return [
+        f"the summary of {name} counts {count} {what}, and {seen} were printed"
+        for what, count, seen in zip(
+            ("passed", "failed", "skipped", "tests"), suite.counts, printed, strict=True
+        )
+        if count != seen
+    ]
+
+
+FormatName = Literal["unity", "ztest"]
+_FORMATS: Final[dict[FormatName, type[Format]]] = {"unity": Unity, "ztest": Ztest}
+FORMAT_NAMES: Final = get_args(FormatName)
+
+
+def format_named(name: str) -> Format:
+    """Return a reader of a format; raise :class:`~hil.errors.InputError` for an unknown one."""
+    for known, kind in _FORMATS.items():
+        if known == name:
+            return kind()
+    raise InputError(
+        f"unknown format of tests {name!r}{nearest(name, FORMAT_NAMES)}",
+        f"choose one of {', '.join(FORMAT_NAMES)}",
+    )
+
+
+def read_tests(
+    console: Console, form: FormatName, timeout_s: float = TIMEOUT_S
+) -> Iterator[FirmwareTest]:
+    """Yield each test of the run that the firmware prints, up to its summary.
+
+    Raise :class:`~hil.errors.ConsoleError` for a run that is not complete ``timeout_s`` seconds
+    after the start, whose firmware ends before, or whose results do not agree with its summary,
+    and :class:`~hil.errors.DeviceError` if the board or the link fails. A failed test raises
+    nothing: its outcome says so.
+    """
+    reader = format_named(form)
+    try:
+        for line in console.lines(timeout_s):
+            if (test := reader.feed(line)) is not None:
+                yield test
+            if reader.is_complete:
+                break
+    except ConsoleError as error:
+        failed = ", ".join(test.name for test in reader.tests if test.outcome == "failed")
+        raise ConsoleError(
+            f"the {form} tests ended after {len(reader.tests)} results"
+            f"{failed and f', of which {failed} failed'}, without their summary "
+            f"({reader.summary}): {error.fact}",
+            "did the firmware crash or hang in the next test? a longer run needs a larger "
+            "timeout_s",
+        ) from None
+    problems = reader.problems()
+    if not reader.tests:
+        problems.append("no test ran")
+    if problems:
+        raise ConsoleError(
+            f"the output of the {form} tests does not agree with its summary: "
+            + "; ".join(problems),
+            "was the firmware reset during the tests, or did the line lose text?",
+        )
+
+
+def require_passed(tests: list[FirmwareTest]) -> None:
+    """Raise :class:`~hil.errors.ConsoleError` with the tests that failed, if any did."""
+    failed = [test for test in tests if test.outcome == "failed"]
+    if not failed:
+        return
+    lines = "".join(f"\n    {failure_text(test)}" for test in failed)
+    raise ConsoleError(f"{len(failed)} of {len(tests)} tests of the firmware failed:{lines}")
+
+
+def failure_text(test: FirmwareTest) -> str:
+    """Return a failed test with its place and message."""
+    place = f"{test.file}:{test.line}: " if test.file else ""
+    message = test.message.replace("\n", "\n    ")
+    return f"{place}{test.name}{': ' if message else ''}{message}"

@@ -1,0 +1,65 @@
+"""The entry of ``hil fit``: the boards that hold a model, and why others do not."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from hil.results.answer import entry_of
+
+#: ``maybe``: the flash is an estimate, and the board has a little less or a little more.
+Verdict = Literal["yes", "maybe", "no"]
+
+
+@dataclass(frozen=True)
+class ProgramFit:
+    """A program of the model on a board, and the option that gives it: a goal or limits."""
+
+    #: Words of the command line.
+    options: tuple[str, ...]
+    #: The goal; None for a program of limits.
+    optimize: str | None
+    fits: Verdict
+    workspace_bytes: int
+    #: RAM of the whole firmware with its stacks, and that of the board, in all its regions.
+    ram_bytes: int
+    ram_available: int
+    #: Flash of the whole firmware, an estimate, and what the board has.
+    flash_bytes: int
+    flash_available: int
+    #: An estimate, in the unit of the entry's ``counter``.
+    per_inference: int
+
+
+@dataclass(frozen=True)
+class BoardFit:
+    """A model on one board."""
+
+    board: str
+    cpu: str
+    fits: Verdict
+    #: Index of the program to take: the first that fits; None where none does.
+    best: int | None
+    programs: tuple[ProgramFit, ...]
+    #: What is too small, and what would help; empty where a program fits.
+    reason: str
+    remedies: tuple[str, ...]
+
+
+@entry_of("fit")
+@dataclass(frozen=True)
+class FitEntry:
+    """A model on boards."""
+
+    model: str
+    #: Unit of ``per_inference``.
+    counter: str
+    #: Errors of the estimates, as parts of them; RAM is exact to ``ram_error_bytes``.
+    flash_error: float
+    per_inference_error: float
+    ram_error_bytes: int
+    #: The board with the least RAM, and of those the least flash, that holds the model: a real
+    #: one if any does; None where none does.
+    smallest: str | None
+    boards: tuple[BoardFit, ...]
+    seconds: float

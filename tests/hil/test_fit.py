@@ -1,0 +1,156 @@
+"""`hil fit`: what it says of boards is what their builds take."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import answers
+import pytest
+
+import hil
+from hil.board import load_board
+from hil.build import build
+from hil.cli import main
+from hil.errors import InputError
+from hil.firmware.fitting import fit
+from hil.firmware.sources import ModelOptions, ModelSource, load_sources
+from hil.results.fit import FitEntry
+from hilc.options import CompileOptions
+
+ROOT = Path(__file__).resolve().parents[2]
+DIGITS = ROOT / "examples" / "digits" / "digits.tflite"
+
+
+@pytest.fixture(scope="module")
+def digits() -> FitEntry:
+    return fit(DIGITS, ["stm32vldiscovery", "microbit", "disco-f746ng"])
+
+
+@pytest.mark.parametrize("index", range(3))
+def test_sizes_are_those_of_a_build(digits: FitEntry, index: int) -> None:
+    said = digits.boards[index]
+    board = load_board(said.board)
+    assert [p.optimize for p in said.programs] == ["balanced", "ram", "size", "speed"]
+    for program in said.programs:
+        options = ModelOptions(board.cpu.name, given={"optimize": program.optimize}, board=board)
+        sizes = build(load_sources([ModelSource(DIGITS, None)], options), board).sizes
+        ram = sizes.ram_bytes + sizes.stack_bytes + sizes.handler_stack_bytes
+        assert 0 <= ram - program.ram_bytes <= digits.ram_error_bytes
+        assert program.flash_bytes == pytest.approx(sizes.flash_bytes, rel=digits.flash_error)
+        assert program.fits == "yes"
+
+
+def test_smallest_is_a_real_board(digits: FitEntry) -> None:
+    # The other one has less RAM, and no flasher.
+    assert digits.smallest == "microbit"
+
+
+def test_one_byte_decides() -> None:
+    """The least RAM that is said to suffice does, and 16 bytes less do not."""
+    (board,) = fit(DIGITS, cpu="cortex-m0", ram=8192, flash=65536).boards
+    assert board.fits == "yes"
+    least = min(program.ram_bytes for program in board.programs)
+    (fitting,) = fit(DIGITS, cpu="cortex-m0", ram=least + 128, flash=65536).boards
+    assert fitting.fits == "yes"
+    (other,) = fit(DIGITS, cpu="cortex-m0", ram=4096, flash=65536).boards
+    assert (other.fits, other.best) == ("no", None)
+    assert "sets the peak" in other.reason
+
+
+def test_limits_are_found_where_no_goal_fits() -> None:
+    (board,) = fit(DIGITS, cpu="cortex-m4", ram=16384, flash=65536).boards
+    flash = min(program.flash_bytes for program in board.programs)
+    # Between what every goal takes and what the estimate leaves open.
+    (tight,) = fit(DIGITS, cpu="cortex-m4", ram=16384, flash=int(flash * 0.99)).boards
+    assert tight.fits in ("maybe", "no", "yes")
+    assert all(p.fits != "yes" for p in tight.programs if p.optimize is not None)
+    if tight.fits == "maybe":
+        assert "estimate" in tight.reason
+        assert tight.remedies == ("hil build measures the flash",)
+
+
+def test_weights_beyond_the_flash() -> None:
+    (board,) = fit(DIGITS, cpu="cortex-m4", ram=65536, flash=12288).boards
+    assert board.fits == "no"
+    assert board.reason.startswith("flash: about ")
+    assert "the weights take" in board.reason
+
+
+def test_without_boards_all_are_tried_until_a_goal_fits(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(
+        "hil.firmware.fitting.board_names", lambda: ("microbit", "native", "nucleo-f401re")
+    )
+    assert main(["fit", str(DIGITS), "--json"]) == 0
+    entry = answers.entry(capsys.readouterr().out)
+    assert [board["board"] for board in entry["boards"]] == ["microbit", "nucleo-f401re"]
+    assert [len(board["programs"]) for board in entry["boards"]] == [1, 1]
+
+
+def test_no_toolchain_is_needed(tmp_path: Path) -> None:
+    environment = {**os.environ, "PATH": str(tmp_path), "HIL_CACHE": str(tmp_path / "cache")}
+    command = [sys.executable, "-m", "hil", "fit", str(DIGITS), "--board", "microbit"]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=300)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "digits fits microbit" in done.stdout
+    assert max(map(len, done.stdout.splitlines())) <= 80
+
+
+def test_page(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    page = tmp_path / "fit.html"
+    line = ["fit", str(DIGITS), "--board", "microbit", "-o", str(page)]
+    assert main(line) == 0
+    assert "digits fits 1 of 1 board" in page.read_text(encoding="utf-8")
+    assert main(line) == 0, "its own page is replaced"
+    page.write_text("mine", encoding="utf-8")
+    assert main(line) == 2
+    assert page.read_text(encoding="utf-8") == "mine"
+
+
+def test_nothing_fits_is_exit_code_1(capsys: pytest.CaptureFixture[str]) -> None:
+    line = ["fit", str(DIGITS), "--cpu", "cortex-m0", "--ram", "2K", "--flash", "8K"]
+    assert main(line) == 1
+    text = capsys.readouterr().out
+    assert "digits does not fit chip" in text
+    assert "RAM: at least" in text
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--cpu", "cortex-m4"], "a chip is described without ram and flash"),
+        (["--board", "native"], "native is this machine, which has no limits"),
+        (["--board", "microbit", "--ram", "8K"], "ram describes a chip, and boards are given"),
+        (["--cpu", "host", "--ram", "8K", "--flash", "8K"], "host is this machine"),
+        (["--cpu", "rv32imafc", "--ram", "8K", "--flash", "8K"], "no board has the core"),
+        (["--optimize", "ram"], "--optimize"),
+    ],
+)
+def test_refusals(words: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["fit", str(DIGITS), *words]) == 2
+    assert message in capsys.readouterr().err
+
+
+def test_what_is_compiled_already_is_refused(tmp_path: Path) -> None:
+    archive = tmp_path / "digits.tar"
+    hil.compile(DIGITS, cpu="cortex-m4").save(archive)
+    with pytest.raises(InputError, match="compiled already"):
+        hil.fit(archive)
+    with pytest.raises(InputError, match="which hil.fit looks for"):
+        hil.fit(DIGITS, optimize="ram")
+
+
+def test_one_search_compiles_what_each_alone_does() -> None:
+    from hilc.compiler import Compiler
+
+    options = CompileOptions(cpu="cortex-m4", pools="external", io_in_pool=True)
+    shared = Compiler(DIGITS, options)
+    for goal in ("size", "speed", "balanced", "ram"):
+        alone = hil.compile(
+            DIGITS, cpu="cortex-m4", pools="external", io_in_pool=True, optimize=goal
+        )
+        assert shared.compile(goal).files == alone.files
