@@ -263,6 +263,7 @@ def _runs_line(report: BenchReport) -> str:
     """Return how the counts of the runs are spread."""
     spread, runs = report.spread, len(report.counts)
     after = f"after {report.warmup} for warm-up" if report.warmup else "without warm-up"
+    after = f"{report.measured_input}, {after}"
     if spread.min != spread.max:
         return (
             f"median of {counted(runs, 'run')}, {spread.min:,} to {spread.max:,}, half of them "
