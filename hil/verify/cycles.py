@@ -418,8 +418,8 @@ class Trace:
 def traced(board: Board, function: str) -> Iterator[tuple[Board, Trace]]:
     """Open a trace; yield ``board`` with a QEMU that writes the trace, and its reader.
 
-    Reads of the flash by ``function`` are counted where the core has a chip to compare with, and
-    this computer a C compiler.
+    Reads of the flash by ``function`` are counted where the core has a chip to compare with, the
+    board one region of flash as the chip has, and this computer a C compiler.
     """
     assert board.qemu is not None
     timing, host = _timing(board.cpu), get_cpu("host").toolchain
@@ -433,9 +433,11 @@ def traced(board: Board, function: str) -> Iterator[tuple[Board, Trace]]:
         reader.start()
         try:
             qemu = replace(board.qemu, trace=str(path))
-            if timing is not None and timing.chip is not None and flash_reads.has_compiler(host):
+            chip = timing.chip if timing is not None else None
+            has_one_flash = len(board.regions("flash")) == 1
+            if chip is not None and has_one_flash and flash_reads.has_compiler(host):
                 plugin = flash_reads.built(host, Path(folder))
-                words = flash_reads.arguments(plugin, timing.chip, board, function)
+                words = flash_reads.arguments(plugin, chip, board, function)
                 qemu = replace(qemu, plugin=words)
             yield replace(board, qemu=qemu), trace
         finally:

@@ -65,9 +65,9 @@ def built(toolchain: Toolchain, folder: Path) -> Path:
 
 def arguments(plugin: Path, chip: TimedChip, board: Board, function: str) -> str:
     """Return the value of QEMU's option ``-plugin``: the reads of ``function``, as ``chip`` makes
-    them, of the board's flash.
+    them, of the board's only region of flash.
     """
-    flash = board.regions("flash")[0]
+    (flash,) = board.regions("flash")
     values = {
         "function": function,
         "from": flash.origin,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from contextlib import nullcontext
+from dataclasses import replace
 from importlib import import_module
 from types import SimpleNamespace
 from typing import Any
@@ -273,6 +274,16 @@ def test_plugin_only_where_it_can_be_built(
     with traced(load_board(board), "net_run") as (traced_board, _):
         assert traced_board.qemu is not None
         assert ("function=net_run" in traced_board.qemu.plugin) == is_counted
+
+
+@pytest.mark.parametrize("regions", [0, 2])
+def test_no_reads_without_one_flash(regions: int) -> None:
+    board = load_board("mps2-an386")
+    (flash,), ram = board.regions("flash"), board.regions("ram")
+    several = tuple(replace(flash, name=f"flash{i}") for i in range(regions))
+    with traced(replace(board, memory=(*several, *ram)), "net_run") as (traced_board, _):
+        assert traced_board.qemu is not None
+        assert not traced_board.qemu.plugin
 
 
 def test_a_run_that_does_not_end(monkeypatch: pytest.MonkeyPatch) -> None:
