@@ -226,7 +226,7 @@ def test_a_board_behind_a_probe(tmp_path: Path, rig: Bench) -> None:
         device.reset()
         device.console.expect("ready", PATIENCE_S)
         # One character: QEMU may not notice that there is room for a second one, and the bench does
-        # not wake it, since real boards need that not.
+        # not wake it, since real boards need no such thing.
         device.console.send("x")
         device.console.expect("a number, please\n", PATIENCE_S)
 
