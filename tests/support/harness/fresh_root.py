@@ -16,9 +16,13 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 
-_CONFIGURED = ("/etc/pip.conf", "/etc/xdg/pip", "/etc/ssl", "/usr/share/ca-certificates")
+_CONFIGURED = ("/etc/pip.conf", "/etc/xdg/pip")
+#: This machine's certificates, and where they are in the root: its packages have their own.
+_CERTIFICATES = Path("/etc/ssl/certs/ca-certificates.crt")
+_BOUND_CERTIFICATES = "/run/ca-certificates.crt"
+_NAME_CERTIFICATES = ("PIP_CERT", "SSL_CERT_FILE", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE")
 _SOURCES = ("etc/apt/sources.list", "etc/apt/sources.list.d", "etc/resolv.conf")
-_PASSED = re.compile(r"PIP_\w+|\w*_PROXY|\w*_proxy|SSL_\w+|\w+_CA_BUNDLE|GIT_SSL_CAINFO")
+_PASSED = re.compile(r"PIP_\w+|\w*_PROXY|\w*_proxy")
 _LIMIT_S = 3600
 
 
@@ -51,23 +55,27 @@ def _mirror() -> str:
 
 def run(folder: Path, command: str, workdir: str, variables: Mapping[str, str]) -> str:
     """Run a command in the root; return what it prints. Raise AssertionError where it fails."""
-    mounts = [f"mount --bind /{name} {folder}/{name}" for name in ("proc", "dev")]
-    for path in (*_CONFIGURED, *_places_of_pip()):
+    mounts = [f"mount --rbind /{name} {folder}/{name}" for name in ("proc", "dev")]
+    places = {path: path for path in (*_CONFIGURED, *_places_of_pip())}
+    places[str(_CERTIFICATES)] = _BOUND_CERTIFICATES
+    for path, inside in places.items():
         if not Path(path).exists():
             continue
-        target = Path(f"{folder}{path}")
+        target = Path(f"{folder}{inside}")
         target.parent.mkdir(parents=True, exist_ok=True)
         if Path(path).is_dir():
             target.mkdir(exist_ok=True)
         else:
             target.touch()
         mounts.append(f"mount --bind -o ro {path} {target}")
-    inside = f"mkdir -p {workdir} && cd {workdir} && {command}"
+    text = f"mkdir -p {workdir} && cd {workdir} && {command}"
     script = "\n".join(["set -e", *mounts, 'exec chroot "$0" /bin/bash -c "$1"'])
     passed = {name: value for name, value in os.environ.items() if _PASSED.fullmatch(name)}
+    if _CERTIFICATES.is_file():
+        passed |= dict.fromkeys(_NAME_CERTIFICATES, _BOUND_CERTIFICATES)
     environment = {"HOME": "/root", **passed, **variables}
     done = subprocess.run(
-        ["unshare", "--mount", "bash", "-c", script, str(folder), inside],
+        ["unshare", "--mount", "bash", "-c", script, str(folder), text],
         env=environment,
         capture_output=True,
         text=True,
