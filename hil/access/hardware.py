@@ -38,11 +38,11 @@ from hil.access.protocols import (
     Need,
     Runner,
     Running,
+    VirtualMachine,
     require,
 )
 from hil.access.qemu import QemuBoard, QemuMemory
 from hil.access.registry import add_flasher, flashers
-from hil.access.verilator import RtlMachine
 from hil.board.config import remember
 from hil.errors import DeviceError, InputError, LinkError, ProbeError, Remedy
 from hil.firmware.formats import image_in
@@ -50,15 +50,14 @@ from hil.firmware.image import symbol_address
 from hil.link.line import await_port, check_port, open_error, open_line, raise_if_ending
 from hil.link.ports import is_lasting, is_there, lasting_name, resolve
 from hil.support.scope import decided
+from hil.virtual_probe import VirtualBoard
 from hilc.support.temporary import TemporaryFolder
 
 if TYPE_CHECKING:
     from hil.access.proof import Proven
-    from hil.access.verilator.runner import RtlBoard
     from hil.board import Board
     from hil.link.bulk import BoardMemory
     from hil.link.line import Line
-    from hil.virtual_probe import VirtualBoard
 
 
 _LOG = logging.getLogger("hil.access")
@@ -144,7 +143,7 @@ class Reached:
     #: The connected probe; None for a virtual board started here, and for a port.
     probe: ProbeInfo | None
     #: The emulated or simulated machine behind the probe, if there is one.
-    virtual: VirtualBoard | RtlMachine | None
+    virtual: VirtualBoard | VirtualMachine | None
     #: Raises if that machine has ended.
     is_alive: Callable[[], None]
 
@@ -374,10 +373,10 @@ class _Start:
     def started(self, session: FlasherSession) -> Running:
         """Start the firmware in the way that suits the board and its connection."""
         virtual, connection = self._chosen.virtual, self._connection
-        if isinstance(virtual, RtlMachine):
-            return self.simulated(session, virtual)
-        if virtual is not None:
+        if isinstance(virtual, VirtualBoard):
             return self.emulated(session, virtual)
+        if virtual is not None:
+            return self.simulated(session, virtual)
         if connection.rtt:
             return self.over_rtt(session)
         if connection.is_foreign:
@@ -465,7 +464,7 @@ class _Start:
         url, line, memory = self._through_probe(session)
         return ProbedBoard(url, line, None, memory, url, chosen.uid)
 
-    def simulated(self, session: FlasherSession, machine: RtlMachine) -> RtlBoard:
+    def simulated(self, session: FlasherSession, machine: VirtualMachine) -> Running:
         """Start the firmware on a simulated core behind its debug module."""
         session.start(self._image)
         session.close()

@@ -28,7 +28,6 @@ from hilc.support.counters import Counter
 if TYPE_CHECKING:
     from hil.access.connection import Connection, Flashed, Image, ProbeInfo
     from hil.access.usb import ForbiddenProbe
-    from hil.access.verilator import RtlMachine
     from hil.board import Board
     from hil.board.chip import Chip
     from hil.board.settings import Value
@@ -279,6 +278,21 @@ class Core(Protocol):
         """Return ``nbytes`` bytes of memory from ``address`` on."""
 
 
+class VirtualMachine(Protocol):
+    """A simulated board behind a virtual probe."""
+
+    @property
+    def uid(self) -> str:
+        """The probe's unique id."""
+
+    @property
+    def url(self) -> str:
+        """The serial line."""
+
+    def running(self, reset: Callable[[], None]) -> Running:
+        """Return the firmware that was programmed and started; ``reset`` starts it again."""
+
+
 class FlasherSession(Protocol):
     """An open connection of a flasher to one board.
 
@@ -431,7 +445,7 @@ class Flasher(Protocol):
     @contextlib.contextmanager
     def start_virtual(
         self, board: Board
-    ) -> Iterator[tuple[VirtualBoard | RtlMachine, Callable[[], None]]]:
+    ) -> Iterator[tuple[VirtualBoard | VirtualMachine, Callable[[], None]]]:
         """Start the board's machine behind a virtual probe, without an image; leaving the context
         ends it. Yield it, and a function that raises if it has ended. :meth:`open` reaches it by
         its unique id.

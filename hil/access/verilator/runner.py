@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 from hil.access.connection import VIRTUAL
-from hil.access.protocols import Measurement, Need, Runner
+from hil.access.protocols import Debuggable, Measurement, Need, Runner
 from hil.access.registry import need_of, runner_named
 from hil.access.verilator.build import check_installed, missing, simulator
 from hil.access.verilator.cores import load_core
@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from hil.access.connection import Connection, Image
-    from hil.access.hardware import Hardware
     from hil.access.protocols import DebugServer
     from hil.access.verilator.cores import RtlCore
     from hil.board import Board
@@ -84,7 +83,7 @@ class VerilatorRunner(Runner):
 
     def check_debugger(self, board: Board, connection: Connection) -> None:
         """Raise if the board's core has no debug module here, or OpenOCD is missing."""
-        chosen = _openocd()
+        chosen = runner_named("openocd")
         if (need := need_of(chosen, board)) is not None and not need.is_there():
             raise DeviceError(f"{need.name} is not installed", need.hint)
         chosen.check_debugger(board, _virtual(connection))
@@ -126,11 +125,9 @@ def memory_models(board: Board, runner: str | None, flash_wait: int) -> tuple[st
     )
 
 
-def _openocd() -> Hardware:
-    from hil.access.hardware import Hardware  # which imports this package
-
+def _openocd() -> Debuggable:
     chosen = runner_named("openocd")
-    assert isinstance(chosen, Hardware), "a flasher's runner"
+    assert isinstance(chosen, Debuggable), "it serves gdb"
     return chosen
 
 
