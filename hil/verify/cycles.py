@@ -420,7 +420,7 @@ def traced(board: Board, function: str) -> Iterator[tuple[Board, Trace]]:
     """Open a trace; yield ``board`` with a QEMU that writes the trace, and its reader.
 
     Reads of the flash by ``function`` are counted where the core has a chip to compare with, the
-    board one region of flash as the chip has, and this computer a C compiler.
+    board one region of flash, QEMU plugins, and this computer a C compiler.
     """
     assert board.qemu is not None
     timing, host = _timing(board.cpu), get_cpu("host").toolchain
