@@ -74,7 +74,8 @@ class ProbeInfo:
 class Connection:
     """Probe, serial port and callbacks for starting a firmware."""
 
-    #: A probe's unique id or a part of it; ``virtual`` starts the board's QEMU or RTL machine with one.
+    #: A probe's unique id or a part of it; ``virtual`` starts the board's QEMU machine, or its
+    #: RTL, with one.
     probe: str | None = None
     port: str | None = None
     #: The whole unique id of the probe that was chosen; every later start uses that probe only.

@@ -33,7 +33,7 @@ from hil.build import build
 from hil.errors import DeviceError, FlashError, InputError, ProbeError
 from hil.firmware.image import read_image, symbol_address
 from hil.support.cache import cache_folder
-from hil.support.qemu import Gdb, Machine, Memory
+from hil.support.qemu import Machine, Memory, QemuGdb
 from hil.virtual_probe.dap import AccessPort, TransferFault
 from hil.virtual_probe.machine import start as virtual_probe_start
 
@@ -244,9 +244,9 @@ def test_breakpoints_of_a_killed_client_are_removed() -> None:
             memory.write_block(0, vectors.ljust(0x40, b"\0") + code)
             with closing(Machine.at(sockets / "qmp")) as machine:
                 machine.execute("system_reset")
-            with closing(Gdb.at(sockets / "gdb")) as killed:
+            with closing(QemuGdb.at(sockets / "gdb")) as killed:
                 killed.set_breakpoint(loop)
-            with closing(Gdb.at(sockets / "gdb")) as gdb:
+            with closing(QemuGdb.at(sockets / "gdb")) as gdb:
                 gdb.resume()
                 until(lambda: memory.read(counter, 4) > 100, "passing the breakpoint")
 

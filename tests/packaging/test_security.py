@@ -75,7 +75,8 @@ SOCKETS = {
     ("hil/access/verilator/runner.py", "socket.socketpair"): "no name: this process's simulation",
     ("hil/access/renode.py", "socket.socket"): "looks for a free port and closes it",
     ("hil/access/renode_monitor.py", "socket.create_connection"): "a client of Renode's monitor",
-    ("hil/support/qemu.py", "socket.socket"): "clients of a virtual board's private folder",
+    ("hil/support/gdb.py", "socket.socket"): "clients of a virtual board's private folder",
+    ("hil/access/flashers/openocd.py", "socket.socketpair"): "no name: this process's OpenOCD",
     ("hil/support/unix_socket.py", "socket.socket"): "listens in a folder of this user",
 }
 _SOCKET = (
