@@ -84,7 +84,7 @@ class CycleEstimate:
     source: str = ""
     assumes: str = ""
     #: Absent for a core without published cycles of a chip, for a board without exactly one region
-    #: of flash, and where no C compiler of this computer builds the plugin that counts the reads.
+    #: of flash, and where the plugin that counts the reads cannot be built or QEMU has no plugins.
     chip: ChipEstimate | None = omitted()
 
 
