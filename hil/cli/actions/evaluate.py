@@ -76,6 +76,7 @@ def evaluate_job(args: argparse.Namespace) -> EvaluateJob:
         classes=_classes(args.classes),
         scaling=Scaling(args.mean, args.std, args.integers),
         score=args.score,
+        output=args.output_tensor,
         samples=args.samples,
         seed=args.seed,
         reference=args.reference or None,
