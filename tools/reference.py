@@ -38,7 +38,7 @@ from hil.board.ports import (
 )
 from hil.cli.command_line import build_parser
 from hil.cli.parser import Parser
-from hil.cli.render import memory_bytes, ran_on, size_text
+from hil.cli.render import memory_bytes, shown_by, size_text
 from hil.link import protocol
 from hil.results.schema import answer_schema, reference_page
 from hilc.errors import ModelError
@@ -477,11 +477,11 @@ def boards() -> str:
             size_text(memory_bytes(board, "ram")),
             next(port.name for port in board.ports if "uart" in port.roles),
             ", ".join(f"`{name}`" for name in board.flashers) or "-",
-            ran_on(board),
+            ", ".join(shown_by(board)),
         ]
         for board in map(load_board, board_names())
     ]
-    header = ["board", "core", "clock", "flash", "RAM", "line", "flasher", "ran on"]
+    header = ["board", "core", "clock", "flash", "RAM", "line", "flasher", "shown by"]
     return table(header, rows)
 
 

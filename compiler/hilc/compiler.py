@@ -158,6 +158,7 @@ def prepared(model: Model, options: CompileOptions) -> PreparedModel:
         api=options.api,
         fold_constant_channels=options.fold_constant_channels,
         allow_float=options.allow_float,
+        io=options.io,
         numerics=options.numerics,
         shapes=options.shapes,
         inputs=options.inputs,

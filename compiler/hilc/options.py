@@ -130,6 +130,14 @@ class CompileOptions(Options):
         help="compute layers of a quantized model that lack an integer implementation in float32, "
         "and list them; without this option such a model is refused",
     )
+    io: str = option(
+        "keep",
+        choices=("keep", "float", "int8", "uint8", "int16"),
+        form="word",
+        of_model=True,
+        help="type of quantized inputs and outputs: as the model's file says (keep, the default), "
+        "float, or the integers to which the model itself converts its float inputs",
+    )
     memory: Sequence[PoolSpec] = option(
         (),
         form="word",
@@ -245,6 +253,7 @@ class CodeKeywords(TypedDict, total=False):
     inputs: Mapping[str, Array]
     fold_constant_channels: bool
     allow_float: bool
+    io: str
     memory: Sequence[PoolSpec]
     keep_inputs: bool
     pins: Mapping[str, Pin]

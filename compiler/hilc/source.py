@@ -19,6 +19,7 @@ from hilc.transforms import run_passes
 from hilc.transforms.float_sums import with_float_sums
 from hilc.transforms.fold_channels import NOTHING_FOLDED, Folded, fold_channels, folded_away
 from hilc.transforms.fuse_quantized import fuse_quantized, require_integers
+from hilc.transforms.io_types import KEEP, with_io
 from hilc.transforms.numerics import with_numerics
 from hilc.transforms.partition import partition
 
@@ -61,6 +62,7 @@ def prepare(
     inputs: Mapping[str, Array] | None = None,
     samples: Any = None,
     allow_float: bool = False,
+    io: str = KEEP,
     signature: str | None = None,
 ) -> PreparedModel:
     """Return ``model`` (a file, its bytes, a graph or an object) prepared for planning on ``cpu``.
@@ -69,7 +71,8 @@ def prepare(
     and ``inputs`` state what a file leaves open (:class:`~hilc.frontends.Specialization`), and
     ``samples`` are example arguments of a PyTorch module (:mod:`hilc.frontends.objects`).
 
-    ``signature`` selects one of several entry points of a file.
+    ``signature`` selects one of several entry points of a file, and ``io`` the type of inputs and
+    outputs (:func:`hilc.transforms.io_types.with_io`).
 
     Raise :class:`~hilc.errors.InputError` for shapes or a signature that are stated for a graph.
     """
@@ -101,8 +104,8 @@ def prepare(
         read = read_model(model, name, numerics or Numerics.TFLM, stated)
         original, file = read.graph, read.data
     fused = fuse_quantized(original, {} if read is None else read.dequantized)
-    graph = run_passes(fused.graph)
     require_integers(fused.float_layers, allow_float, of_file=read is not None)
+    graph = run_passes(with_io(fused.graph, io))
     fixed_sizes = () if read is None else read.fixed_sizes
     annotations = Annotations(fixed_sizes, fused.float_layers, fused.rounded_biases)
     folded = NOTHING_FOLDED

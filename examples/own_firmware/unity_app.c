@@ -3,6 +3,10 @@
 #include "board.h"
 #include "filter.h"
 
+#ifdef COVERAGE
+#include "hil_gcov.h" /* hil/device/gcov */
+#endif
+
 static int tests, failures, ignored;
 
 static void place(int line, const char *name, const char *outcome) {
@@ -49,4 +53,7 @@ void app(void) {
     put_number(ignored);
     put_text(" Ignored \n");
     put_text(failures ? "FAIL\n" : "OK\n");
+#ifdef COVERAGE
+    hil_gcov_dump(put_char);
+#endif
 }

@@ -6,11 +6,14 @@ Colours are used on terminals only, and not with ``NO_COLOR`` (no-color.org).
 from __future__ import annotations
 
 import functools
+import itertools
 import json
 import logging
 import os
+import shutil
 import signal
 import sys
+import textwrap
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
@@ -39,6 +42,8 @@ Severity = Literal["ok", "error", "warning"]
 _SGR: Mapping[Severity, str] = {"ok": "32", "error": "1;31", "warning": "33"}
 #: Longer names are shortened to their end.
 _NAME_WIDTH = 60
+#: The narrowest column of texts that are wrapped.
+_NARROWEST = 12
 #: Texts in tables are shortened in their middle.
 _CELL_WIDTH = 200
 
@@ -304,14 +309,20 @@ def open_closed_streams() -> None:
         sys.stderr = os.fdopen(os.open(os.devnull, os.O_WRONLY), "w", encoding="utf-8")
 
 
-def table(rows: Sequence[Sequence[object]], header: Sequence[str]) -> str:
-    """Return a text table; columns of numbers are right-aligned."""
+def table(rows: Sequence[Sequence[object]], header: Sequence[str], width: int = 0) -> str:
+    """Return a text table; columns of numbers are right-aligned.
+
+    With a ``width`` above 0, texts are wrapped where the table would be wider.
+    """
     cells = [list(header), *([_cell(value) for value in row] for row in rows)]
     widths = [max(len(row[i]) for row in cells) for i in range(len(header))]
     numeric = [
         bool(rows) and all(isinstance(row[i], int | float | None) for row in rows)
         for i in range(len(header))
     ]
+    if width:
+        _narrow(widths, numeric, width)
+        cells = [line for row in cells for line in _wrapped(row, widths)]
     lines = [
         "  ".join(
             cell.rjust(width) if right else cell.ljust(width)
@@ -320,6 +331,35 @@ def table(rows: Sequence[Sequence[object]], header: Sequence[str]) -> str:
         for row in cells
     ]
     return "\n".join(lines)
+
+
+def screen_width() -> int:
+    """Return the columns of the terminal; 80 where there is none."""
+    return shutil.get_terminal_size().columns
+
+
+def table_width(text: str) -> int:
+    """Return the columns of a table's text."""
+    return max(map(len, text.splitlines()), default=0)
+
+
+def _narrow(widths: list[int], numeric: Sequence[bool], width: int) -> None:
+    """Make the widest columns of texts narrower until the table has ``width`` columns."""
+    texts = [i for i, is_number in enumerate(numeric) if not is_number]
+    while texts and (over := sum(widths) + 2 * (len(widths) - 1) - width) > 0:
+        widest = max(texts, key=lambda i: widths[i])
+        if widths[widest] <= _NARROWEST:
+            return
+        widths[widest] = max(_NARROWEST, widths[widest] - over)
+
+
+def _wrapped(row: Sequence[str], widths: Sequence[int]) -> list[list[str]]:
+    """Return the lines of a row whose cells have these widths."""
+    columns = [
+        textwrap.wrap(cell, width, break_on_hyphens=False) if len(cell) > width else [cell]
+        for cell, width in zip(row, widths, strict=True)
+    ]
+    return [list(line) for line in itertools.zip_longest(*columns, fillvalue="")]
 
 
 def shown_name(name: str) -> str:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from hil.cli.console import shown_name, table
-from hilc.memory.explain import ArenaSlot, Explanation
+from hilc.ir import IoSaving
+from hilc.memory.explain import ArenaSlot, Explanation, IoTensor
 from hilc.memory.liveness import BEFORE
 
 _BAR = 40
@@ -45,8 +46,29 @@ def plan_text(plan: Explanation) -> str:
     lives = [
         [*_slot_row(plan, slot), _life(plan, slot)] for slot in plan.slots if slot.what != "scratch"
     ]
-    lines += ["", table(lives, ["tensor", "bytes", "from", "to", "layers"]), "", _next(plan)]
+    lines += ["", table(lives, ["tensor", "bytes", "from", "to", "layers"]), ""]
+    lines += [_io_line(tensor) for tensor in plan.io if tensor.scale is not None]
+    lines += [io_saving_line(plan.io_saving)] if plan.io_saving else []
+    lines.append(_next(plan))
     return "\n".join(lines)
+
+
+def _io_line(tensor: IoTensor) -> str:
+    shape = ",".join(map(str, tensor.shape))
+    zero_point = tensor.zero_point or 0
+    sign = "-" if zero_point >= 0 else "+"
+    return (
+        f"{tensor.role} {shown_name(tensor.name)}: {tensor.dtype}[{shape}], "
+        f"real = {tensor.scale!r} * (value {sign} {abs(zero_point)})"
+    )
+
+
+def io_saving_line(saving: IoSaving) -> str:
+    """Return the hint about a smaller type of inputs and outputs."""
+    return (
+        f"inputs and outputs as {saving.io} take {saving.nbytes:,} B less, with the same results: "
+        f"--io {saving.io}"
+    )
 
 
 def _next(plan: Explanation) -> str:

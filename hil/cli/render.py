@@ -263,6 +263,7 @@ def _runs_line(report: BenchReport) -> str:
     """Return how the counts of the runs are spread."""
     spread, runs = report.spread, len(report.counts)
     after = f"after {report.warmup} for warm-up" if report.warmup else "without warm-up"
+    after = f"{report.measured_input}, {after}"
     if spread.min != spread.max:
         return (
             f"median of {counted(runs, 'run')}, {spread.min:,} to {spread.max:,}, half of them "
@@ -434,6 +435,22 @@ def ran_on(board: Board) -> str:
     return ", ".join(places) or "never"
 
 
+def shown_by(board: Board) -> tuple[str, ...]:
+    """Return how the board's description was shown to be right, the strongest evidence first.
+
+    Tests hold each: `tests/hil/test_ports_other.py` the registers, `test_boards_other.py` images.
+    """
+    found = [f"silicon, {board.proven}"] if board.proven else []
+    found += ["native"] if board.is_host else []
+    found += ["emulated by QEMU"] if board.qemu else []
+    found += ["RTL"] if "verilator" in board.runners else []
+    if not found:
+        found.append("simulated registers")
+        readers = {"esptool": "esptool", "uf2": "a UF2 reader"}
+        found += [f"image read back by {readers[n]}" for n in board.flashers if n in readers]
+    return tuple(found)
+
+
 def memory_bytes(board: Board, kind: Literal["flash", "ram"]) -> int | None:
     """Return the bytes of one kind of memory; None for a board that is this machine."""
     return None if board.is_host else sum(region.size for region in board.regions(kind))
@@ -472,6 +489,7 @@ def board_entry(board: Board) -> BoardEntry:
         silicon=bool(board.proven),
         proven=board.proven,
         ran_on=ran_on(board),
+        shown_by=shown_by(board),
     )
 
 
@@ -480,6 +498,7 @@ def board_text(board: Board) -> str:
     lines = [
         f"{board.name}: {board.description}",
         f"core {board.cpu.name} at {board.clock_hz / 1e6:g} MHz; ran on: {ran_on(board)}",
+        f"shown by: {', '.join(shown_by(board))}",
     ]
     if board.memory:
         cycles_known = any(region.read_cycles for region in board.memory)

@@ -9,12 +9,15 @@ import codecs
 import re
 import time
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import serial
 
 from hil.device.firmware_tests import TIMEOUT_S as TESTS_TIMEOUT_S
 from hil.device.firmware_tests import FirmwareTest, FormatName, read_tests
+from hil.device.gcov import TIMEOUT_S as COVERAGE_TIMEOUT_S
+from hil.device.gcov import read_coverage
 from hil.errors import ConsoleError, InputError, LinkError
 from hil.link.line import raise_if_ending
 from hil.support.escape import escaped
@@ -119,6 +122,17 @@ class Console:
         after the start, or that does not agree with it. A failed test raises nothing.
         """
         return read_tests(self, form, timeout_s)
+
+    def save_coverage(
+        self, folder: str | Path, timeout_s: float = COVERAGE_TIMEOUT_S
+    ) -> list[Path]:
+        """Write the counters of gcov that the firmware prints (``hil_gcov.h``) below ``folder``,
+        for gcov and gcovr; return their files.
+
+        Raise :class:`~hil.errors.ConsoleError` if they are damaged, or not complete ``timeout_s``
+        seconds after the start.
+        """
+        return read_coverage(self, folder, timeout_s)
 
     def send(self, text: str | bytes) -> None:
         """Send ``text``, as UTF-8.

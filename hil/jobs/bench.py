@@ -18,7 +18,7 @@ from hil.errors import InputError
 from hil.jobs.image import Image, ImageModel, recoveries_of
 from hil.jobs.job import Job, reference_for, require_one
 from hil.jobs.run import Run
-from hil.verify.bench import BenchReport, check_countable, simulated_count
+from hil.verify.bench import BenchReport, check_countable, random_input, simulated_count
 from hil.verify.bench import bench as measure
 from hil.verify.comparison import Oracle, RunnableModel, compare
 from hil.verify.cycles import check_estimable, estimate_cycles
@@ -163,6 +163,8 @@ class BenchJob(Job[BenchReport]):
                 recorder=recorder,
             )
         )
+        if self.sample is None:
+            report = replace(report, measured_input=random_input(self.seed))
         report = self._with_check(report, device, module, sample, oracle)
         return self._with_cycles(report, device, module, sample) if self.cycles else report
 

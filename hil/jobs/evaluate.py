@@ -24,6 +24,7 @@ from hil.verify.evaluation import (
     checked_metrics,
     digest_of_library,
     evaluate_model,
+    output_index,
 )
 from hil.verify.metrics import Metric
 from hil.verify.samples import Sample
@@ -46,6 +47,7 @@ class EvaluateJob(Job[Evaluation]):
     classes: Sequence[str] | None = field(default=None, kw_only=True)
     scaling: Scaling | None = field(default=None, kw_only=True)
     score: ScoreKind = field(default="outputs", kw_only=True)
+    output: str | None = field(default=None, kw_only=True)
     samples: int | None = field(default=None, kw_only=True)
     seed: int = field(default=0, kw_only=True)
     reference: str | Oracle | None = field(default=None, kw_only=True)
@@ -93,6 +95,7 @@ class EvaluateJob(Job[Evaluation]):
                 board=image.board,
                 key=key,
                 score=self.score,
+                output=self.output,
                 limits=limits,
                 journal=self._journal(image.board, model),
                 restart=self.restart,
@@ -123,7 +126,7 @@ class EvaluateJob(Job[Evaluation]):
     def _data(self, known: ImageModel, metrics: Sequence[Metric]) -> DataSet:
         if isinstance(self.data, DataSet):
             return self.data
-        values = math.prod(_first_output(known).shape) if metrics[0].labels == "values" else 0
+        values = math.prod(self._output(known).shape) if metrics[0].labels == "values" else 0
         if isinstance(self.data, str | Path):
             labels = str(self.labels) if isinstance(self.labels, Path) else self.labels
             if labels is not None and not isinstance(labels, str):
@@ -150,6 +153,16 @@ class EvaluateJob(Job[Evaluation]):
             scaling=self.scaling,
             values=values,
         )
+
+    def _output(self, known: ImageModel) -> TensorInfo:
+        """Return the output that is evaluated."""
+        if known.module is None:
+            raise InputError(
+                f"nothing is known of the outputs of {known.name!r}, a model of another kind",
+                "give a model of hil or hilc",
+            )
+        outputs = known.module.outputs
+        return outputs[output_index(outputs, self.output, known.name)]
 
 
 class _Labelled(Sequence[Sample]):
@@ -179,12 +192,3 @@ def _one_by_one(names: Sequence[str]) -> InputError:
         f"an evaluation takes one model; {len(names)} are given: {', '.join(names)}",
         "evaluate them one by one",
     )
-
-
-def _first_output(known: ImageModel) -> TensorInfo:
-    if known.module is None:
-        raise InputError(
-            f"nothing is known of the outputs of {known.name!r}, a model of another kind",
-            "give a model of hil or hilc",
-        )
-    return known.module.outputs[0]

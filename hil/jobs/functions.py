@@ -153,6 +153,7 @@ def evaluate(
     classes: Sequence[str] | None = None,
     scaling: Scaling | None = None,
     score: ScoreKind = "outputs",
+    output: str | None = None,
     samples: int | None = None,
     seed: int = 0,
     reference: str | Oracle | None = None,
@@ -175,7 +176,8 @@ def evaluate(
     ``samples`` of them are drawn at random from ``seed``; all without it.
 
     ``metric`` is one or several of ``accuracy``, ``topK``, ``auc``, ``f1``, ``mae``, ``rmse``, over
-    the model's first output; with ``score="reconstruction"`` over how far it is from the input.
+    the ``output`` of this name, the first one without it; with ``score="reconstruction"`` over how
+    far it is from the input. An output of one integer without a scale is the number of a class.
     ``at_least`` and ``at_most`` are limits, of the first metric or by name. A missed limit and a
     sample that differs raise nothing here, but :meth:`Evaluation.check` does.
 

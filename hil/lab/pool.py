@@ -16,6 +16,7 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import hashlib
+import itertools
 import random
 import time
 import uuid
@@ -58,6 +59,8 @@ _LOOK_S = 0.02
 _WISHES = 64
 #: Files of boards that were set aside are removed when they are older: their run has ended.
 _ASIDE_KEPT_S = 24 * 3600.0
+#: One of so many attempts to take several boards is in another order.
+_SHUFFLED = 8
 #: How long a lab is asked for a board while others are held.
 _LAB_TRY_S = 0.5
 #: Pause after a release for others, so that they acquire the board first.
@@ -88,6 +91,10 @@ class Unit(Protocol):
 
 class Pool(Protocol):
     """The boards that a board option of the user selects."""
+
+    @property
+    def name(self) -> str:
+        """The boards in words, the same for all users of them."""
 
     def acquire(self, limit_s: float = ACQUIRE_LIMIT_S) -> Unit:
         """Return a free board; raise :class:`DeviceError` if none becomes free."""
@@ -142,7 +149,8 @@ def acquire_all(pools: Sequence[Pool], limit_s: float = ACQUIRE_LIMIT_S) -> list
     with contextlib.ExitStack() as stack:
         for pool in set(pools):
             stack.enter_context(pool.waiting())
-        while (found := _all_free(pools)) is None:
+        attempts = itertools.count(1)
+        while (found := _all_free(pools, next(attempts))) is None:
             if time.monotonic() > deadline:
                 raise DeviceError(
                     f"{len(pools)} boards did not become free at the same time within "
@@ -150,17 +158,19 @@ def acquire_all(pools: Sequence[Pool], limit_s: float = ACQUIRE_LIMIT_S) -> list
                     "wait until other programs release them",
                 )
             # Two users who took half of their boards each try again at different times.
-            time.sleep(random.uniform(_LOOK_S, 5 * _LOOK_S))
+            time.sleep(random.uniform(_LOOK_S, _YIELD_S))
         return found
 
 
-def _all_free(pools: Sequence[Pool]) -> list[Unit] | None:
+def _all_free(pools: Sequence[Pool], attempt: int) -> list[Unit] | None:
     """Return a board of each pool; None, and hold none, if they are not all free now."""
+    # All users take boards in one order, the least choice first: who gets the first one mostly gets
+    # the others. Sometimes in any order, since a board of one pool may be the only one of another.
+    order = sorted(range(len(pools)), key=lambda i: (pools[i].size, pools[i].name))
+    if attempt % _SHUFFLED == 0:
+        random.shuffle(order)
     units: dict[int, Unit] = {}
     with contextlib.ExitStack() as held:
-        # First those with the least choice; then in any order, since a board of one pool may be the
-        # only one of another.
-        order = sorted(range(len(pools)), key=lambda i: (pools[i].size, random.random()))
         for index in order:
             unit = pools[index].try_acquire()
             if unit is None:
@@ -323,6 +333,11 @@ class LabPool:
         self._aside = aside
 
     @property
+    def name(self) -> str:
+        """The selector of the places."""
+        return str(self._wanted)
+
+    @property
     def size(self) -> int:
         """Return the number of places that were not set aside."""
         return len(self._places()) - len(self._avoided())
@@ -430,6 +445,11 @@ class LocalPool:
         self._wishes = sorted({wish_path(local.name, _WISHES) for local in boards})
         #: Boards that this pool has assigned itself: nobody needs to look whether they are free.
         self._held: WeakValueDictionary[_Local, LocalUnit] = WeakValueDictionary()
+
+    @property
+    def name(self) -> str:
+        """The names of the boards."""
+        return " ".join(sorted(map(self._name, self._boards)))
 
     @property
     def size(self) -> int:

@@ -33,6 +33,8 @@ def plan_entry(plan: Explanation) -> PlanEntry:
         ),
         slots=plan.slots,
         next_saving=plan.saving,
+        io=plan.io,
+        io_saving=plan.io_saving,
     )
 
 
@@ -55,6 +57,8 @@ def plan_of(read: PlanEntry) -> Explanation:
         steps=tuple(_step(layer, index, read) for index, layer in enumerate(read.layers)),
         peak=read.peak_layer,
         saving=read.next_saving,
+        io=read.io,
+        io_saving=read.io_saving,
     )
 
 

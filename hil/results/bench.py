@@ -83,8 +83,8 @@ class CycleEstimate:
     #: Where the core's timing is published, and what that leaves open.
     source: str = ""
     assumes: str = ""
-    #: Absent for a core without published cycles of a chip, and where no C compiler of this
-    #: computer builds the plugin that counts the reads.
+    #: Absent for a core without published cycles of a chip, for a board without exactly one region
+    #: of flash, and where the plugin that counts the reads cannot be built or QEMU has no plugins.
     chip: ChipEstimate | None = omitted()
 
 

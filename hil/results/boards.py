@@ -108,6 +108,9 @@ class BoardEntry:
     proven: str
     #: Evidence of the description: ``silicon``, an emulator, or none yet.
     ran_on: str
+    #: How it was shown to be right, the strongest first: ``silicon`` with the date, ``native``,
+    #: ``emulated by QEMU``, ``RTL``, ``simulated registers``, ``image read back by`` a tool.
+    shown_by: tuple[str, ...]
 
 
 @entry_of("board new")

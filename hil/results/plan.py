@@ -7,7 +7,8 @@ from dataclasses import dataclass
 
 from hil.results.answer import entry_of
 from hil.results.codec import omitted
-from hilc.memory.explain import ArenaSlot, Saving
+from hilc.ir import IoSaving
+from hilc.memory.explain import ArenaSlot, IoTensor, Saving
 from hilc.memory.liveness import BEFORE
 
 #: Limits of a plan that is read, far above those of any model.
@@ -75,6 +76,10 @@ class PlanEntry:
     slots: tuple[ArenaSlot, ...]
     #: The next smaller known program; None if there is none.
     next_saving: Saving | None
+    #: Inputs and outputs, in the model's order.
+    io: tuple[IoTensor, ...] = omitted(())
+    #: Type of inputs and outputs (`--io`) that takes fewer bytes; None for none.
+    io_saving: IoSaving | None = omitted(None)
 
     def contradictions(self) -> Iterator[str]:
         """Yield what a picture of the plan could not follow."""

@@ -62,6 +62,8 @@ class ElfRunEntry:
     #: The regular expression of ``--expect``, and whether a line contained it; None without one.
     expect: str | None
     matched: bool | None
+    #: The files of ``--coverage``.
+    coverage: tuple[str, ...] | None = omitted()
 
 
 @dataclass(frozen=True)

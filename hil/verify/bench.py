@@ -127,6 +127,9 @@ class BenchReport:
     goal: str | None = None
     #: Where a core was simulated: the measured memory model, then the further ones.
     simulated: tuple[SimulatedCount, ...] = ()
+    #: What the measured inferences computed; kernels that skip zeros take fewer instructions for
+    #: some inputs.
+    measured_input: str = "the given sample"
 
     @property
     def is_correct(self) -> bool:
@@ -360,7 +363,13 @@ def bench(
             for layer, count, instructions in zip(module.layers, profile, retired, strict=True)
         ),
         simulated=_simulated(device, counts, [parts for _, parts in found]),
+        measured_input=random_input(seed) if sample is None else BenchReport.measured_input,
     )
+
+
+def random_input(seed: int) -> str:
+    """Return the name of the random sample that is measured where none is given."""
+    return f"random inputs of seed {seed}"
 
 
 def simulated_count(

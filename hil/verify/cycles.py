@@ -27,6 +27,7 @@ from typing import Any
 from elftools.elf.elffile import ELFFile
 
 from hil.board import Board
+from hil.board.machine import machine_words
 from hil.device.session import open as open_device
 from hil.errors import InputError, LinkError
 from hil.results.bench import ChipEstimate, CycleEstimate
@@ -418,8 +419,8 @@ class Trace:
 def traced(board: Board, function: str) -> Iterator[tuple[Board, Trace]]:
     """Open a trace; yield ``board`` with a QEMU that writes the trace, and its reader.
 
-    Reads of the flash by ``function`` are counted where the core has a chip to compare with, and
-    this computer a C compiler.
+    Reads of the flash by ``function`` are counted where the core has a chip to compare with, the
+    board one region of flash, QEMU plugins, and this computer a C compiler.
     """
     assert board.qemu is not None
     timing, host = _timing(board.cpu), get_cpu("host").toolchain
@@ -433,9 +434,14 @@ def traced(board: Board, function: str) -> Iterator[tuple[Board, Trace]]:
         reader.start()
         try:
             qemu = replace(board.qemu, trace=str(path))
-            if timing is not None and timing.chip is not None and flash_reads.has_compiler(host):
-                plugin = flash_reads.built(host, Path(folder))
-                words = flash_reads.arguments(plugin, timing.chip, board, function)
+            chip = timing.chip if timing is not None else None
+            api = None
+            if chip is not None and len(board.regions("flash")) == 1:
+                program = machine_words(board)[0]
+                api = flash_reads.api_version(program, host, Path(folder))
+            if chip is not None and api is not None:
+                plugin = flash_reads.built(api, host, Path(folder))
+                words = flash_reads.arguments(plugin, chip, board, function)
                 qemu = replace(qemu, plugin=words)
             yield replace(board, qemu=qemu), trace
         finally:

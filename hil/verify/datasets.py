@@ -169,9 +169,10 @@ def load_data(
     scaling: Scaling | None = None,
     values: int = 0,
 ) -> DataSet:
-    """Return the data set at ``path``: an NPZ file, a CSV file, or a folder.
+    """Return the data set at ``path``: an NPZ, NPY or CSV file, or a folder.
 
-    ``labels`` says where the labels are: an array of the NPZ file or an NPY file; one or several
+    An NPY file has the samples of the only input along its first axis. ``labels`` says where the
+    labels are: an array of the NPZ file or an NPY file; one or several
     columns of a CSV file, by name or number from 0, separated by commas. ``classes`` names the
     classes in the order of their numbers; otherwise folders and texts are sorted, as numbers where
     all are. ``values`` is the number of values of a label that is no class; 0: it is a class. Raise
@@ -181,8 +182,8 @@ def load_data(
     if not path.exists():
         raise InputError(
             f"the data set {path} does not exist",
-            "give an NPZ file (numpy.savez), a CSV file, or a folder with a subfolder for each "
-            "label",
+            "give an NPZ file (numpy.savez), an NPY file with --labels LABELS.npy, a CSV file, or "
+            "a folder with a subfolder for each label",
         )
     if path.is_dir():
         if labels is not None:
@@ -306,7 +307,15 @@ def _npz(
     values: int,
     classes: Sequence[str] | None,
 ) -> DataSet:
-    arrays = load_arrays(path)
+    if path.suffix.lower() == ".npy":
+        if labels is None or not labels.lower().endswith(".npy"):
+            raise InputError(
+                f"{path} holds one array, the samples, and no labels",
+                "give their file: --labels LABELS.npy",
+            )
+        arrays = {inputs[0].name if len(inputs) == 1 else path.name: load_array(path)}
+    else:
+        arrays = load_arrays(path)
     found = _npz_labels(path, arrays, inputs, labels)
     return array_data(
         arrays, found, inputs, what=str(path), scaling=scaling, values=values, classes=classes

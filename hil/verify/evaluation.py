@@ -51,6 +51,8 @@ from hilc.errors import InputError
 from hilc.ir import Array
 from hilc.support.outputs import cannot_write
 
+#: Classes that an output which is the number of a class may name beyond those of the data set.
+_MOST_CLASSES = 1 << 12
 #: A sample's result: the outputs, or an autoencoder's mean squared error.
 ScoreKind = Literal["outputs", "reconstruction"]
 
@@ -146,7 +148,7 @@ class Evaluation:
 
     @property
     def match(self) -> bool:
-        """Whether every sample's first output is that of the reference."""
+        """Whether every sample's evaluated output is that of the reference."""
         return self.mismatches == 0
 
     def __getitem__(self, name: str) -> MetricReport:
@@ -295,13 +297,17 @@ def evaluate_model(
     board: str,
     key: Mapping[str, str],
     score: ScoreKind = "outputs",
+    output: str | None = None,
     limits: Sequence[MetricLimit] = (),
     journal: Path | None = None,
     restart: bool = False,
     progress: Callable[[int], None] = lambda done: None,
     repeated: Callable[[Callable[[], Array]], Array] = lambda job: job(),
 ) -> Evaluation:
-    """Run every sample on ``model``, and the metrics over its first output and the reference's.
+    """Run every sample on ``model``, and the metrics over an output and the reference's.
+
+    ``output`` names it; the first one is the default. One integer without a scale is the number of
+    a class, as classifiers of scikit-learn give it.
 
     ``key`` says what the journal belongs to, beside the data set. States are reset before each
     sample. ``progress`` is called with the number of samples done; ``repeated`` recovers a board
@@ -311,21 +317,30 @@ def evaluate_model(
     """
     if not len(data):
         raise InputError("the data set has no sample", "give at least one")
-    tensor = model.outputs[0]
-    _check_score(model, score)
+    index = output_index(model.outputs, output, model.name)
+    tensor = model.outputs[index]
+    _check_score(model, tensor, score)
     outputs = 1 if score == "reconstruction" else math.prod(tensor.shape)
-    _check_labels(data, metrics, outputs)
+    is_label = score == "outputs" and metrics[0].labels == "classes" and gives_label(tensor)
+    if is_label:
+        _require_label_metrics(metrics, tensor)
+    else:
+        _check_labels(data, metrics, outputs)
+    if index:
+        key = {**key, "output": tensor.name}
     start = time.monotonic()
     with _open_journal(journal, {**key, **_data_key(data)}, restart) as kept:
         resumed = _check_resumed(kept, data, progress)
-        _compute(model, data, oracle, kept, tensor, progress, repeated)
+        _compute(model, data, oracle, kept, index, progress, repeated)
         device = np.stack([kept.device(i, tensor) for i in range(len(data))])
         reference = np.stack([kept.reference(i, tensor) for i in range(len(data))])
         is_other = [differs(r, d) for d, r in zip(device, reference, strict=True)]
         results = {
-            "device": _results(model, data, device, score),
-            "reference": _results(model, data, reference, score),
+            "device": _results(model, data, device, score, tensor),
+            "reference": _results(model, data, reference, score, tensor),
         }
+        if is_label:
+            results = _as_scores(results, data.labels, len(data.classes or ()))
         inputs = sum(info.nbytes for info in model.inputs)
         report = Evaluation(
             goal=goal_of(model),
@@ -348,7 +363,7 @@ def evaluate_model(
             nbytes=(len(data) - resumed) * (inputs + tensor.nbytes),
             fallback=oracle.fallback,
             independent=oracle.independent,
-            uncompared_outputs=tuple(other.name for other in model.outputs[1:]),
+            uncompared_outputs=tuple(t.name for t in model.outputs if t.name != tensor.name),
             nonfinite=nonfinite_samples(results["device"]),
             nonfinite_reference=nonfinite_samples(results["reference"]),
         )
@@ -373,10 +388,57 @@ def digest_of_library(library: ModelLibrary) -> str:
 # -- checks --------------------------------------------------------------------------------------
 
 
-def _check_score(model: RunnableModel, score: ScoreKind) -> None:
+def output_index(outputs: Sequence[TensorInfo], name: str | None, model: str) -> int:
+    """Return the position of the output called ``name``; of the first one without a name."""
+    names = [tensor.name for tensor in outputs]
+    if name is None:
+        return 0
+    if name not in names:
+        raise InputError(f"{model!r} has no output {name!r}", f"its outputs are {', '.join(names)}")
+    return names.index(name)
+
+
+def gives_label(tensor: TensorInfo) -> bool:
+    """Return whether an output is the number of a class: one integer that stands for itself."""
+    is_integer = np.dtype(tensor.dtype).kind in "iu"
+    return is_integer and tensor.scale is None and math.prod(tensor.shape) == 1
+
+
+def _require_label_metrics(metrics: Sequence[Metric], tensor: TensorInfo) -> None:
+    """Raise for metrics that need a score for each class."""
+    known = ("accuracy", "f1")
+    for metric in metrics:
+        if metric.name not in known:
+            raise InputError(
+                f"{metric.name} compares scores, and the output {tensor.name!r} is the number of a "
+                "class",
+                f"choose {' or '.join(known)}, or the output with the scores: --output-tensor NAME",
+            )
+
+
+def _as_scores(results: Mapping[str, Floats], labels: Array, names: int) -> dict[str, Floats]:
+    """Return numbers of classes as a score for each class: 1 for that class, 0 for others.
+
+    A number that is no class of the data set or of the other side gives no class.
+    """
+    numbers = {side: values[:, 0].astype(np.int64) for side, values in results.items()}
+    most = max(int(labels.max(initial=1)), names - 1, 1)
+    for found in numbers.values():
+        most = max(most, int(found[(found >= 0) & (found < _MOST_CLASSES)].max(initial=0)))
+    scores = {}
+    for side, found in numbers.items():
+        rows = np.zeros((len(found), most + 1))
+        is_class = (found >= 0) & (found <= most)
+        rows[is_class, found[is_class]] = 1
+        rows[~is_class] = np.nan
+        scores[side] = rows
+    return scores
+
+
+def _check_score(model: RunnableModel, tensor: TensorInfo, score: ScoreKind) -> None:
     if score == "outputs":
         return
-    tensor, given = model.outputs[0], model.inputs
+    given = model.inputs
     if len(given) != 1 or math.prod(given[0].shape) != math.prod(tensor.shape):
         raise InputError(
             f"the output {tensor.name!r} of {model.name!r} has the shape {list(tensor.shape)}, and "
@@ -427,11 +489,12 @@ def _compute(
     data: DataSet,
     oracle: Oracle,
     kept: _Journal,
-    tensor: TensorInfo,
+    output: int,
     progress: Callable[[int], None],
     repeated: Callable[[Callable[[], Array]], Array],
 ) -> None:
     """Compute what the journal lacks; the reference computes in parallel to the board."""
+    tensor = model.outputs[output]
     missing = (index for index in range(len(data)) if index not in kept)
     done = len(kept)
     pending: deque[tuple[int, Sample, Future[Array]]] = deque()
@@ -447,7 +510,7 @@ def _compute(
         while pending:
             index, sample, expected = pending.popleft()
             try:
-                got = repeated(partial(_computed, model, sample))
+                got = repeated(partial(_computed, model, sample, output))
             except DeviceError as error:
                 _require_no_difference(kept, tensor, model.name, oracle.name, error)
                 raise
@@ -485,12 +548,12 @@ def _expected(oracle: Oracle, index: int, sample: Sample, tensor: TensorInfo) ->
     return value.reshape(tensor.shape)
 
 
-def _computed(model: RunnableModel, sample: Sample) -> Array:
+def _computed(model: RunnableModel, sample: Sample, output: int) -> Array:
     model.reset_state()
     for name, array in sample.items():
         model.set_input(name, array)
     model.run()
-    return model.get_output(0)
+    return model.get_output(output)
 
 
 def _real(array: Array, tensor: TensorInfo) -> Floats:
@@ -501,14 +564,16 @@ def _real(array: Array, tensor: TensorInfo) -> Floats:
     return (floats - tensor.zero_point) * tensor.scale
 
 
-def _results(model: RunnableModel, data: DataSet, outputs: Array, score: ScoreKind) -> Floats:
+def _results(
+    model: RunnableModel, data: DataSet, outputs: Array, score: ScoreKind, tensor: TensorInfo
+) -> Floats:
     """Return each sample's values, of shape (samples, values)."""
-    real = _real(outputs, model.outputs[0]).reshape(len(data), -1)
+    real = _real(outputs, tensor).reshape(len(data), -1)
     if score == "outputs":
         return real
-    tensor = model.inputs[0]
+    given = model.inputs[0]
     errors = [
-        np.mean((_real(data.samples[i][tensor.name], tensor).ravel() - real[i]) ** 2)
+        np.mean((_real(data.samples[i][given.name], given).ravel() - real[i]) ** 2)
         for i in range(len(data))
     ]
     return np.array(errors)[:, np.newaxis]

@@ -1,4 +1,4 @@
-/* A plugin for QEMU (API 1) that counts what a core reads from flash behind small caches, during
+/* A plugin for QEMU that counts what a core reads from flash behind small caches, during
  * the first call of a function.
  *
  * Arguments: function=, its name; from=, to=, the first address of the flash and the first behind
@@ -43,7 +43,8 @@ size_t qemu_plugin_insn_size(const struct qemu_plugin_insn *insn);
 const char *qemu_plugin_insn_symbol(const struct qemu_plugin_insn *insn);
 void qemu_plugin_outs(const char *text);
 
-int qemu_plugin_version = 1;
+/* The functions below are the same in all versions of the API; a QEMU accepts a range of them. */
+int qemu_plugin_version = API_VERSION;
 
 enum { MOST_LINES = 256 };
 

@@ -20,6 +20,8 @@ from hilc.target.toolchains import Toolchain
 
 SOURCE = Path(__file__).with_suffix(".c")
 _LIMIT_S = 60.0
+_PLUGIN = re.compile(r"^-plugin ", re.MULTILINE)
+_VERSION = re.compile(r"version (\d+)\.")
 _COUNTS = re.compile(rb"flash: (\d+) (\d+) (\d+)")
 
 
@@ -42,19 +44,27 @@ def parsed(line: bytes) -> FlashReads | None:
     return FlashReads(*map(int, match.groups())) if match else None
 
 
-def has_compiler(toolchain: Toolchain) -> bool:
-    """Return whether the plugin can be built on this computer."""
-    return shutil.which(toolchain.gcc) is not None
+def api_version(qemu: str, toolchain: Toolchain, folder: Path) -> int | None:
+    """Return the version of the plugin's interface for this QEMU; None for a QEMU without plugins,
+    and where this computer has no C compiler to build one.
+    """
+    if shutil.which(toolchain.gcc) is None or shutil.which(qemu) is None:
+        return None
+    if _PLUGIN.search(run([qemu, "-help"], folder, limit_s=_LIMIT_S).stdout) is None:
+        return None
+    version = _VERSION.search(run([qemu, "--version"], folder, limit_s=_LIMIT_S).stdout)
+    # QEMU 9 refuses plugins of version 1, and those before know no other.
+    return 1 if version is not None and int(version[1]) < 9 else 2
 
 
-def built(toolchain: Toolchain, folder: Path) -> Path:
+def built(api: int, toolchain: Toolchain, folder: Path) -> Path:
     """Return the plugin, built in ``folder`` with the C compiler of this computer.
 
     Raise :class:`BuildError` if the compiler fails.
     """
     plugin = folder / "flash_reads.so"
-    command = [toolchain.gcc, "-shared", "-fPIC", "-O2", "-o", str(plugin), str(SOURCE)]
-    done = run(command, folder, limit_s=_LIMIT_S)
+    command = [toolchain.gcc, "-shared", "-fPIC", "-O2", f"-DAPI_VERSION={api}"]
+    done = run([*command, "-o", str(plugin), str(SOURCE)], folder, limit_s=_LIMIT_S)
     if done.returncode:
         raise BuildError(
             f"the plugin that counts reads of the flash was not built:\n{done.stderr.strip()}",
@@ -65,9 +75,9 @@ def built(toolchain: Toolchain, folder: Path) -> Path:
 
 def arguments(plugin: Path, chip: TimedChip, board: Board, function: str) -> str:
     """Return the value of QEMU's option ``-plugin``: the reads of ``function``, as ``chip`` makes
-    them, of the board's flash.
+    them, of the board's only region of flash.
     """
-    flash = board.regions("flash")[0]
+    (flash,) = board.regions("flash")
     values = {
         "function": function,
         "from": flash.origin,

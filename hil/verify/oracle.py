@@ -6,6 +6,7 @@ import os
 import re
 import warnings
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import TypeVar
@@ -36,6 +37,7 @@ from hilc.support.inputs import check_regular
 from hilc.target import get_cpu
 from hilc.transforms.float_sums import with_float_sums
 from hilc.transforms.fuse_quantized import fuse_quantized, is_quantized
+from hilc.transforms.io_types import IO_TYPES, converted, rounding_of, with_io
 from hilc.transforms.numerics import computed_otherwise, with_numerics
 
 _Taken = TypeVar("_Taken")
@@ -119,21 +121,30 @@ def reference_of(
         raise ModelError(f"{source or module.name}: {error.fact}", error.ONE_ENTRY) from error
     fused = fuse_quantized(read.graph, read.dequantized).graph
     graph = with_float_sums(fused, get_cpu(module.cpu))
+    compiled = _as_compiled(module, graph)
     # Where the file is another one, the mismatch is reported before anything runs.
-    names = _pair(module, graph, "input", module.inputs, graph.inputs)
-    outputs = _pair(module, graph, "output", module.outputs, graph.outputs)
+    names = _pair(module, compiled, "input", module.inputs, graph.inputs)
+    outputs = _pair(module, compiled, "output", module.outputs, graph.outputs)
+    rounding = rounding_of(graph)
     reference, fallback = _reference(name, graph, model, numerics)
     if fallback is not None:
         _require_allowed(module, fallback, allow_fallback)
         warnings.warn(f"{module.name}: {fallback}", FallbackWarning, stacklevel=2)
 
     def values(index: int, sample: Sample) -> Mapping[str, Array]:
-        inputs = {
-            names[tensor]: np.reshape(array, graph.tensors[names[tensor]].shape)
-            for tensor, array in sample.items()
-        }
+        inputs = {}
+        for ours, array in sample.items():
+            theirs = graph.tensors[names[ours]]
+            given = converted(array, compiled.tensors[theirs.name], theirs, rounding)
+            inputs[theirs.name] = np.reshape(given, theirs.shape)
         computed = reference.run_all(inputs)
-        return {**computed, **{ours: computed[theirs] for ours, theirs in outputs.items()}}
+        found = {
+            ours: converted(
+                computed[theirs], graph.tensors[theirs], compiled.tensors[theirs], rounding
+            )
+            for ours, theirs in outputs.items()
+        }
+        return {**computed, **found}
 
     remark = f" ({fallback.missing})" if fallback else ""
     return Oracle(
@@ -226,6 +237,23 @@ def _pair(
             "give the file that the library was compiled from",
         )
     return {tensor.name: name for tensor, name in zip(tensors, found, strict=True)}
+
+
+def _as_compiled(module: Module, graph: Graph) -> Graph:
+    """Return the graph with inputs and outputs of the module's types, where the model converts to
+    these itself (``--io``); the graph where the types are others.
+    """
+    for io in IO_TYPES:
+        with suppress(InputError):
+            made = with_io(graph, io)
+            pairs = ((module.inputs, made.inputs), (module.outputs, made.outputs))
+            if all(
+                sorted(tensor.dtype for tensor in ours)
+                == sorted(made.tensors[name].dtype for name in theirs)
+                for ours, theirs in pairs
+            ):
+                return made
+    return graph
 
 
 def _in_c(name: str) -> str:

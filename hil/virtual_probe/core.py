@@ -23,6 +23,8 @@ _VTOR = 0xE000_ED08
 _ICSR = 0xE000_ED04
 _PENDSTSET, _PENDSTCLR = 1 << 26, 1 << 25
 _NOP = 0xBF00_BF00
+#: The upper byte of this instruction.
+_BKPT = 0xBE
 
 _DHCSR_KEY = 0xA05F
 _C_DEBUGEN, _C_HALT, _C_STEP, _C_CONTROL = 1 << 0, 1 << 1, 1 << 2, 0x2F
@@ -136,7 +138,7 @@ class Core:
     def noticed_write(self, address: int, data: bytes) -> None:
         """Update the breakpoints after a write to memory, which may change BKPT instructions."""
         for at in range(address & 1, len(data) - 1, 2):
-            if data[at + 1] == 0xBE:
+            if data[at + 1] == _BKPT:
                 self._bkpts.add(address + at)
             elif address + at in self._bkpts:
                 self._bkpts.discard(address + at)
@@ -206,10 +208,20 @@ class Core:
         if not self._can_run():
             self._locked_up = True
             return
+        self._notice_bkpt()
         self._step_over_breakpoint()
         self._update_breakpoints()
         self._gdb.resume()
         self._running = True
+
+    def _notice_bkpt(self) -> None:
+        """Let a BKPT that is the next instruction stop the core, also one of an earlier session.
+
+        For QEMU it is a fault, which ends it if there is no handler.
+        """
+        pc = self._gdb.read_register("pc")
+        if self._memory.read_block(pc, 2)[1] == _BKPT:
+            self._bkpts.add(pc)
 
     def _can_run(self) -> bool:
         """Return whether an instruction can be fetched in the core's state."""

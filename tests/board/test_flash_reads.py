@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from hil.board import load_board
-from hil.board.machine import counted_words
+from hil.board.machine import counted_words, machine_words
 from hil.verify import flash_reads
 from hil.verify.flash_reads import FlashReads
 from hilc.target.cores import get_cpu
@@ -63,7 +63,10 @@ def counted(body: str, folder: Path) -> FlashReads:
     gcc = BOARD.cpu.toolchain.gcc
     words = [gcc, "-mcpu=cortex-m4", "-mthumb", "-nostdlib", "-Wl,-Ttext=0,-e,reset"]
     subprocess.run([*words, "program.s", "-o", "program.elf"], cwd=folder, check=True)
-    plugin = flash_reads.built(get_cpu("host").toolchain, folder)
+    host = get_cpu("host").toolchain
+    api = flash_reads.api_version(machine_words(BOARD)[0], host, folder)
+    assert api is not None
+    plugin = flash_reads.built(api, host, folder)
     assert BOARD.qemu is not None
     log = folder / "log"
     qemu = replace(

@@ -12,7 +12,7 @@ import pytest
 from campaigns import cases
 from kernel_checks import check, overlapping_checks
 from models import model_path
-from riscv_layers import emitted_checks, riscv_layers, sums
+from riscv_layers import emitted_checks, real_layers, riscv_layers, sums, tables, wide_layers
 
 import hil
 import hilc
@@ -46,10 +46,32 @@ def test_the_assembly_is_exact(core: str, vector_bits: int) -> None:
     """The output of some lies over the input as far as the order of access allows."""
     board = board_of(core, vector_bits)
     rng = np.random.default_rng(73)
-    found = emitted_checks([*riscv_layers(rng, 1), *sums(rng, 12)], board.cpu, 73)
+    found = emitted_checks([*riscv_layers(rng, 1), *sums(rng, 12), *tables(rng, 3)], board.cpu, 73)
     over = [one for layer, first in found[::3] for one in overlapping_checks(first, layer)]
     check([one for _, one in found] + over, board)
     assert len(found) > 30
+    assert len(over) > 10
+
+
+@cases(("core", "vector_bits"), CORES, first=2)
+def test_wide_layers_are_exact(core: str, vector_bits: int) -> None:
+    """Layers of int16 by the assembly."""
+    board = board_of(core, vector_bits)
+    found = emitted_checks(wide_layers(np.random.default_rng(76), 1), board.cpu, 76)
+    over = [one for layer, first in found[::2] for one in overlapping_checks(first, layer)]
+    check([one for _, one in found] + over, board)
+    assert len(found) > 20
+    assert len(over) > 10
+
+
+@pytest.mark.filterwarnings("ignore:.*encountered in:RuntimeWarning")
+def test_float_layers_are_exact() -> None:
+    """To the last bit; infinite sums and those that are no number among them."""
+    board = board_of("rv32imafc")
+    found = emitted_checks(real_layers(np.random.default_rng(77), 1), board.cpu, 77)
+    over = [one for layer, first in found[::3] for one in overlapping_checks(first, layer)]
+    check([one for _, one in found] + over, board)
+    assert len(found) > 20
     assert len(over) > 10
 
 
@@ -122,9 +144,15 @@ def test_xpulp_is_exact_on_its_rtl(capsys: pytest.CaptureFixture[str]) -> None:
     assert answers.entry(capsys.readouterr().out)["match"]
 
 
-@cases("core", ["rv32imac", "rv32imac_zve32x", "rv32imc_xpulp"], first=3)
+@cases(
+    "core",
+    ["rv32imac", "rv32imac_zve32x", "rv32imc_xpulp", "rv32imac_zbb", "rv32imafc"],
+    first=5,
+)
 def test_the_head_of_an_emitted_kernel_has_nine_parts(core: str) -> None:
-    found = emitted_checks(riscv_layers(np.random.default_rng(75), 1), get_cpu(core), 75)
+    rng = np.random.default_rng(75)
+    layers = [*riscv_layers(rng, 1), *wide_layers(rng, 1), *real_layers(rng, 1)]
+    found = emitted_checks(layers, get_cpu(core), 75)
     parts = ["Tile", "Registers", "Data", "Order", "Bounds", "Output", "Scratch", "Cost", "Tests"]
     root = Path(__file__).resolve().parents[2]
     for header in {one.case.call.kernel.header for _, one in found}:

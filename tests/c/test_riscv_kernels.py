@@ -2,25 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 import pytest
 from campaigns import cases
 from kernel_checks import Check, Operator, check
-from riscv_layers import emitted_checks, riscv_layers, sums
+from riscv_layers import emitted_checks, real_layers, riscv_layers, sums, tables, wide_layers
 
 from hilc.target import get_cpu
 
 
-def forms(core: str, seed: int, copies: int, every: int) -> dict[str, int]:
+def forms(layers: Sequence[Operator], core: str, seed: int, every: int) -> dict[str, int]:
     """Compare emitted kernels with the reference; how many calls each operator has."""
-    rng = np.random.default_rng(seed)
-    layers: list[Operator] = [*riscv_layers(rng, copies), *sums(rng, 12)]
-    found: dict[str, list[Check]] = {}
+    by_operator: dict[str, list[Check]] = {}
     for _, one in emitted_checks(layers, get_cpu(core), seed):
-        found.setdefault(one.case.call.variant.split(".")[1], []).append(one)
-    taken = {operator: checks[::every] for operator, checks in found.items()}
-    check([one for checks in taken.values() for one in checks])
-    return {operator: len(checks) for operator, checks in taken.items()}
+        by_operator.setdefault(one.case.call.variant.split(".")[1], []).append(one)
+    taken = {operator: found[::every] for operator, found in by_operator.items()}
+    check([one for found in taken.values() for one in found])
+    return {operator: len(found) for operator, found in taken.items()}
 
 
 #: The operators that have emitted kernels.
@@ -34,11 +34,30 @@ OPERATORS = {"matmul", "conv2d", "depthwise_conv2d"}
 )
 def test_the_c_form_is_exact(core: str, every: int) -> None:
     """The board runs all of them but XPULP's: the instructions are the same."""
-    counts = forms(core, 71, 1, every)
-    assert counts.keys() == OPERATORS | ({"sum"} if "zve32x" in core else set())
+    rng = np.random.default_rng(71)
+    layers: list[Operator] = [*riscv_layers(rng, 1), *sums(rng, 12), *tables(rng, 3)]
+    counts = forms(layers, core, 71, every)
+    assert counts.keys() == OPERATORS | ({"sum", "lut"} if "zve32x" in core else set())
     assert min(counts.values()) >= 1, counts
+
+
+@cases(
+    ("core", "every"),
+    [("rv32imac", 3), ("rv32imac_zve32x", 6), ("rv32imc_xpulp", 4), ("rv32imac_zbb", 4)],
+    first=3,
+)
+def test_the_c_form_of_wide_layers_is_exact(core: str, every: int) -> None:
+    counts = forms(wide_layers(np.random.default_rng(78), 1), core, 78, every)
+    assert counts.keys() == OPERATORS
+
+
+@pytest.mark.filterwarnings("ignore:.*encountered in:RuntimeWarning")
+def test_the_c_form_of_float_layers_is_exact() -> None:
+    counts = forms(real_layers(np.random.default_rng(79), 1), "rv32imafc", 79, 4)
+    assert counts.keys() == OPERATORS
 
 
 @pytest.mark.full
 def test_more_random_layers() -> None:
-    assert min(forms("rv32imac", 72, 4, 2).values()) > 10
+    layers = riscv_layers(np.random.default_rng(72), 4)
+    assert min(forms(layers, "rv32imac", 72, 2).values()) > 10

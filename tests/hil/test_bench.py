@@ -191,10 +191,17 @@ def test_text_tells_what_was_counted() -> None:
     text = bench_text(measure([70, 50, 60, 40], runs=2), per_layer=True)
     assert "net on mps2-an386: 500 instructions (QEMU), not cycles, per inference" in text
     assert "median of 2 runs, 500 to 600" in text
+    assert "random inputs of seed 0, after 1 for warm-up" in text
     layers = text.splitlines()[-2:]
     assert layers[0].split() == ["0", "CONV_2D", "100", "400", "4.00", "conv"]
     assert layers[1].split() == ["1", "SOFTMAX", "0", "30", "-", "soft"]
     assert "CONV_2D" not in bench_text(measure([70, 50, 40]), per_layer=False)
+
+
+def test_text_names_the_measured_input() -> None:
+    assert "random inputs of seed 7" in bench_text(measure([70, 50, 40], seed=7), per_layer=False)
+    given = measure([70, 50, 40], sample=random_sample(MODULE.inputs, 0, 0))
+    assert "1 run, the given sample, after 1" in bench_text(given, per_layer=False)
 
 
 def test_what_cannot_be_counted() -> None:

@@ -34,7 +34,7 @@ def test_two_rounds_on_three_boards() -> None:
         unplugged={"m4-1": (0.0, 2.0)},
         kill=(1.0, 0),
     )
-    with rounds(1, FEW, workers=2) as bench:
+    with rounds(1, FEW, workers=2, jobs=2) as bench:
         bench.round(0, dead)
         bench.round(1, wrong)
     assert bench.findings == []

@@ -529,6 +529,20 @@ def test_boards_lists_every_board(capsys: pytest.CaptureFixture[str]) -> None:
     assert all(name in out for name in board_names())
 
 
+@pytest.mark.parametrize("columns", [80, 200])
+def test_tables_fit_the_terminal(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], columns: int
+) -> None:
+    monkeypatch.setenv("COLUMNS", str(columns))
+    assert main(["boards"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert max(map(len, lines)) <= columns
+    assert ("description" in lines[0]) == (columns == 200)
+    assert main(["doctor"]) in (0, 4)
+    out = capsys.readouterr().out
+    assert max(map(len, out.partition("\n\n")[0].splitlines())) <= columns
+
+
 def test_help_and_version_go_to_stdout(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["--help"]) == 0
     assert "Exit: 0 good" in capsys.readouterr().out

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import re
 from contextlib import nullcontext
+from dataclasses import replace
 from importlib import import_module
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -263,16 +265,46 @@ def test_reads_of_another_run(reads: FlashReads | None) -> None:
 
 
 @pytest.mark.parametrize(
-    ("board", "compiler", "is_counted"),
-    [("mps2-an386", True, True), ("mps2-an386", False, False), ("mps2-an385", True, False)],
+    ("board", "api", "is_counted"),
+    [("mps2-an386", 1, True), ("mps2-an386", None, False), ("mps2-an385", 1, False)],
 )
 def test_plugin_only_where_it_can_be_built(
-    monkeypatch: pytest.MonkeyPatch, board: str, compiler: bool, is_counted: bool
+    monkeypatch: pytest.MonkeyPatch, board: str, api: int | None, is_counted: bool
 ) -> None:
-    monkeypatch.setattr(flash_reads, "has_compiler", lambda toolchain: compiler)
+    monkeypatch.setattr(flash_reads, "api_version", lambda *words: api)
     with traced(load_board(board), "net_run") as (traced_board, _):
         assert traced_board.qemu is not None
         assert ("function=net_run" in traced_board.qemu.plugin) == is_counted
+
+
+@pytest.mark.parametrize(
+    ("usage", "version", "compiler", "api"),
+    [
+        ("-plugin [file=]", "QEMU emulator version 7.2.22 (Debian)", "cc", 1),
+        ("-plugin [file=]", "QEMU emulator version 8.2.2", "cc", 1),
+        ("-plugin [file=]", "QEMU emulator version 10.0.2", "cc", 2),
+        ("-plugins", "QEMU emulator version 7.2.22", "cc", None),
+        ("-plugin [file=]", "QEMU emulator version 7.2.22", "no-such-compiler", None),
+    ],
+)
+def test_interface_of_plugins(
+    tmp_path: Path, usage: str, version: str, compiler: str, api: int | None
+) -> None:
+    qemu = tmp_path / "qemu"
+    qemu.write_text(f"#!/bin/sh\n[ $1 = -help ] && echo '{usage}' || echo '{version}'\n")
+    qemu.chmod(0o755)
+    host = replace(get_cpu("host").toolchain, compiler=compiler)
+    assert flash_reads.api_version(str(qemu), host, tmp_path) == api
+
+
+@pytest.mark.parametrize("regions", [0, 2])
+def test_no_reads_without_one_flash(regions: int) -> None:
+    board = load_board("mps2-an386")
+    (flash,), ram = board.regions("flash"), board.regions("ram")
+    several = tuple(replace(flash, name=f"flash{i}") for i in range(regions))
+    with traced(replace(board, memory=(*several, *ram)), "net_run") as (traced_board, _):
+        assert traced_board.qemu is not None
+        assert not traced_board.qemu.plugin
 
 
 def test_a_run_that_does_not_end(monkeypatch: pytest.MonkeyPatch) -> None:

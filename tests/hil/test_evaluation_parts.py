@@ -175,11 +175,11 @@ def test_a_reconstruction_is_scored_by_mean_square() -> None:
     model: Any = SimpleNamespace(inputs=[tensor(scale=0.25, zero=2)], outputs=[tensor()])
     data: Any = Data([{"t": one} for one in given])
     real = (outputs.reshape(3, 6) + 3) * 0.5
-    found = evaluation._results(model, data, outputs, "outputs")
+    found = evaluation._results(model, data, outputs, "outputs", model.outputs[0])
     np.testing.assert_array_equal(found, real)
     pairs = zip(given, real, strict=True)
     wanted = [np.square((one.ravel() - 2) * 0.25 - own).mean() for one, own in pairs]
-    errors = evaluation._results(model, data, outputs, "reconstruction")
+    errors = evaluation._results(model, data, outputs, "reconstruction", model.outputs[0])
     np.testing.assert_allclose(errors, np.array(wanted)[:, np.newaxis])
     for unscaled in (tensor(scale=None), tensor(zero=None)):
         np.testing.assert_array_equal(evaluation._real(outputs[0], unscaled), outputs[0])

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import subprocess
 import time
 from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
+from fake_bench import Bench
 from firmware_app import BOARD, build_app, build_program, printing
 from waiting import PATIENCE_S
 
@@ -182,6 +184,51 @@ def test_an_emulated_board(tmp_path: Path) -> None:
     assert text.count("< filter 1.2 ready") == 2
     assert "> 42" in text
     assert "# reset" in text
+
+
+#: A program for the RTL boards: their line sends and receives at two addresses.
+RTL = """
+__attribute__((naked, section(".text.start"))) void start(void) {
+    __asm__ volatile("lui sp, 0x40010\\n j app");
+}
+#define LINE ((volatile unsigned *)0xF0000000u)
+void app(void) {
+    for (const char *text = "rtl ready\\n"; *text; ++text) LINE[1] = *text;
+    for (;;) {
+        unsigned c = LINE[0];
+        if (c != 0xFFFFFFFFu) LINE[1] = c + 1;
+    }
+}
+"""
+
+
+@pytest.mark.full  # It builds a simulator.
+def test_a_core_as_rtl(tmp_path: Path) -> None:
+    board = hil.board.load_board("rtl-picorv32")
+    flash = next(region for region in board.memory if region.kind == "flash")
+    (tmp_path / "app.c").write_text(RTL)
+    flags = ["-march=rv32imc_zicsr", "-mabi=ilp32", "-O1", "-nostdlib", "-ffreestanding"]
+    place = f"-Wl,-n,-Ttext={flash.origin:#x},--build-id=none,-estart"
+    command = ["riscv64-unknown-elf-gcc", *flags, place, "app.c", "-o", "app.elf"]
+    subprocess.run(command, cwd=tmp_path, check=True)
+    with hil.open_elf(board, tmp_path / "app.elf") as device:
+        device.console.expect("rtl ready\n", PATIENCE_S)
+        device.console.send("G")
+        device.console.expect("H", PATIENCE_S)
+
+
+def test_a_board_behind_a_probe(tmp_path: Path, rig: Bench) -> None:
+    """An emulated machine on a stand-in for USB, programmed by the real pyOCD."""
+    board = rig.add()
+    app = build_app("console_app", tmp_path)
+    with hil.open_elf(BOARD, app, probe=board.serial) as device:
+        device.console.expect("ready", PATIENCE_S)
+        device.reset()
+        device.console.expect("ready", PATIENCE_S)
+        # One character: QEMU may not notice that there is room for a second one, and the bench does
+        # not wake it, since real boards need no such thing.
+        device.console.send("x")
+        device.console.expect("a number, please\n", PATIENCE_S)
 
 
 def test_a_program_of_this_machine(tmp_path: Path) -> None:

@@ -323,6 +323,15 @@ def test_boards_say_where_they_ran(run: Run, capsys: pytest.CaptureFixture[str])
     boards = {board["name"]: board for board in run("boards")}
     assert boards["microbit"]["ran_on"] == "QEMU"
     assert boards["frdm-k64f"]["ran_on"] == "never"
+    shown = {name: boards[name]["shown_by"] for name in ("native", "microbit", "rtl-ibex")}
+    assert shown == {
+        "native": ["native"],
+        "microbit": ["emulated by QEMU"],
+        "rtl-ibex": ["RTL"],
+    }
+    assert boards["frdm-k64f"]["shown_by"] == ["simulated registers"]
+    esp = ["simulated registers", "image read back by esptool"]
+    assert boards["esp32-c3-devkitm-1"]["shown_by"] == esp
     one = run("boards frdm-k64f")
     assert one == boards["frdm-k64f"]
     assert one["memory"][0] == {"name": "flash", "origin": 0, "size": 1 << 20, "kind": "flash"}

@@ -18,6 +18,7 @@ from pathlib import Path
 import pytest
 
 from hil.access import Connection
+from hil.access.flashers import mounts as drive_list
 from hil.access.flashers import uf2
 from hil.board import load_board
 from hil.cli import main
@@ -62,7 +63,7 @@ def mounts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The list of mounted file systems, and the user's configuration and locks."""
     path = tmp_path / "mounts"
     path.write_text("proc /proc proc rw 0 0\n")
-    monkeypatch.setattr(uf2, "MOUNTS", path)
+    monkeypatch.setattr(drive_list, "MOUNTS", path)
     monkeypatch.setenv("HIL_CONFIG", str(tmp_path / "config.toml"))
     return path
 

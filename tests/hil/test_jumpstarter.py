@@ -20,10 +20,11 @@ from waiting import PATIENCE_S, until
 import hil
 from hil.access import Resettable
 from hil.access.bench_boards import lock_names_of
-from hil.access.board_lock import board_lock
+from hil.access.board_lock import board_lock, is_own
 from hil.board import load_board
 from hil.cli import main
 from hil.errors import DeviceError, FlashError, InputError, ProbeError
+from hil.lab.pool import open_pool
 
 pytest.importorskip("jumpstarter", reason="Jumpstarter needs Python 3.11")
 
@@ -252,3 +253,15 @@ def test_bench_file(named: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     assert lock_names_of(load_board("one@bench")) == [f"jumpstarter {named}"]
     with hil.open("one@bench", DIGITS) as device:
         assert device.board == BOARD
+
+
+def test_pool(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Workers share an exporter, not a type of board."""
+    monkeypatch.setenv("JUMPSTARTER_HOST", str(tmp_path / "socket"))
+    pool = open_pool(BOARD, runner=RUNNER)
+    assert pool is not None
+    unit = pool.acquire()
+    assert unit.name.endswith(f"jumpstarter {tmp_path}/socket")
+    assert is_own(f"jumpstarter {tmp_path}/socket")
+    unit.release()
+    pool.close()

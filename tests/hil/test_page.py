@@ -476,7 +476,8 @@ def with_texts(value: Any, text: str, key: str = "") -> Any:
     if isinstance(value, list):
         return [with_texts(v, f"{text} {i}" if key in ("names", "kept") else text, key)
                 for i, v in enumerate(value)]  # fmt: skip
-    return text if isinstance(value, str) and key not in ("what", "counter", "dtype") else value
+    fixed = ("what", "counter", "dtype", "role")
+    return text if isinstance(value, str) and key not in fixed else value
 
 
 def test_names_cannot_become_elements() -> None:

@@ -18,6 +18,7 @@ from campaigns import cases
 from port_on_host import PortOnHost, Registers
 
 from hil.board import Board, board_names, load_board
+from hil.cli.render import shown_by
 
 MHZ = 1_000_000
 #: A cell that holds no byte of the transmitter.
@@ -438,6 +439,18 @@ def start(name: str, folder: Path) -> tuple[PortOnHost, Registers]:
     port.start()
     registers.settle()
     return port, registers
+
+
+def test_shown_by_registers() -> None:
+    """`hil boards` says so of no other board; test_boards_stm32.py has ST's."""
+    shown = {n for n in board_names() if "simulated registers" in shown_by(load_board(n))}
+    st = {
+        n
+        for n in shown
+        if any("soc" in p.roles and p.name.startswith("stm32") for p in load_board(n).ports)
+    }
+    assert shown - st <= set(CHIPS)
+    assert "mps2-an386" not in shown
 
 
 @cases("name", CHIPS, first=3)

@@ -9,6 +9,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from image_steps import instructions
 
 ROOT = Path(__file__).resolve().parents[2]
 DEVCONTAINER = ROOT / ".devcontainer" / "devcontainer.json"
@@ -21,14 +22,6 @@ OF_BOOKWORM = {
 BASICS = {"ca-certificates", "git", "make", "python3"}
 KNOWN = {"ARG", "FROM", "RUN", "WORKDIR", "COPY", "ENV", "CMD"}
 BUILD_LIMIT_S = 3600
-
-
-def instructions() -> list[tuple[str, str]]:
-    """The instructions of the Dockerfile, with their continued lines."""
-    lines = (ROOT / "Dockerfile").read_text().splitlines()
-    text = "\n".join(line for line in lines if not line.startswith("#")).replace("\\\n", " ")
-    found = [line.partition(" ") for line in text.splitlines() if line]
-    return [(name, " ".join(rest.split())) for name, _, rest in found]
 
 
 def installed(command: str) -> list[str]:

@@ -86,7 +86,7 @@ _SOCKET = (
 )
 #: Every call that starts a program, and where its words come from.
 STARTS = {
-    ("hil/verify/flash_reads.py", "run"): "the host's C compiler, for a file of this package",
+    ("hil/verify/flash_reads.py", "run"): "QEMU; the host's C compiler, for a file of this package",
     ("compiler/hilc/support/process.py", "subprocess.Popen"): "compilers: names of WORD, paths",
     ("compiler/hilc/support/process.py", "subprocess.run"): "compilers: names of WORD, paths",
     ("hil/cli/supervision.py", "os.fork"): "this process itself, under tight limits: no program",

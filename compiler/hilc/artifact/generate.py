@@ -36,6 +36,7 @@ from hilc.lowering.compressed import CompressedCall
 from hilc.lowering.kernels import registered_header
 from hilc.memory.plan import Program, Step
 from hilc.source import PreparedModel
+from hilc.transforms.io_types import io_saving
 from hilc.transforms.numerics import numerics_of
 
 _INCLUDE = re.compile(r'^#include "([^"]+)"', re.MULTILINE)
@@ -194,6 +195,7 @@ def _module(
         fixed_sizes=annotations.fixed_sizes,
         float_layers=annotations.float_layers,
         rounded_biases=annotations.rounded_biases,
+        io_savings=() if (saving := io_saving(program.graph)) is None else (saving,),
         fed_rows=0 if program.feed is None else program.fed_tensor.shape[1],
         compressed=tuple(
             CompressedArrays(index, *step.call.compressed_bytes, step.call.tile_bytes)

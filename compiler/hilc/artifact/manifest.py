@@ -20,7 +20,7 @@ from hilc.artifact.work import Work
 from hilc.codegen.arguments import Argument
 from hilc.codegen.externals import External
 from hilc.errors import InputError
-from hilc.ir import DTYPES, Array, FixedSize, FloatLayer, RoundedBias
+from hilc.ir import DTYPES, Array, FixedSize, FloatLayer, IoSaving, RoundedBias
 from hilc.memory.program import Pool
 from hilc.support.jsondata import decode, json_bytes, parse_json
 from hilc.target import get_cpu
@@ -193,6 +193,8 @@ class Module:
     float_layers: tuple[FloatLayer, ...] = ()
     #: Its biases of floats that are integers now.
     rounded_biases: tuple[RoundedBias, ...] = ()
+    #: Type of inputs and outputs that would take fewer bytes, if there is one.
+    io_savings: tuple[IoSaving, ...] = ()
     #: Rows in which the caller brings the input, and which lie nowhere together; 0: as a whole.
     fed_rows: int = 0
     #: Layers whose constants are stored compressed.
@@ -262,7 +264,14 @@ class Module:
 
 
 #: Fields that only some models have, and descriptions of others do not speak of.
-_OMITTED_WHEN_EMPTY = ("fixed_sizes", "float_layers", "rounded_biases", "compressed", "made_from")
+_OMITTED_WHEN_EMPTY = (
+    "fixed_sizes",
+    "float_layers",
+    "rounded_biases",
+    "io_savings",
+    "compressed",
+    "made_from",
+)
 
 
 def _with_no_states(written: dict[str, Any]) -> dict[str, Any]:
@@ -335,6 +344,8 @@ def check_module(module: Module, label: str) -> None:
         shape = shapes.get(fixed.input, ())
         is_right = 0 <= fixed.axis < len(shape) and shape[fixed.axis] == fixed.size
         require(is_right, f"{fixed} is not of an input")
+    for saving in module.io_savings:
+        require(saving.nbytes > 0, "io_savings saves nothing")
     for bias in module.rounded_biases:
         require(0 <= bias.largest_effect < math.inf, f"{bias} has an effect out of range")
     for found in module.compressed:

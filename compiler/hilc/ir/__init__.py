@@ -5,6 +5,7 @@ from hilc.ir.annotations import (
     Dequantized,
     FixedSize,
     FloatLayer,
+    IoSaving,
     RoundedBias,
 )
 from hilc.ir.dtypes import DTYPES, ELEMENT_TYPES, ElementType
@@ -33,6 +34,7 @@ __all__ = [
     "FixedSize",
     "FloatLayer",
     "Graph",
+    "IoSaving",
     "Node",
     "Numerics",
     "Quant",

@@ -42,6 +42,14 @@ class RoundedBias:
 
 
 @dataclass(frozen=True)
+class IoSaving:
+    """Type of inputs and outputs that takes ``nbytes`` less than the model's own."""
+
+    io: str
+    nbytes: int
+
+
+@dataclass(frozen=True)
 class Dequantized:
     """The integers of a float constant that a file dequantizes: ``scales * (values -
     zero_points)``, each array of the constant's shape.

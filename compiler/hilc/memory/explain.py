@@ -11,9 +11,10 @@ from typing import Literal
 
 from hilc.external import ExternalCall
 from hilc.fusion.call import FusedCall
-from hilc.ir import Node
+from hilc.ir import Graph, IoSaving, Node
 from hilc.memory.liveness import BEFORE, Liveness
 from hilc.memory.program import BufferRef, Program, Step
+from hilc.transforms.io_types import io_saving
 
 _OPS_SHOWN = 3
 
@@ -91,6 +92,18 @@ class Saving:
 
 
 @dataclass(frozen=True)
+class IoTensor:
+    """An input or output; ``real = scale * (value - zero_point)`` for quantized integers."""
+
+    name: str
+    role: Literal["input", "output"]
+    dtype: str
+    shape: tuple[int, ...]
+    scale: float | None
+    zero_point: int | None
+
+
+@dataclass(frozen=True)
 class Explanation:
     """Memory use of a program; ``slots`` are sorted by first step and offset."""
 
@@ -107,6 +120,10 @@ class Explanation:
     peak: int
     #: None where no smaller program is known.
     saving: Saving | None
+    #: Inputs and outputs, in the model's order.
+    io: tuple[IoTensor, ...] = ()
+    #: Type of inputs and outputs (the option ``io``) that takes fewer bytes; None for none.
+    io_saving: IoSaving | None = None
 
     def at(self, step: int) -> list[ArenaSlot]:
         """Return the buffers that are live at a step, by ascending offset."""
@@ -138,7 +155,22 @@ def explain(program: Program, saving: Saving | None = None) -> Explanation:
         steps=steps,
         peak=peak,
         saving=saving,
+        io=tuple(_io_tensors(program.graph)),
+        io_saving=io_saving(program.graph),
     )
+
+
+def _io_tensors(graph: Graph) -> Iterator[IoTensor]:
+    roles: tuple[tuple[Literal["input", "output"], tuple[str, ...]], ...] = (
+        ("input", graph.inputs),
+        ("output", graph.outputs),
+    )
+    for role, names in roles:
+        for name in names:
+            tensor = graph.tensors[name]
+            quant = tensor.quant if tensor.quant is not None and tensor.quant.per_tensor else None
+            numbers = (None, None) if quant is None else (quant.scale[0], quant.zero_point[0])
+            yield IoTensor(name, role, tensor.dtype, tensor.shape, *numbers)
 
 
 def _arena_slots(program: Program) -> Iterator[ArenaSlot]:

@@ -7,6 +7,7 @@ from typing import Final
 from hil.access.flashers.bossac import Bossac
 from hil.access.flashers.command import UserCommand
 from hil.access.flashers.dfu_util import DfuUtil
+from hil.access.flashers.drive import ProbeDrive
 from hil.access.flashers.esptool import EspTool
 from hil.access.flashers.jlink import JLink
 from hil.access.flashers.nrfutil import NrfUtil
@@ -27,6 +28,7 @@ FLASHERS: Final[tuple[Flasher, ...]] = (
     Stm32Cube(),
     NrfUtil(),
     EspTool(),
+    ProbeDrive(),
     Uf2(),
     PicoTool(),
     DfuUtil(),

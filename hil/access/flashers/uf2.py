@@ -8,8 +8,6 @@ drive disappears.
 from __future__ import annotations
 
 import contextlib
-import errno
-import os
 import re
 import time
 from collections.abc import Iterator
@@ -18,26 +16,22 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from hil.access.connection import Flashed, ProbeInfo
+from hil.access.flashers.mounts import copy_error, copy_to, fat_mounts, is_gone, text_of
 from hil.access.flashers.touch import touch
 from hil.access.protocols import Flasher, FlasherSession, Progress
 from hil.board.config import configured
 from hil.board.settings import Setting
-from hil.errors import FlashError, InputError, ProbeError, Remedy
+from hil.errors import FlashError, InputError, ProbeError
 from hil.link.ports import resolve
 
 if TYPE_CHECKING:
     from hil.access.connection import Connection
     from hil.board import Board
 
-#: The list of mounted file systems.
-MOUNTS: Final = Path("/proc/self/mounts")
-_FAT: Final = ("vfat", "msdos", "fuseblk", "exfat")
 _INFO: Final = "INFO_UF2.TXT"
 _IMAGE: Final = "firmware.uf2"
 _BOARD_ID = re.compile(r"^Board-ID:\s*(\S.*?)\s*$", re.MULTILINE | re.IGNORECASE)
 _MODEL = re.compile(r"^Model:\s*(\S.*?)\s*$", re.MULTILINE | re.IGNORECASE)
-_INFO_BYTES: Final = 4096
-_CHUNK_BYTES: Final = 64 * 1024
 _LOOK_S: Final = 0.05
 _BUTTON = (
     "start the board's bootloader (hold BOOTSEL while it is plugged in, or press reset twice), and "
@@ -62,10 +56,8 @@ class Drive:
 
 def drive_at(folder: Path) -> Drive | None:
     """Return the drive that is mounted at ``folder``; None for another folder, or none."""
-    try:
-        with (folder / _INFO).open("rb") as file:
-            text = file.read(_INFO_BYTES).decode("utf-8", "replace")
-    except OSError:
+    text = text_of(folder / _INFO)
+    if not text:
         return None
     board_id, model = _BOARD_ID.search(text), _MODEL.search(text)
     return Drive(folder, board_id[1] if board_id else "", model[1] if model else "unknown")
@@ -73,18 +65,8 @@ def drive_at(folder: Path) -> Drive | None:
 
 def drives() -> list[Drive]:
     """Return the drives among the mounted FAT file systems."""
-    try:
-        lines = MOUNTS.read_text(encoding="utf-8", errors="surrogateescape").splitlines()
-    except OSError:
-        return []
-    fields = [line.split(" ") for line in lines]
-    folders = [Path(_plain(field[1])) for field in fields if len(field) > 2 and field[2] in _FAT]
-    return [drive for folder in folders if (drive := drive_at(folder)) is not None]
-
-
-def _plain(text: str) -> str:
-    """Return a path of the list of mounts without its octal escapes."""
-    return re.sub(r"\\([0-7]{3})", lambda match: chr(int(match[1], 8)), text)
+    found = (drive_at(mount.folder) for mount in fat_mounts())
+    return [drive for drive in found if drive is not None]
 
 
 class Uf2(Flasher):
@@ -184,11 +166,12 @@ class Uf2Session(FlasherSession):
         begin = time.monotonic()
         data = image.read_bytes()
         try:
-            self._copy(data, progress)
+            copy_to(self._drive.folder / _IMAGE, data, progress)
         except OSError as error:
             # The bootloader restarts as soon as it has the last block, before the file is closed.
-            if error.errno not in (errno.EIO, errno.ENODEV, errno.ENOENT) or self._is_there():
-                raise self._error(error) from None
+            if not is_gone(error) or self._is_there():
+                again = "start the board's bootloader again, and repeat"
+                raise copy_error(self._drive.folder, error, again) from None
         if not self._stays:
             self._wait()
         self._is_programmed = True
@@ -207,16 +190,6 @@ class Uf2Session(FlasherSession):
     def close(self) -> None:
         """Do nothing: no file of the drive is open."""
 
-    def _copy(self, data: bytes, progress: Progress | None) -> None:
-        with open(self._drive.folder / _IMAGE, "wb", buffering=0) as file:
-            for at in range(0, len(data), _CHUNK_BYTES):
-                view = memoryview(data)[at : at + _CHUNK_BYTES]
-                while view:
-                    view = view[file.write(view) :]
-                if progress is not None:
-                    progress(min(1.0, (at + _CHUNK_BYTES) / len(data)))
-            os.fsync(file.fileno())
-
     def _is_there(self) -> bool:
         return drive_at(self._drive.folder) is not None
 
@@ -231,17 +204,3 @@ class Uf2Session(FlasherSession):
                     "--flasher uf2:stays=true",
                 )
             time.sleep(_LOOK_S)
-
-    def _error(self, error: OSError) -> FlashError:
-        hints = {
-            errno.ENOSPC: "the drive is full: restart the bootloader, and check the image's size",
-            errno.EROFS: "mount the drive for writing",
-            errno.EACCES: "mount the drive so that this user may write to it",
-            errno.EPERM: "mount the drive so that this user may write to it",
-        }
-        hint = hints.get(error.errno or 0, "start the board's bootloader again, and repeat")
-        return FlashError(
-            f"the image cannot be copied to {self._drive.folder}: {error.strerror}",
-            hint,
-            remedy=None if error.errno in hints else Remedy.FLASH,
-        )

@@ -10,6 +10,7 @@ from hil.board import load_board
 from hil.cli.actions.compile_cache import Answer
 from hil.cli.arguments import compile_options, compiled
 from hil.cli.console import Console, shown_name, table
+from hil.cli.plan_report import io_saving_line
 from hil.cli.render import (
     chosen_lines,
     compressed_lines,
@@ -86,6 +87,7 @@ def compiled_answer(args: argparse.Namespace, console: Console) -> Answer:
         lines += [f"{module.name}: {line}" for line in fixed_lines(module.fixed_sizes)]
         quantized = quantized_lines(module.float_layers, module.rounded_biases)
         lines += [f"{module.name}: {line}" for line in quantized]
+        lines += [f"{module.name}: {io_saving_line(saving)}" for saving in module.io_savings]
     return Answer([encode(model) for model in models], lines, library.files)
 
 

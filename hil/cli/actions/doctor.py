@@ -12,7 +12,7 @@ from hil.access.connection import ProbeInfo
 from hil.access.probes import choose_probe, connected_probes, lines_of
 from hil.board import Board, load_board
 from hil.cli.command_line import checked_commands
-from hil.cli.console import Console, table
+from hil.cli.console import Console, screen_width, table
 from hil.cli.doctor import Finding, Tool, diagnose, missing_for_runner, self_test
 from hil.errors import DeviceError, HilError, InputError
 from hil.firmware.build import check_cache
@@ -65,7 +65,7 @@ def doctor_command(args: argparse.Namespace, console: Console) -> int:
         and all(plugin.problem is None for plugin in found_plugins)
     )
     rows = [[f.tool.name, f.version or "MISSING", f.tool.purpose] for f in findings]
-    lines = [table(rows, ["tool", "version", "for"]), ""]
+    lines = [table(rows, ["tool", "version", "for"], screen_width()), ""]
     lines += [f"{f.problem}: {f.tool.remedy}" for f in lacking]
     lines += [
         f"serial port {port.url}: {port.description}"

@@ -12,7 +12,7 @@ from math import prod
 from pathlib import Path
 
 from hil.cli.arguments import allowed_fallback
-from hil.cli.console import Console, answer_text, shown_name, table
+from hil.cli.console import Console, answer_text, screen_width, shown_name, table, table_width
 from hil.cli.outcomes import split_sources
 from hil.cli.recording import history_of, record
 from hil.cli.render import recovery_lines
@@ -76,6 +76,7 @@ def evaluate_job(args: argparse.Namespace) -> EvaluateJob:
         classes=_classes(args.classes),
         scaling=Scaling(args.mean, args.std, args.integers),
         score=args.score,
+        output=args.output_tensor,
         samples=args.samples,
         seed=args.seed,
         reference=args.reference or None,
@@ -190,6 +191,7 @@ def evaluation_text(report: Evaluation) -> str:
                 for metric in report.metrics
             ],
             ["metric", "device (95%)", f"{report.reference} (95%)", "interval", "limit"],
+            screen_width(),
         ),
     ]
     if report.nonfinite:
@@ -208,6 +210,7 @@ def evaluation_text(report: Evaluation) -> str:
                     for m in report.first_mismatches[:_SHOWN_MISMATCHES]
                 ],
                 ["sample", "from", "device", report.reference, "max diff"],
+                screen_width(),
             )
         )
     else:
@@ -217,10 +220,20 @@ def evaluation_text(report: Evaluation) -> str:
         lines.append(f"only the first output is evaluated and compared, not {others}")
     if report.confusion is not None and len(report.confusion) <= _SHOWN_CLASSES:
         names = [shown_name(name) for name in report.class_names]
-        rows = [[name, *row] for name, row in zip(names, report.confusion.tolist(), strict=True)]
-        lines.append(table(rows, ["label, device's class:", *names]))
+        lines.append(_confusion_table(names, report.confusion.tolist()))
     lines += recovery_lines(report.recoveries)
     return "\n\n".join(lines)
+
+
+def _confusion_table(names: Sequence[str], counts: Sequence[Sequence[int]]) -> str:
+    """Return the confusion matrix; its columns have numbers where names would be too wide."""
+    corner = "label, device's class:"
+    text = table([[name, *row] for name, row in zip(names, counts, strict=True)], [corner, *names])
+    if table_width(text) <= screen_width():
+        return text
+    numbered = [f"{name} ({i})" for i, name in enumerate(names)]
+    rows = [[name, *row] for name, row in zip(numbered, counts, strict=True)]
+    return table(rows, [corner, *map(str, range(len(names)))], screen_width())
 
 
 def _interval(score: Score) -> str:

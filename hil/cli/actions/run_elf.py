@@ -16,6 +16,7 @@ from hil.cli.monitor import Line, listen
 from hil.cli.render import flashed_text
 from hil.cli.transcript import Transcript
 from hil.device.elf import check_elf, started
+from hil.device.gcov import CoverageReader
 from hil.errors import InputError
 from hil.results.run import ElfRunEntry
 
@@ -24,13 +25,17 @@ _NOT_HERE = ("input", "output", "quantize_inputs", "transport", "bulk", "include
 
 
 def run_elf_command(args: argparse.Namespace, console: Console) -> int:
-    """Start the firmware, and print its output until --timeout, a match of --expect, or its end.
+    """Start the firmware, and print its output until --timeout, its end, or all that --expect and
+    --coverage await.
 
-    Return 1 if no line contained the expression of --expect.
+    Return 1 if no line contained the expression of --expect, or the counters of --coverage did not
+    arrive.
     """
     elf, pattern = _checked(args)
     board = board_of(args)
     matched = False
+    coverage = None if args.coverage is None else CoverageReader()
+    files: list[Path] = []
 
     def result(code: int) -> None:
         entry = ElfRunEntry(
@@ -39,6 +44,7 @@ def run_elf_command(args: argparse.Namespace, console: Console) -> int:
             lines=tuple(transcript.lines),
             expect=args.expect,
             matched=matched if pattern is not None else None,
+            coverage=None if coverage is None else tuple(map(str, files)),
         )
         console.result(entry, "", exit_code=code)
 
@@ -46,20 +52,34 @@ def run_elf_command(args: argparse.Namespace, console: Console) -> int:
         try:
             for seconds, line in heard:
                 transcript.add(seconds, line)
-                if pattern is not None and pattern.search(line.text):
-                    matched = True
+                matched = matched or (pattern is not None and bool(pattern.search(line.text)))
+                if coverage is not None:
+                    coverage.feed(line.text)
+                if _has_all(None if pattern is None else matched, coverage):
                     break
         except KeyboardInterrupt:
             # The lines heard so far are the result.
             if console.as_json:
                 result(0)
             raise
-    code = 1 if pattern is not None and not matched else 0
+    lacks_text = pattern is not None and not matched
+    lacks_counters = coverage is not None and not coverage.is_complete
+    if coverage is not None and coverage.is_complete:
+        files = coverage.save(args.coverage)
+    code = 1 if lacks_text or lacks_counters else 0
     if console.as_json:
         result(code)
-    if code:
+    if lacks_text:
         console.warn(f"no line contained {args.expect!r}")
+    if lacks_counters:
+        console.warn("the counters of --coverage did not arrive: call hil_gcov_dump (hil_gcov.h)")
     return code
+
+
+def _has_all(matched: bool | None, coverage: CoverageReader | None) -> bool:
+    """Return whether all that options await has arrived; False where none awaits anything."""
+    awaited = [matched, None if coverage is None else coverage.is_complete]
+    return any(awaited) and False not in awaited
 
 
 def _checked(args: argparse.Namespace) -> tuple[Path, re.Pattern[str] | None]:

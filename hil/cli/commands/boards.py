@@ -29,8 +29,8 @@ def run(args: argparse.Namespace, console: Console) -> int:
     # Not at the top: it loads the compiler.
     from hil.board import board_names, load_board, own_board_names
     from hil.board.config import boards_folder
-    from hil.cli.console import table
-    from hil.cli.render import board_entry, board_text, memory_bytes, ran_on, size_text
+    from hil.cli.console import screen_width, table, table_width
+    from hil.cli.render import board_entry, board_text, memory_bytes, shown_by, size_text
     from hil.errors import HilError
 
     if args.connected:
@@ -53,15 +53,35 @@ def run(args: argparse.Namespace, console: Console) -> int:
             board.cpu.name,
             size_text(memory_bytes(board, "flash")),
             size_text(memory_bytes(board, "ram")),
-            ran_on(board),
+            ", ".join(_WORDS.get(how, how) for how in shown_by(board)),
             " ".join(board.runners),
             board.description,
         ]
         for board in boards
     ]
-    header = ["board", "core", "flash", "RAM", "ran on", "runners", "description"]
-    console.result([board_entry(board) for board in boards], table(rows, header))
+    header = ["board", "core", "flash", "RAM", "shown by", "runners", "description"]
+    shown = len(header)
+    # The last columns are left out where the terminal is too narrow for them.
+    while (
+        table_width(text := table([row[:shown] for row in rows], header[:shown])) > (screen_width())
+        and shown > _FEWEST
+    ):
+        shown -= 1
+    legend = [f"{word}: {how}" for how, word in _WORDS.items()]
+    if shown < len(header):
+        legend.append(f"hil boards BOARD also shows {' and '.join(header[shown:])}")
+    console.result([board_entry(board) for board in boards], "\n".join([text, "", *legend]))
     return 0
 
+
+#: Words of the column `shown by`, which fits 80 columns.
+_WORDS = {
+    "emulated by QEMU": "QEMU",
+    "simulated registers": "registers",
+    "image read back by esptool": "esptool",
+    "image read back by a UF2 reader": "UF2",
+}
+#: Columns that are always shown.
+_FEWEST = 5
 
 COMMAND = Command("List the boards, or describe one.", add_options, run)

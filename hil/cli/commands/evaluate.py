@@ -28,8 +28,8 @@ def add_options(parser: Parser) -> None:
         "--data",
         required=True,
         metavar="DATA",
-        help="an NPZ or CSV file, or a folder with one subfolder of NPY files or pictures for each "
-        "class",
+        help="an NPZ, NPY or CSV file, or a folder with one subfolder of NPY files or pictures for "
+        "each class",
     )
     parser.add_argument(
         "--metric",
@@ -51,8 +51,14 @@ def add_options(parser: Parser) -> None:
         "--score",
         choices=("outputs", "reconstruction"),
         default="outputs",
-        help="the evaluated values: the model's first output (default), or an "
+        help="the evaluated values: an output of the model (default), or an "
         "autoencoder's mean squared error against its input",
+    )
+    parser.add_argument(
+        "--output-tensor",
+        metavar="NAME",
+        help="the output that is evaluated (default: the first); one integer without a scale is "
+        "the number of a class, as classifiers of scikit-learn give it",
     )
     parser.add_argument(
         "-o",

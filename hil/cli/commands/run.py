@@ -35,6 +35,12 @@ def add_options(parser: Parser) -> None:
         metavar="REGEX",
         help="stop at a line that contains this regular expression; exit code 1 without one",
     )
+    console.add_argument(
+        "--coverage",
+        metavar="DIR",
+        help="write the counters of gcov that the firmware prints with hil_gcov.h below DIR, and "
+        "stop; exit code 1 if they do not arrive whole",
+    )
     add_transcript(console)
     parser.add_argument(
         "--input",
@@ -60,7 +66,7 @@ def run(args: argparse.Namespace, console: Console) -> int:
         raise usage_error(
             "the following arguments are required: MODEL", "give a model, or --elf F.elf"
         )
-    for option in ("timeout", "expect", "timestamps", "log"):
+    for option in ("timeout", "expect", "coverage", "timestamps", "log"):
         if getattr(args, option):
             raise usage_error(f"--{option} is for --elf", "drop it, or give --elf F.elf")
     from hil.cli.actions.run import run_command

@@ -129,5 +129,5 @@ __attribute__((naked, aligned(4))) _Noreturn void trap(void) {
 __attribute__((naked, section(".vectors"), used)) _Noreturn void reset(void) {
     __asm volatile("la sp, stack_top\n\tla t0, trap\n\tcsrw mtvec, t0\n\t"
                    /* Vectors on; 0 without. */
-                   "li t0, 0x600\n\tcsrs mstatus, t0\n\tj run_program");
+                   "li t0, 0x6600\n\tcsrs mstatus, t0\n\tj run_program");
 }

@@ -41,6 +41,7 @@ from bench_programs import BOARD_ID, FAMILY, Bootloaders, program
 from descriptions import description_text
 from fake_bench import Bench, FakeBoard, bench
 from tiny_library import tiny_library
+from waiting import PATIENCE_S
 
 from hil.access.board_lock import try_lock
 from hil.board import load_board
@@ -53,7 +54,7 @@ DIGITS: Final = ROOT / "examples" / "digits" / "digits.tflite"
 #: Longest time of a command, and of the suite: whatever still runs then hangs.
 HANG_S: Final = 900.0
 #: Longest time until what is left of ended processes must be gone.
-GONE_S: Final = 20.0
+GONE_S: Final = PATIENCE_S
 #: More in the folder of temporary files after a round is too much: what killed processes left is
 #: removed by the next ones.
 TEMPORARY_BYTES: Final = 64 << 20
@@ -222,7 +223,8 @@ class Campaign:
     workers: int
     #: A planted fault of the bench or of hil, which the oracle must find: ``locks`` or ``wires``.
     planted: str = ""
-    jobs: int = 2
+    #: Tests of each function of the suite.
+    jobs: int = 4
     #: Where every use is written.
     log: TextIO | None = None
     boards: dict[str, FakeBoard] = field(default_factory=dict)
@@ -660,14 +662,16 @@ class _Uses:
             answer = json.loads(said)
             results = answer["results"]
             match = [entry["match"] for entry in results if "match" in entry]
+            # The entry of a board that failed has the error; the answer, if no board was there.
+            errors_of = [one["error"]["message"] for one in [answer, *results] if one.get("error")]
         except (ValueError, KeyError, TypeError):
             return Use(label, name, "wrong", f"ended with {code}: {said[-300:]} {errors[-600:]}")
         if code == 0 and match == [True]:
             return Use(label, name, "match")
         if code == 1 and match == [False]:
             return Use(label, name, "differ")
-        if code == 4 and not match and answer.get("error"):
-            return Use(label, name, "failed", answer["error"]["message"])
+        if code == 4 and not match and errors_of:
+            return Use(label, name, "failed", "\n".join(errors_of))
         return Use(label, name, "wrong", f"ended with {code}: {said[-600:]} {errors[-600:]}")
 
     def _of_suite(self) -> Iterator[Use]:
@@ -738,7 +742,7 @@ def rounds(
     *,
     workers: int = 4,
     planted: str = "",
-    jobs: int = 2,
+    jobs: int = 4,
 ) -> Iterator[Campaign]:
     """Yield a bench that is ready for rounds; leaving the context ends it."""
     with contextlib.ExitStack() as stack:

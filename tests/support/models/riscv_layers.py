@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
+from float_layers import float_layers
 from kernel_checks import Check, Operator, checks_of
 from kernel_layers import (
     CASES,
@@ -21,6 +22,7 @@ from kernel_layers import (
 from linear_layers import Layer, make_layer, random_layer
 from single_op import SingleOp, random_op
 
+from hilc.ir import Rounding
 from hilc.target import Cpu
 
 PREFIXES = ("hil_riscv_", "hil_rvv_", "hil_xpulp_")
@@ -47,6 +49,13 @@ SHAPES = (
         {**depthwise(1), "dilation_h": 2, "dilation_w": 3},
     ),
     ("DEPTHWISE_CONV_2D", (1, 4, 9, 500), (1, 3, 3, 500), depthwise(1)),
+    (
+        "DEPTHWISE_CONV_2D", (2, 3, 3, 5), (1, 2, 2, 5),
+        conv((4, 4, 4, 4), 1, "NONE", depth_multiplier=1),
+    ),
+    ("DEPTHWISE_CONV_2D", (1, 11, 14, 6), (1, 5, 5, 6), depthwise(1)),
+    ("DEPTHWISE_CONV_2D", (2, 10, 9, 34), (1, 5, 5, 34), depthwise(2)),
+    ("DEPTHWISE_CONV_2D", (1, 8, 7, 5), (1, 4, 7, 5), depthwise(1)),
 )  # fmt: skip
 
 
@@ -94,9 +103,32 @@ def riscv_layers(rng: np.random.Generator, copies: int) -> list[Layer]:
     return layers + [random_layer(rng, op, "int8", True) for op in LINEAR for _ in range(copies)]
 
 
+def wide_layers(rng: np.random.Generator, copies: int) -> list[Layer]:
+    """Return layers of int16 of all shapes, by both policies of rounding, and random ones."""
+    layers = [make_layer(rng, op, "int16", x, w, attrs) for op, x, w, attrs in SHAPES]
+    layers += [random_layer(rng, op, "int16", True) for op in LINEAR for _ in range(20 * copies)]
+    long = [layer for layer in layers if layer.node.rounding is Rounding.SINGLE]
+    return long + [to_even(layer) for layer in long[::3]]
+
+
+def real_layers(rng: np.random.Generator, copies: int) -> list[Layer]:
+    """Return layers of float32 of all shapes, random ones, and those with sums that are infinite or
+    no numbers.
+    """
+    layers = [make_layer(rng, op, "float32", x, w, attrs) for op, x, w, attrs in SHAPES]
+    layers += [random_layer(rng, op, "float32", True) for op in LINEAR for _ in range(4 * copies)]
+    return layers + float_layers(rng)[::3]
+
+
 def sums(rng: np.random.Generator, count: int) -> list[SingleOp]:
     """Return sums and differences of int8."""
     return [random_op(rng, op, "int8") for op in ("ADD", "SUB") for _ in range(count)]
+
+
+def tables(rng: np.random.Generator, count: int) -> list[SingleOp]:
+    """Return functions of int8 and changes of its scale, whose kernels are tables."""
+    operators = ("LOGISTIC", "TANH", "HARD_SWISH", "QUANTIZE")
+    return [random_op(rng, op, "int8") for op in operators for _ in range(count)]
 
 
 def emitted_checks(layers: Sequence[Operator], cpu: Cpu, seed: int) -> list[tuple[Operator, Check]]:

@@ -22,6 +22,28 @@ def build_app(name: str, folder: Path, *flags: str) -> Path:
     return elf
 
 
+def build_with_coverage(folder: Path, *, keeps: bool = True) -> Path:
+    """The example's Unity application, with the counters of ``filter.c``; without ``keeps`` none
+    of the sources has any.
+    """
+    gcc = "arm-none-eabi-gcc"
+    common = [word for word in FLAGS if word.startswith(("-m", "-f", "-g"))]
+    counted = ["--coverage", "-fprofile-info-section", "-O0"] if keeps else ["-O0"]
+    header = str(EXAMPLE.parents[1] / "hil" / "device" / "gcov")
+    for name, words in (
+        ("filter", counted),
+        ("unity_app", ["-O1", "-DCOVERAGE", f"-I{header}", "-Wall", "-Wextra", "-Werror"]),
+        ("board", ["-O1"]),
+    ):
+        source = str(EXAMPLE / f"{name}.c")
+        command = [gcc, *common, *words, "-c", source, "-o", f"{name}.o"]
+        subprocess.run(command, cwd=folder, check=True)
+    objects = ["filter.o", "unity_app.o", "board.o"]
+    libraries = ["-lgcov", "-lc_nano", "-lgcc"]
+    subprocess.run([gcc, *FLAGS, *objects, *libraries, "-o", "app.elf"], cwd=folder, check=True)
+    return folder / "app.elf"
+
+
 def build_program(folder: Path, code: str, name: str = "app") -> Path:
     """A program of this machine, for the board native."""
     (folder / f"{name}.c").write_text(f"#include <stdio.h>\n#include <stdlib.h>\n{code}")

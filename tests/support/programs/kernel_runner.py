@@ -64,6 +64,7 @@ _BOARD_BLOCKS = {
     "armv8-m.main": 14,
     "armv8.1-m.main": 14,
     "rv32imac": 12,
+    "rv32imafc": 12,
     "rv32imac_zbb": 12,
     "rv32imac_zve32x": 12,
     "rv32imc_xpulp": 12,

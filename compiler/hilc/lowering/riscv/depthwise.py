@@ -1,13 +1,21 @@
-"""int8 depthwise convolutions on RV32IM, emitted for each layer.
+"""Depthwise convolutions of int8, int16 and float32 on RV32IM and RV32F, emitted for each layer.
 
 A tile of two rows of outputs, or one, stays in registers with the weights of a channel; each pixel
-under it is loaded once, from the image. The function goes through all channels. Taps outside the
+under it is loaded once, from the image. The function processes all channels. Taps outside the
 image on the left and right are left out: their part, the zero point times their weights, begins the
-sums. Rows outside are read from a row of zero points. What is checked here for each layer:
+sums. Rows outside are read from a row of zero points.
 
-* sums stay below 2**30, and every shift is to the right;
-* scaled as the weights are, the sums of a channel stay below 2**31;
-* the outputs of each channel are exact for every sum (:mod:`hilc.lowering.riscv.outputs`).
+A filter of more than nine taps has a tile of one row, and the weights of one row of the filter in
+registers; taps outside the image are multiplied with the zero point.
+
+What is checked here for each layer:
+
+* int8: sums stay below 2**30, and every shift is to the right; scaled as the weights are, the sums
+  of a channel stay below 2**31; the outputs of each channel are exact for every sum
+  (:mod:`hilc.lowering.riscv.outputs`);
+* int16: sums fit 32 bits, and are rounded as :mod:`hilc.lowering.riscv.wide` says;
+* float32: weights are finite, so that taps outside the image add 0.0 and may be left out. Products
+  are added in the order of the portable kernel.
 """
 
 from __future__ import annotations
@@ -20,12 +28,28 @@ from typing import TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from hilc.lowering.linear import DepthwiseConvolution, LinearWeights, packed_once
+from hilc.lowering.linear import (
+    DepthwiseConvolution,
+    FloatParameters,
+    LinearWeights,
+    WideRequantization,
+    packed_once,
+)
 from hilc.lowering.parameters import HilImages
 from hilc.lowering.records import record
+from hilc.lowering.riscv.arithmetic import (
+    AnyOutput,
+    Arithmetic,
+    Floats,
+    arithmetic_of,
+    float_output_of,
+    scale_words,
+)
 from hilc.lowering.riscv.emitted import NAME, Description, EmittedParameters, emitted
 from hilc.lowering.riscv.emitter import LARGEST_OFFSET, Function, OutOfRegisters, Register
-from hilc.lowering.riscv.outputs import Output, output_of
+from hilc.lowering.riscv.linear import kernel_head
+from hilc.lowering.riscv.outputs import output_of
+from hilc.lowering.riscv.wide import wide_output_of
 from hilc.lowering.v7m.channels import require_right_shifts
 
 #: Bits by which weights, and so sums, are scaled, at most.
@@ -35,6 +59,10 @@ _MOST_TAPS = 9
 #: Rows of outputs of a tile, and the columns that are tried.
 _ROWS = 2
 _COLUMNS = range(1, 7)
+#: Columns of a tile of one row, for filters whose weights are in registers row by row; the most
+#: columns of such a filter.
+_LONG_COLUMNS = range(1, 13)
+_MOST_FILTER_COLUMNS = 9
 #: Instructions of the glue: of a call, of a row of tiles, of a tile.
 _GLUE = {"call": 60.0, "pad_byte": 0.5, "row": 50.0, "tile": 30.0}
 _GLUE_BYTES = 700
@@ -63,11 +91,17 @@ class Geometry:
     dilation_h: int
     dilation_w: int
     pad_left: int
+    arithmetic: Arithmetic
+
+    @property
+    def pixel_bytes(self) -> int:
+        """Bytes of a pixel."""
+        return self.arithmetic.element * self.in_c
 
     @property
     def row_bytes(self) -> int:
         """Bytes of a row of outputs."""
-        return self.out_w * self.in_c
+        return self.out_w * self.pixel_bytes
 
     @property
     def taps(self) -> int:
@@ -85,7 +119,7 @@ class Tile:
     first: int
     columns: int
     pad_value: int
-    output: Output
+    output: AnyOutput
 
     @property
     def words(self) -> int:
@@ -121,6 +155,12 @@ class Tile:
         return tuple(y for y in range(self.in_rows) if _vertical(self, y))
 
     @property
+    def held(self) -> int:
+        """Weights of a channel that are in registers at a time: all, or those of a row."""
+        taps = self.geometry.taps
+        return taps if taps <= _MOST_TAPS else self.geometry.filter_w
+
+    @property
     def more(self) -> tuple[str, ...]:
         """Arguments of the function after the channels."""
         return ()
@@ -138,31 +178,35 @@ class Tile:
     @property
     def outs(self) -> int:
         """Addresses of outputs: one serves all rows where offsets reach them."""
-        reach = (self.rows - 1) * self.geometry.row_bytes + (self.columns - 1) * self.geometry.in_c
+        g = self.geometry
+        reach = (self.rows - 1) * g.row_bytes + (self.columns - 1) * g.pixel_bytes
         return 1 if reach <= LARGEST_OFFSET else self.rows
 
 
 @dataclass(frozen=True, eq=False)
 class Packed:
     channels: npt.NDArray[np.int32]
-    output: Output
+    output: AnyOutput
 
 
 def depthwise(form: DepthwiseConvolution, extension: str) -> Iterator[EmittedParameters]:
     """Yield the emitted kernel of a depthwise convolution, if it serves the layer."""
     window, images = form.window, form.images
-    taps = window.filter_h * window.filter_w
-    if form.multiplier != 1 or taps > _MOST_TAPS or window.stride_h != window.stride_w:
+    if (
+        form.multiplier != 1
+        or window.filter_w > _MOST_FILTER_COLUMNS
+        or window.stride_h != window.stride_w
+    ):
         return
     packed = _packed(form.packing, extension)
     if packed is None:
         return
-    geometry = geometry_of(form)
+    geometry = geometry_of(form, packed.output)
     if (made := _class(form.packing, geometry, extension)) is not None:
         yield made(images=images, pad_top=window.pad_top, channels=packed.channels)
 
 
-def geometry_of(form: DepthwiseConvolution) -> Geometry:
+def geometry_of(form: DepthwiseConvolution, output: AnyOutput) -> Geometry:
     """Return what is the same for all bands of a layer's rows."""
     window, images = form.window, form.images
     return Geometry(
@@ -175,12 +219,23 @@ def geometry_of(form: DepthwiseConvolution) -> Geometry:
         dilation_h=window.dilation_h,
         dilation_w=window.dilation_w,
         pad_left=window.pad_left,
+        arithmetic=arithmetic_of(output),
     )
 
 
 @packed_once
 def _packed(layer: LinearWeights, extension: str) -> Packed | None:
     """Return the words of the channels; None where the kernel does not serve the layer."""
+    if isinstance(layer.outputs, FloatParameters):
+        if (floats := float_output_of(layer)) is None:
+            return None
+        rows = np.concatenate([layer.matrix, floats[1][:, np.newaxis]], axis=1)
+        return Packed(np.ascontiguousarray(rows, np.float32).view(np.int32).reshape(-1), floats[0])
+    if isinstance(layer.outputs, WideRequantization):
+        if (wide := wide_output_of(layer, extension)) is None:
+            return None
+        own = np.concatenate([layer.matrix.astype(np.int32), wide[1]], axis=1)
+        return Packed(own.reshape(-1), wide[0])
     channels = require_right_shifts(layer.matrix, layer.requantization)
     if channels is None:
         return None
@@ -220,34 +275,32 @@ def _class(
     """Return the kernel with the columns a tile that take the fewest instructions."""
     packed = _packed(layer, extension)
     assert packed is not None
-    ways: list[tuple[float, list[Tile], list[Tile]]] = []
-    for columns in _COLUMNS:
+    is_long = geometry.taps > _MOST_TAPS
+    heights, widths = ([1], _LONG_COLUMNS) if is_long else ([_ROWS, 1], _COLUMNS)
+    ways: list[tuple[float, list[list[Tile]]]] = []
+    for columns in widths:
         if columns > geometry.out_w:
             break
-        two, one = (
-            tiles_of(Tile, geometry, packed, layer.pad_value, rows, columns) for rows in (_ROWS, 1)
-        )
-        if not all(_columns(tile) for tile in (*two, *one)):
+        way = [tiles_of(Tile, geometry, packed, layer.pad_value, rows, columns) for rows in heights]
+        if not all(columns_of(tile) for tiles in way for tile in tiles):
             # Windows that lie beside the image as a whole.
             continue
         try:
-            cost = sum(_known(tile).instructions + _GLUE["tile"] for tile in two)
-            for tile in one:
-                _known(tile)
+            costs = [[_known(tile).instructions for tile in tiles] for tiles in way]
         except (OutOfRegisters, OutOfReach):
             continue
-        ways.append((cost, two, one))
+        ways.append((sum(costs[0]) + _GLUE["tile"] * len(costs[0]), way))
     if not ways:
         return None
-    _, two, one = min(ways, key=lambda way: way[0])
+    _, way = min(ways, key=lambda way: way[0])
     return emitted_depthwise(
         "xpulp" if extension == "xpulp" else "riscv",
         _INCLUDE,
         geometry,
-        [two, one],
+        way,
         packed.output.features,
-        _head(geometry, two),
-        f"{_ROWS}x{two[0].columns}",
+        _head(geometry, way[0]),
+        f"{heights[0]}x{way[0][0].columns}",
     )
 
 
@@ -285,7 +338,7 @@ def emit_tile(tile: Tile) -> Function:
     left, right = tile.missing
     span = (tile.columns - 1) * g.stride + (g.filter_w - 1) * g.dilation_w + 1 - left - right
     if (
-        max(span - 1, tile.columns - 1) * g.in_c > LARGEST_OFFSET
+        max(span - 1, tile.columns - 1) * g.pixel_bytes > LARGEST_OFFSET
         # Arguments are passed in registers.
         or tile.in_rows + tile.rows + 1 > 8
     ):
@@ -304,10 +357,11 @@ def emit_tile(tile: Tile) -> Function:
     f.distance(end, channels, 4 * tile.words * g.in_c)
     # What stays in a register, where one is left, besides those that the products take.
     sums = tile.rows * tile.columns
-    taken = g.taps + sums + 3
+    taken = tile.held + sums + 3
     constants = None
-    keeps_end = f.free >= taken
-    if keeps_end and f.free >= taken + tile.output.constant_count:
+    free = g.arithmetic.free(f)
+    keeps_end = free >= taken
+    if keeps_end and free >= taken + tile.output.constant_count:
         constants = tile.output.constants(f)
     if not keeps_end:
         f.save(end, "end")
@@ -344,37 +398,35 @@ def _emit_channel(
     each row of outputs.
     """
     g = tile.geometry
-    weights = f.words("w", g.taps)
-    sums = {(r, c): f.word(f"s{r}_{c}") for r in range(tile.rows) for c in range(tile.columns)}
-    pixels = f.words("x", 2)
-    product = f.word("t")
-    for tap, weight in enumerate(weights):
-        f.load("lw", weight, 4 * tap, channels)
-    begun = _emit_padding(f, tile, weights, sums, product)
-    begin = tile.begin
-    places = [(y, row, x) for y, row in rows.items() for x in _columns(tile)]
-
-    def load(index: int) -> None:
-        _, row, x = places[index]
-        f.load("lb", pixels[index % 2], (x - begin) * g.in_c, row)
-
-    # A pixel that was just loaded would stall its first product. A tile may lie beside the image.
-    if places:
-        load(0)
-    for index, (y, _, x) in enumerate(places):
-        if index + 1 < len(places):
-            load(index + 1)
-        pixel = pixels[index % 2]
-        for r, ky in _vertical(tile, y):
-            for c, kx in _horizontal(tile, x):
-                total, weight = sums[r, c], weights[ky * g.filter_w + kx]
-                if (r, c) in begun:
-                    f.multiply_add(total, pixel, weight, product)
-                else:
-                    f.operate("mul", total, pixel, weight)
-                    begun.add((r, c))
+    taken = g.arithmetic.registers
+    weights = taken(f, "w", tile.held)
+    sums = {
+        (r, c): total
+        for r in range(tile.rows)
+        for c, total in enumerate(taken(f, f"s{r}_", tile.columns))
+    }
+    pixels = taken(f, "x", 2)
+    (product,) = taken(f, "t", 1)
+    begun: set[tuple[int, int]] = set()
+    floats = isinstance(g.arithmetic, Floats)
+    if tile.held == g.taps:
+        for tap, weight in enumerate(weights):
+            _load_weight(f, tile, weight, tap, channels)
+        if not floats:
+            begun = _emit_padding(f, tile, weights, sums, product)
+        _emit_products(f, tile, rows, 0, weights, sums, pixels, product, begun)
+    else:
+        for ky, (y, row) in enumerate(rows.items()):
+            for kx, weight in enumerate(weights):
+                _load_weight(f, tile, weight, ky * g.filter_w + kx, channels)
+            if not floats:
+                _emit_outside(f, tile, weights, sums, pixels[0], product, begun)
+            _emit_products(f, tile, {y: row}, ky, weights, sums, pixels, product, begun)
+    for place in sorted(sums.keys() - begun):
+        # All of its taps lie outside the image.
+        f.zero_float(sums[place])
     for row in rows.values():
-        f.advance(row, 1)
+        f.advance(row, g.arithmetic.element)
     f.release(*weights, *pixels, product)
     output = tile.output
     scale = output.scale(f)
@@ -388,14 +440,98 @@ def _emit_channel(
         for c in range(tile.columns):
             value = sums[r, c]
             output.emit(f, value, scale, constants or own, spare)
-            f.store_byte(value, offset + c * g.in_c, out)
+            g.arithmetic.store(f, value, offset + c * g.pixel_bytes, out)
         if r + 1 == len(out_places) or out_places[r + 1][1] == 0:
-            f.advance(out, 1)
+            f.advance(out, g.arithmetic.element)
             f.save(out, f"out{index}")
     f.release(out, spare, *scale, *own, *sums.values())
 
 
-def _columns(tile: Tile) -> list[int]:
+def _emit_products(
+    f: Function,
+    tile: Tile,
+    rows: dict[int, Register],
+    first: int,
+    weights: list[Register],
+    sums: dict[tuple[int, int], Register],
+    pixels: list[Register],
+    product: Register,
+    begun: set[tuple[int, int]],
+) -> None:
+    """Emit the products of rows of the image. ``weights`` are those of the rows of the filter from
+    ``first`` on; sums that are not among ``begun`` begin.
+    """
+    g = tile.geometry
+    places = [(y, row, x) for y, row in rows.items() for x in columns_of(tile)]
+
+    def load_pixel(index: int) -> None:
+        _, row, x = places[index]
+        g.arithmetic.load(f, pixels[index % 2], (x - tile.begin) * g.pixel_bytes, row)
+
+    # A pixel that was just loaded would stall its first product. A tile may lie beside the image.
+    if places:
+        load_pixel(0)
+    for index, (y, _, x) in enumerate(places):
+        if index + 1 < len(places):
+            load_pixel(index + 1)
+        pixel = pixels[index % 2]
+        for r, ky in _vertical(tile, y):
+            for c, kx in _horizontal(tile, x):
+                weight = weights[(ky - first) * g.filter_w + kx]
+                _emit_product(f, tile, (r, c), sums, pixel, weight, product, begun)
+
+
+def _load_weight(f: Function, tile: Tile, weight: Register, tap: int, channels: Register) -> None:
+    if not isinstance(tile.geometry.arithmetic, Floats):
+        # Weights of integers are words, and those outside the image count.
+        f.load("lw", weight, 4 * tap, channels)
+        return
+    kx = tap % tile.geometry.filter_w
+    columns = (tile.position(c, kx) for c in range(tile.columns))
+    if any(0 <= x < tile.geometry.in_w for x in columns):
+        f.load_float(weight, 4 * tap, channels)
+
+
+def _emit_product(
+    f: Function,
+    tile: Tile,
+    place: tuple[int, int],
+    sums: dict[tuple[int, int], Register],
+    pixel: Register,
+    weight: Register,
+    product: Register,
+    begun: set[tuple[int, int]],
+) -> None:
+    arithmetic = tile.geometry.arithmetic
+    write = arithmetic.add if place in begun else arithmetic.begin
+    write(f, sums[place], pixel, weight, product)
+    begun.add(place)
+
+
+def _emit_outside(
+    f: Function,
+    tile: Tile,
+    weights: list[Register],
+    sums: dict[tuple[int, int], Register],
+    pad: Register,
+    product: Register,
+    begun: set[tuple[int, int]],
+) -> None:
+    """Emit the products of a row of the filter with zero points beside the image."""
+    g = tile.geometry
+    outside = [
+        (c, kx)
+        for c in range(tile.columns)
+        for kx in range(g.filter_w)
+        if not 0 <= tile.position(c, kx) < g.in_w
+    ]
+    if outside:
+        f.constant(pad, tile.pad_value)
+    for c, kx in outside:
+        _emit_product(f, tile, (0, c), sums, pad, weights[kx], product, begun)
+
+
+def columns_of(tile: Tile) -> list[int]:
     """Return the columns of the image that are under a tap of the tile."""
     g = tile.geometry
     found = {tile.position(c, kx) for c in range(tile.columns) for kx in range(g.filter_w)}
@@ -460,7 +596,7 @@ def emitted_depthwise(
     """Return the parameters of the kernel with these rows of tiles, the highest first."""
     functions = {_known(tile).name: _known(tile) for row in ways for tile in row}
     first = ways[0][0]
-    pad_bytes = max((max(_columns(tile)) - tile.begin + 1) * g.in_c for tile in ways[0])
+    pad_bytes = max((max(columns_of(tile)) - tile.begin + 1) * g.pixel_bytes for tile in ways[0])
     texts = "\n".join(function.text() for function in functions.values())
     struct = (
         "    HIL_IMAGES_FIELDS;\n"
@@ -487,7 +623,7 @@ def emitted_depthwise(
         DepthwiseParameters,
         Description(
             family=family,
-            operator="depthwise_conv2d_s8",
+            operator=f"depthwise_conv2d_{g.arithmetic.name}",
             form=form,
             requires=requires,
             scratch=str(-(-pad_bytes // 4) * 4),
@@ -506,6 +642,7 @@ def emitted_depthwise(
             figures=figures,
             counts=counts,
             head=head,
+            dtype=g.arithmetic.dtype,
         ),
         struct,
         list(dict.fromkeys([_INCLUDE, include])),
@@ -523,12 +660,11 @@ def _glue(g: Geometry, ways: Sequence[Sequence[Tile]], pad_bytes: int) -> str:
         for tiles in ways
     )
     return (
-        f"{rows}HIL_INLINE void {NAME}(const struct {NAME} *p, const int8_t *in, int8_t *out,\n"
-        "    void *scratch) {\n"
+        f"{rows}{kernel_head(g.arithmetic.dtype)}"
         f"    memset(scratch, {ways[0][0].pad_value}, {pad_bytes});\n"
         "    for (int32_t image = 0; image < p->batch; image++) {\n"
         f"        int32_t y = -p->pad_top;\n        int32_t row = 0;\n{steps}"
-        f"        in += p->in_h * {g.in_w * g.in_c};\n    }}\n}}\n"
+        f"        in += p->in_h * {g.in_w * g.pixel_bytes};\n    }}\n}}\n"
     )
 
 
@@ -537,7 +673,7 @@ def _row_of_tiles(g: Geometry, tiles: Sequence[Tile]) -> str:
     tile = tiles[0]
     lines = [
         f"    const struct hil_riscv_rows rows = {{.in = in, .pad = pad, .in_h = p->in_h, "
-        f".row_bytes = {g.in_w * g.in_c}}};"
+        f".row_bytes = {g.in_w * g.pixel_bytes}}};"
     ]
     index = 0
     while index < len(tiles):
@@ -546,10 +682,10 @@ def _row_of_tiles(g: Geometry, tiles: Sequence[Tile]) -> str:
         while index + alike < len(tiles) and _known(tiles[index + alike]) is own:
             alike += 1
         first = tiles[index]
-        steps = f"{first.columns * g.stride * g.in_c} * i"
-        pixel = f"{first.begin * g.in_c}" + (f" + {steps}" if alike > 1 else "")
-        place = f"{first.first * g.in_c}" + (
-            f" + {first.columns * g.in_c} * i" if alike > 1 else ""
+        steps = f"{first.columns * g.stride * g.pixel_bytes} * i"
+        pixel = f"{first.begin * g.pixel_bytes}" + (f" + {steps}" if alike > 1 else "")
+        place = f"{first.first * g.pixel_bytes}" + (
+            f" + {first.columns * g.pixel_bytes} * i" if alike > 1 else ""
         )
         arguments = [f"hil_riscv_row(&rows, y + {y}, {pixel})" for y in tile.used]
         arguments += [f"out + {r * g.row_bytes} + {place}" for r in range(first.outs)]
@@ -572,20 +708,21 @@ def _head(g: Geometry, two: list[Tile]) -> dict[str, str]:
     tile = two[0]
     functions = {_known(each).name: _known(each) for each in two}
     row = sum(_known(each).instructions for each in two)
-    products = _ROWS * g.out_w * g.in_c * g.filter_h * g.filter_w
+    products = tile.rows * g.out_w * g.in_c * g.filter_h * g.filter_w
+    single = ", and those for a single row" if tile.rows > 1 else ""
     return {
-        "Tile": f"{_ROWS} rows x {tile.columns} columns of outputs of a channel, then of the next; "
-        f"{len(functions)} functions for the tiles of a row, and those for a single row.",
-        "Registers": f"{g.taps} weights, {_ROWS * tile.columns} sums, two pixels, a product, "
+        "Tile": f"{tile.rows} rows x {tile.columns} columns of outputs of a channel, then of the "
+        f"next; {len(functions)} functions for the tiles of a row{single}.",
+        "Registers": f"{tile.held} weights, {tile.rows * tile.columns} sums, two pixels, product, "
         f"{tile.in_rows} rows of the image, the channels' words.",
-        "Data": f"channels: int32 [channel][weights times 2^{tile.output.bits}; multiplier; "
-        "constant; place if signed], packed by _packed().",
+        "Data": f"channels: int32 [channel][weights times 2^{tile.output.bits}, "
+        f"{scale_words(tile.output)}], packed by _packed().",
         "Order": "Tile by tile, channel by channel: what is under the tile in a channel is read, "
         "then the outputs of the channel are written.",
         "Bounds": f"|sum| * 2^{tile.output.bits} < 2^31 for all inputs, which _packed() asks for.",
         "Output": tile.output.text,
         "Scratch": "Zero points, which are read in the place of rows outside the image.",
-        "Cost": f"Counted by the emitter: {row:.0f} instructions for {_ROWS} rows, "
+        "Cost": f"Counted by the emitter: {row:.0f} instructions for {tile.rows} rows, "
         f"{row / products:.3f} a MAC.",
         "Tests": "tests/board/test_riscv_kernels.py, tests/c/test_riscv_kernels.py: the C form is "
         "the same list of instructions.",

@@ -68,6 +68,8 @@ class Description:
     head: Mapping[str, str]
     #: Tensors that it reads.
     inputs: int = 1
+    #: C type of the elements of its tensors.
+    dtype: str = "int8_t"
 
 
 _P = TypeVar("_P", bound=EmittedParameters)
@@ -103,8 +105,8 @@ def emitted(
             name=name,
             header=header,
             requires=description.requires,
-            inputs=("int8_t",) * description.inputs,
-            outputs=("int8_t",),
+            inputs=(description.dtype,) * description.inputs,
+            outputs=(description.dtype,),
             scratch=description.scratch,
             cost=Cost({_CORE: _positive(description.figures)}, description.counts),
             order=description.order,

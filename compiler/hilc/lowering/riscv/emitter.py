@@ -1,4 +1,4 @@
-"""Emitter of functions for RV32IM: one list of instructions, written as assembly and as C.
+"""Emitter of functions for RV32IM and RV32F: one list of instructions, as assembly and as C.
 
 A program in Python knows a layer's shape, its tile and the registers. It calls the methods of
 :class:`Function` as an assembler would be called. Each call appends an instruction with two texts:
@@ -8,12 +8,13 @@ they are written: :attr:`Function.instructions` is what a call takes.
 
 Registers are allocated here and released by the program. A word is ``uint32_t`` in C, an address
 ``const int8_t *`` or ``int8_t *``. :class:`OutOfRegisters` is raised if a tile needs more than the
-28 registers that a function has beside ``zero``, ``sp``, ``gp`` and ``tp``.
+28 registers that a function has beside ``zero``, ``sp``, ``gp`` and ``tp``, or the 32 for floats.
 """
 
 from __future__ import annotations
 
 import re
+import struct
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -26,10 +27,21 @@ _REGISTERS = (
     "ra",
     *(f"s{i}" for i in range(12)),
 )
-_SAVED = frozenset(["ra", *(f"s{i}" for i in range(12))])
+#: Registers of RV32F, in the same order.
+_FLOAT_REGISTERS = (
+    *(f"fa{i}" for i in range(8)),
+    *(f"ft{i}" for i in range(12)),
+    *(f"fs{i}" for i in range(12)),
+)
+_SAVED = frozenset(["ra", *(f"s{i}" for i in range(12)), *(f"fs{i}" for i in range(12))])
 #: Offsets of loads, stores and additions have 12 bits, sign included.
 LARGEST_OFFSET = 2047
-_C_TYPES = {"word": "uint32_t", "read": "const int8_t *", "write": "int8_t *"}
+_C_TYPES = {
+    "word": "uint32_t ",
+    "read": "const int8_t *",
+    "write": "int8_t *",
+    "float": "float ",
+}
 _STACK_ALIGNMENT = 16
 #: Function fields of XPULP's minimum and maximum.
 _XPULP = {"min": 0x2B, "max": 0x2D}
@@ -48,7 +60,7 @@ class Register:
 
     machine: str
     variable: str
-    #: ``word``, ``read`` or ``write``: an address through which is read or written.
+    #: ``word``, ``float``, ``read`` or ``write``: an address through which is read or written.
     kind: str = "word"
 
 
@@ -74,6 +86,7 @@ class Function:
     #: Instructions out of line, behind the end of the function.
     _behind: list[tuple[str, str]] = field(default_factory=list, init=False)
     _free: list[str] = field(default_factory=lambda: list(_REGISTERS), init=False)
+    _free_floats: list[str] = field(default_factory=lambda: list(_FLOAT_REGISTERS), init=False)
     _used: set[str] = field(default_factory=set, init=False)
     _variables: dict[str, str] = field(default_factory=dict, init=False)
     _slots: dict[str, str] = field(default_factory=dict, init=False)
@@ -95,6 +108,10 @@ class Function:
         """Return ``count`` free registers for words."""
         return [self.word(f"{name}{i}") for i in range(count)]
 
+    def floats(self, name: str, count: int) -> list[Register]:
+        """Return ``count`` free registers for floats."""
+        return [self._register(f"{name}{i}", "float") for i in range(count)]
+
     def address(self, name: str, kind: str = "read") -> Register:
         """Return a free register for an address."""
         return self._register(name, kind)
@@ -102,24 +119,34 @@ class Function:
     def release(self, *registers: Register) -> None:
         """Give registers back."""
         for register in registers:
-            assert register.machine not in self._free, register
-            self._free.insert(0, register.machine)
+            free = self._pool(register.kind)
+            assert register.machine not in free, register
+            free.insert(0, register.machine)
 
     @property
     def free(self) -> int:
         """Registers that are left."""
         return len(self._free)
 
+    @property
+    def free_floats(self) -> int:
+        """Registers for floats that are left."""
+        return len(self._free_floats)
+
     def _register(self, name: str, kind: str) -> Register:
-        if not self._free:
+        free = self._pool(kind)
+        if not free:
             raise OutOfRegisters(f"{self.name} has no register left for {name}")
-        machine = self._free.pop(0)
+        machine = free.pop(0)
         self._used.add(machine)
         variable = name
         while self._variables.get(variable, kind) != kind:
             variable += "_"
         self._variables[variable] = kind
         return Register(machine, variable, kind)
+
+    def _pool(self, kind: str) -> list[str]:
+        return self._free_floats if kind == "float" else self._free
 
     def save(self, register: Register, slot: str) -> None:
         """Store a register in the slot of the stack with this name."""
@@ -154,20 +181,20 @@ class Function:
             f"hil_riscv_sw({base.variable} + {offset}, {value.variable});",
         )
 
-    def store_half(self, value: Register, offset: int, base: Register) -> None:
-        """Store the lower half of a word."""
-        assert 0 <= offset <= LARGEST_OFFSET, offset
-        self._emit(
-            f"sh {value.machine}, {offset}({base.machine})",
-            f"hil_riscv_sh({base.variable} + {offset}, {value.variable});",
-        )
-
     def store_byte(self, value: Register, offset: int, base: Register) -> None:
         """Store the lowest byte of a word."""
         assert 0 <= offset <= LARGEST_OFFSET, offset
         self._emit(
             f"sb {value.machine}, {offset}({base.machine})",
             f"{base.variable}[{offset}] = (int8_t){value.variable};",
+        )
+
+    def store_half(self, value: Register, offset: int, base: Register) -> None:
+        """Store the lower half of a word."""
+        assert 0 <= offset <= LARGEST_OFFSET, offset
+        self._emit(
+            f"sh {value.machine}, {offset}({base.machine})",
+            f"hil_riscv_sh({base.variable} + {offset}, {value.variable});",
         )
 
     def constant(self, to: Register, value: int) -> None:
@@ -218,8 +245,8 @@ class Function:
         )
 
     def operate(self, mnemonic: str, to: Register, left: Register, right: Register) -> None:
-        """Compute ``add``, ``sub``, ``mul``, ``mulhsu``, ``slt``, ``sll``; ``min`` and ``max`` of
-        Zbb.
+        """Compute ``add``, ``sub``, ``mul``, ``mulhsu``, ``slt``, ``sll``, ``sra``; ``min`` and
+        ``max`` of Zbb.
         """
         if self.xpulp and mnemonic in _XPULP:
             self._emit(
@@ -233,6 +260,7 @@ class Function:
             "add": f"{a} + {b}",
             "sub": f"{a} - {b}",
             "mul": f"{a} * {b}",
+            "sra": f"hil_riscv_sra({a}, (int32_t)({b} & 31U))",
         }.get(mnemonic, f"hil_riscv_{mnemonic}({a}, {b})")
         self._emit(
             f"{mnemonic} {to.machine}, {left.machine}, {right.machine}", f"{to.variable} = {c};"
@@ -370,6 +398,91 @@ class Function:
         self._count += self._times * share * len(behind)
         self._static += len(behind)
 
+    def clamp_between(self, value: Register, low: Register, high: Register, share: float) -> None:
+        """Clamp a signed word to the range of two words: two instructions for values inside. Of the
+        others ``share`` are expected.
+        """
+        for a, b, bound in ((value, low, low), (high, value, high)):
+            fix, back = self._label(), self._label()
+            self._emit(
+                f"blt {a.machine}, {b.machine}, {fix}",
+                f"if ((int32_t){a.variable} < (int32_t){b.variable}) {{ goto {fix}; }}",
+            )
+            self._lines.append((f"{back}:", f"{back}:;"))
+            self._behind.append((f"{fix}:", f"{fix}:;"))
+            self._behind += [
+                (
+                    f"    mv {value.machine}, {bound.machine}",
+                    f"    {value.variable} = {bound.variable};",
+                ),
+                (f"    j {back}", f"    goto {back};"),
+            ]
+            self._count += self._times * share
+            self._static += 2
+
+    # -- RV32F ------------------------------------------------------------------------------------
+
+    def load_float(self, to: Register, offset: int, base: Register) -> None:
+        """Load a float."""
+        assert -LARGEST_OFFSET <= offset <= LARGEST_OFFSET, offset
+        self._emit(
+            f"flw {to.machine}, {offset}({base.machine})",
+            f"{to.variable} = hil_riscv_flw({base.variable} + {offset});",
+        )
+
+    def store_float(self, value: Register, offset: int, base: Register) -> None:
+        """Store a float."""
+        assert 0 <= offset <= LARGEST_OFFSET, offset
+        self._emit(
+            f"fsw {value.machine}, {offset}({base.machine})",
+            f"hil_riscv_fsw({base.variable} + {offset}, {value.variable});",
+        )
+
+    def zero_float(self, to: Register) -> None:
+        """Load 0.0."""
+        self._emit(f"fmv.w.x {to.machine}, zero", f"{to.variable} = 0.0F;")
+
+    def float_constant(self, to: Register, value: float, bits: Register) -> None:
+        """Load a constant by way of a word, which is overwritten."""
+        self.constant(bits, struct.unpack("<i", struct.pack("<f", value))[0])
+        self._emit(
+            f"fmv.w.x {to.machine}, {bits.machine}",
+            f"{to.variable} = hil_riscv_fmv({bits.variable});",
+        )
+
+    def operate_floats(self, mnemonic: str, to: Register, a: Register, b: Register) -> None:
+        """Compute ``fadd`` or ``fmul``, each rounded by itself."""
+        sign = {"fadd": "+", "fmul": "*"}[mnemonic]
+        self._emit(
+            f"{mnemonic}.s {to.machine}, {a.machine}, {b.machine}",
+            f"{to.variable} = {a.variable} {sign} {b.variable};",
+        )
+
+    def bound_float(
+        self, value: Register, limit: Register, below: bool, flag: Register, share: float
+    ) -> None:
+        """Replace a float below a limit, or else above, by it; what is not a number stays. Two
+        instructions for values inside; of the others ``share`` are expected.
+        """
+        less, more = (value, limit) if below else (limit, value)
+        self._emit(
+            f"flt.s {flag.machine}, {less.machine}, {more.machine}",
+            f"{flag.variable} = {less.variable} < {more.variable} ? 1U : 0U;",
+        )
+        fix, back = self._label(), self._label()
+        self._emit(f"bnez {flag.machine}, {fix}", f"if ({flag.variable} != 0U) {{ goto {fix}; }}")
+        self._lines.append((f"{back}:", f"{back}:;"))
+        self._behind += [
+            (f"{fix}:", f"{fix}:;"),
+            (
+                f"    fmv.s {value.machine}, {limit.machine}",
+                f"    {value.variable} = {limit.variable};",
+            ),
+            (f"    j {back}", f"    goto {back};"),
+        ]
+        self._count += self._times * share * 2
+        self._static += 2
+
     def _label(self) -> str:
         self._labels += 1
         return f"L{self._labels}"
@@ -378,7 +491,8 @@ class Function:
 
     @property
     def _restored(self) -> list[str]:
-        return [name for name in _REGISTERS if name in self._used & _SAVED]
+        everything = (*_REGISTERS, *_FLOAT_REGISTERS)
+        return [name for name in everything if name in self._used & _SAVED]
 
     @property
     def instructions(self) -> float:
@@ -393,10 +507,7 @@ class Function:
 
     def text(self) -> str:
         """Return the definition in C: assembly for RISC-V, C for every other core."""
-        declared = [
-            f"{_C_TYPES[kind]}{'' if kind != 'word' else ' '}{name}"
-            for name, kind in self.parameters
-        ]
+        declared = [f"{_C_TYPES[kind]}{name}" for name, kind in self.parameters]
         # The body of a naked function is assembly alone, which names no parameter.
         unused = [f"{parameter} __attribute__((unused))" for parameter in declared]
         return (
@@ -422,8 +533,9 @@ class Function:
         tail = []
         if frame:
             head.append(f"addi sp, sp, -{frame}")
-            head += [f"sw {name}, {own + 4 * i}(sp)" for i, name in enumerate(saved)]
-            tail += [f"lw {name}, {own + 4 * i}(sp)" for i, name in enumerate(saved)]
+            at = [(name, own + 4 * i) for i, name in enumerate(saved)]
+            head += [f"{_prefix(name)}sw {name}, {offset}(sp)" for name, offset in at]
+            tail += [f"{_prefix(name)}lw {name}, {offset}(sp)" for name, offset in at]
             tail.append(f"addi sp, sp, {frame}")
         tail.append("ret")
         lines = [f"    {line}" for line in head]
@@ -452,13 +564,17 @@ class Function:
         used = set(re.findall(r"\w+", " ".join(lines)))
         own = {name for name, _ in self.parameters}
         declarations = [
-            f"    {_C_TYPES[kind]}{'' if kind != 'word' else ' '}{name} = 0;"
+            f"    {_C_TYPES[kind]}{name} = 0;"
             for name, kind in self._variables.items()
             if name in used - own
         ]
         declarations += [
-            f"    {_C_TYPES[kind]}{'' if kind != 'word' else ' '}stack_{name} = 0;"
-            for name, kind in self._slots.items()
+            f"    {_C_TYPES[kind]}stack_{name} = 0;" for name, kind in self._slots.items()
         ]
         declarations += [f"    {line}" for line in self.locals]
         return "".join(f"{line}\n" for line in (*declarations, *lines))
+
+
+def _prefix(machine: str) -> str:
+    """Return what distinguishes a load or store of a register: ``f`` for floats."""
+    return "f" if machine in _FLOAT_REGISTERS else ""

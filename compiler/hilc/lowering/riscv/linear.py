@@ -177,17 +177,37 @@ def padded_rows(form: Convolution) -> PaddedRows | None:
     )
 
 
-def kernel_text(functions: str, body: str, *, images: bool) -> str:
+def kernel_text(
+    functions: str,
+    body: str,
+    *,
+    images: bool,
+    dtype: str = "int8_t",
+    element: int = 1,
+    scratch: bool = True,
+) -> str:
     """Return the emitted functions and the one that layers call, with ``body``, or with it for each
-    of a batch of images.
+    of a batch of images. In the body ``in`` and ``out`` are addresses of bytes; ``element`` is the
+    number of these of a ``dtype``.
     """
     if images:
+        pixel = "p->in_c" if element == 1 else f"{element} * p->in_c"
         inner = "".join(f"    {line}\n" for line in body.splitlines())
         body = (
             f"    for (int32_t image = 0; image < p->batch; image++) {{\n{inner}"
-            "        in += p->in_h * p->in_w * p->in_c;\n    }\n"
+            f"        in += p->in_h * p->in_w * {pixel};\n    }}\n"
         )
+    return f"{functions}\n{kernel_head(dtype, scratch)}{body}}}\n"
+
+
+def kernel_head(dtype: str, scratch: bool = True) -> str:
+    """Return the beginning of the function that layers call."""
+    begin = f"HIL_INLINE void {NAME}(const struct {NAME} *p, "
+    if dtype == "int8_t":
+        return f"{begin}const int8_t *in, int8_t *out,\n    void *scratch) {{\n"
+    work = ", void *scratch" if scratch else ""
     return (
-        f"{functions}\nHIL_INLINE void {NAME}(const struct {NAME} *p, "
-        f"const int8_t *in, int8_t *out,\n    void *scratch) {{\n{body}}}\n"
+        f"{begin}const {dtype} *input,\n    {dtype} *output{work}) {{\n"
+        "    const int8_t *in = (const int8_t *)input;\n"
+        "    int8_t *out = (int8_t *)output;\n"
     )

@@ -39,7 +39,7 @@ ZEROS = 0.5
 #: Columns that share words, and the bytes of these.
 _SHARING, _SHARED_BYTES = 3, 8
 #: Such columns of a block, or columns that have a sum each.
-_TRIPLES, _COLUMNS = 8, 18
+_TRIPLES, _COLUMNS = 8, 16
 #: Elements of depth of a turn of the loop that lists them, and bytes of an entry of the list.
 _TURN, _ENTRY = 8, 8
 _LOWEST = ELEMENT_TYPES["int8"].bounds[0]

@@ -139,7 +139,7 @@ def winograd(form: Convolution, extension: str) -> Iterator[EmittedParameters]:
         _Group(images.in_w, images.in_c, window.pad_left, first, min(_WIDE, images.out_w - first))
         for first in range(0, images.out_w, _WIDE)
     ]
-    reach = (_WIDE + _UNDER - _OUT) * max(images.in_c, form.channels)
+    reach = max((_WIDE + _UNDER - _OUT - 1) * images.in_c, (_WIDE - 1) * form.channels)
     if reach > LARGEST_OFFSET or not all(any(group.inside) for group in groups):
         return
     if (packed := _packed(form.packing, extension)) is not None:
@@ -188,21 +188,21 @@ def _emit_input(group: _Group, shape: _Shape) -> Function:
     f.distance(end, rows[0], shape.depth)
     with f.loop(shape.depth, rows[0], end):
         # B' d: rows 1 and 2 are made of the same pixels.
-        _emit_lines(f, group, shape, (rows[0], rows[2]), [(0, "sub", False)], v)
-        _emit_lines(f, group, shape, (rows[1], rows[2]), [(1, "add", False), (2, "sub", True)], v)
-        _emit_lines(f, group, shape, (rows[1], rows[3]), [(3, "sub", False)], v)
+        _emit_v_rows(f, group, shape, (rows[0], rows[2]), [(0, "sub", False)], v)
+        _emit_v_rows(f, group, shape, (rows[1], rows[2]), [(1, "add", False), (2, "sub", True)], v)
+        _emit_v_rows(f, group, shape, (rows[1], rows[3]), [(3, "sub", False)], v)
         for row in rows:
             f.advance(row, 1)
         f.advance(v, group.element_bytes)
     return f
 
 
-def _emit_lines(
+def _emit_v_rows(
     f: Function,
     group: _Group,
     shape: _Shape,
     rows: tuple[Register, Register],
-    lines: Sequence[tuple[int, str, bool]],
+    v_rows: Sequence[tuple[int, str, bool]],
     v: Register,
 ) -> None:
     """Emit rows of V that are made of two rows of pixels: their place, and how: the operation, and
@@ -214,20 +214,20 @@ def _emit_lines(
     columns: list[list[Register]] = []
 
     def column(x: int) -> list[Register]:
-        """Emit a column of the lines."""
-        found = f.words(f"c{x % _UNDER}_", len(lines))
+        """Emit a column of the rows of V."""
+        found = f.words(f"c{x % _UNDER}_", len(v_rows))
         for pixel, row in zip(pixels, rows, strict=True):
             if inside[x]:
                 f.load("lb", pixel, (x - first) * step, row)
             else:
                 f.constant(pixel, shape.pad_value)
-        for to, (_, operation, reverse) in zip(found, lines, strict=True):
+        for to, (_, operation, reverse) in zip(found, v_rows, strict=True):
             f.operate(operation, to, *(pixels[::-1] if reverse else pixels))
         return found
 
     for tile in range(group.tiles):
         columns += [column(x) for x in range(_OUT * tile + len(columns), _OUT * tile + _UNDER)]
-        for (place, _, _), values in zip(lines, zip(*columns, strict=True), strict=True):
+        for (place, _, _), values in zip(v_rows, zip(*columns, strict=True), strict=True):
             c0, c1, c2, c3 = values
             for i, (operation, a, b) in enumerate(
                 [("sub", c0, c2), ("add", c1, c2), ("sub", c2, c1), ("sub", c1, c3)]

@@ -1,11 +1,12 @@
-"""int8 depthwise convolutions with RISC-V's vectors (Zve32x), emitted for each layer.
+"""Depthwise convolutions of int8 and int16 with RISC-V's vectors (Zve32x), emitted for each layer.
 
 The elements of a vector are channels. Two outputs next to each other stay in registers with the
-weights of a row of the filter; each pixel under them is loaded once. What is checked here for each
-layer:
+weights of three columns of a row of the filter; each pixel under them is loaded once for these
+columns. What is checked here for each layer:
 
-* sums stay below 2**30, and every shift is to the right;
-* the outputs of each channel are exact for every sum (:mod:`hilc.lowering.riscv.outputs`).
+* int8: sums stay below 2**30, and every shift is to the right; the outputs of each channel are
+  exact for every sum (:mod:`hilc.lowering.riscv.outputs`);
+* int16: sums fit 32 bits, and are rounded as :mod:`hilc.lowering.riscv.wide` says.
 """
 
 from __future__ import annotations
@@ -14,31 +15,49 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
 
-from hilc.lowering.linear import DepthwiseConvolution, LinearWeights, packed_once
+from hilc.ir import Array
+from hilc.lowering.linear import (
+    DepthwiseConvolution,
+    LinearWeights,
+    WideRequantization,
+    packed_once,
+)
+from hilc.lowering.riscv.arithmetic import scale_words
 from hilc.lowering.riscv.depthwise import (
     DepthwiseParameters,
     Geometry,
     OutOfReach,
     Packed,
     Tile,
+    columns_of,
     emitted_depthwise,
     geometry_of,
     tiles_of,
 )
 from hilc.lowering.riscv.emitter import ZERO, Function, Register
-from hilc.lowering.riscv.outputs import output_of
-from hilc.lowering.rvv.emitter import VectorFunction, blocks_of, emit_outputs
+from hilc.lowering.riscv.outputs import Output, output_of
+from hilc.lowering.riscv.wide import WideOutput, wide_output_of
+from hilc.lowering.rvv.emitter import (
+    VectorFunction,
+    blocks_of,
+    bounds_text,
+    emit_advance,
+    emit_outputs,
+    emit_wide_outputs,
+)
 from hilc.lowering.v7m.channels import require_right_shifts
 
-#: Outputs of a tile, and columns of a filter, whose weights stay in registers; rows, whose
+#: Outputs of a tile; columns of a filter, whose weights are in registers at a time; rows, whose
 #: addresses are arguments.
-_COLUMNS, _MOST_COLUMNS, _MOST_ROWS = 2, 3, 5
+_COLUMNS, _HELD, _MOST_ROWS = 2, 3, 5
 #: Bits by which sums are scaled, at most.
 _MOST_BITS = 13
 #: The first registers of weights of a row, four each; of a pixel, and of it before it is widened:
 #: the upper half of these.
 _WEIGHTS, _PIXEL, _NARROW = 16, 28, 30
+_FEATURES = frozenset({"zve32x"})
 
 
 @dataclass(frozen=True)
@@ -58,22 +77,21 @@ class VectorTile(Tile):
 def depthwise(form: DepthwiseConvolution) -> Iterator[DepthwiseParameters]:
     """Yield the emitted kernel of a depthwise convolution, if it serves the layer."""
     window = form.window
-    if (
-        form.multiplier != 1
-        or window.filter_w > _MOST_COLUMNS
-        or window.filter_h > _MOST_ROWS
-        or window.stride_h != window.stride_w
-    ):
+    if form.multiplier != 1 or window.filter_h > _MOST_ROWS or window.stride_h != window.stride_w:
         return
     packed = _packed(form.packing)
-    if packed is not None:
-        made = _class(form.packing, geometry_of(form))
+    if packed is None:
+        return
+    if (made := _class(form.packing, geometry_of(form, packed.output))) is not None:
         yield made(images=form.images, pad_top=window.pad_top, channels=packed.channels)
 
 
 @packed_once
 def _packed(layer: LinearWeights) -> Packed | None:
     """Return the words of the channels; None where the kernel does not serve the layer."""
+    if isinstance(layer.outputs, WideRequantization):
+        wide = wide_output_of(layer, "zve32x")
+        return None if wide is None else Packed(_words(layer.matrix, wide[1]), wide[0])
     channels = require_right_shifts(layer.matrix, layer.requantization)
     if channels is None:
         return None
@@ -82,16 +100,24 @@ def _packed(layer: LinearWeights) -> Packed | None:
     if found is None:
         return None
     output, scales = found
-    weights = channels.weights.T.astype(np.int16).reshape(-1)
+    return Packed(_words(channels.weights, scales), output)
+
+
+def _words(matrix: Array, scales: npt.NDArray[np.int32]) -> npt.NDArray[np.int32]:
+    """Return the weights ``[tap][channel]`` as int16, then the scales ``[word][channel]``."""
+    weights = matrix.T.astype(np.int16).reshape(-1)
     words = np.pad(weights, (0, weights.size % 2)).view(np.int32)
-    return Packed(np.concatenate([words, scales.T.reshape(-1)]), output)
+    return np.concatenate([words, scales.T.reshape(-1)])
 
 
 @packed_once
-def _class(layer: LinearWeights, geometry: Geometry) -> type[DepthwiseParameters]:
+def _class(layer: LinearWeights, geometry: Geometry) -> type[DepthwiseParameters] | None:
     packed = _packed(layer)
     assert packed is not None
     tiles = tiles_of(VectorTile, geometry, packed, layer.pad_value, 1, _COLUMNS)
+    if not all(columns_of(tile) for tile in tiles):
+        # Windows that lie beside the image as a whole.
+        return None
     g = geometry
     functions = {tile.missing: tile for tile in tiles}
     instructions = sum(tile.emit().instructions for tile in tiles)
@@ -99,14 +125,13 @@ def _class(layer: LinearWeights, geometry: Geometry) -> type[DepthwiseParameters
     head = {
         "Tile": f"1 row x {_COLUMNS} columns of outputs x as many channels as a group of eight "
         f"vector registers has words; {len(functions)} functions for the tiles of a row.",
-        "Registers": "sums: eight vector registers a column from v0 on; weights of a row of the "
-        "filter: v16 to v27; a pixel: v28 to v31, loaded into the upper half of these.",
+        "Registers": "sums: eight vector registers a column from v0 on; weights of three columns "
+        "of the filter: v16 to v27; a pixel: v28 to v31, loaded into the upper half of these.",
         "Data": "channels: int16 weights [tap][channel], filled up to words, then int32 "
-        "[multiplier, constant, place if signed][channel], packed by _packed().",
+        f"[{scale_words(packed.output)}][channel], packed by _packed().",
         "Order": "Tile by tile, channels by channels: what is under the tile in some channels is "
         "read, then the outputs of these channels are written.",
-        "Bounds": "Sums are below 2^30, which require_right_shifts() asks for; scaled by "
-        f"2^{packed.output.bits} below 2^31.",
+        "Bounds": bounds_text(packed.output),
         "Output": f"{packed.output.text} The narrowing shifts round down and saturate.",
         "Scratch": "Zero points, which are read in the place of pixels outside the image.",
         "Cost": f"Counted by the emitter for registers of 128 bits: {instructions:.0f} "
@@ -115,7 +140,7 @@ def _class(layer: LinearWeights, geometry: Geometry) -> type[DepthwiseParameters
         "the same list of instructions.",
     }
     return emitted_depthwise(
-        "rvv", "hil/rvv.h", geometry, [tiles], frozenset({"zve32x"}), head, f"{_COLUMNS}_columns"
+        "rvv", "hil/rvv.h", geometry, [tiles], _FEATURES, head, f"{_COLUMNS}_columns"
     )
 
 
@@ -139,20 +164,20 @@ def emit_tile(tile: VectorTile) -> VectorFunction:
     f.constant(left, g.in_c)
     f.distance(scales, channels, 4 * ((g.taps * g.in_c + 1) // 2))
     for c, other in enumerate(others, start=1):
-        f.distance(other, out, c * g.in_c)
+        f.distance(other, out, c * g.pixel_bytes)
     sums = [8 * c for c in range(tile.columns)]
     with f.loop(blocks_of(g.in_c), left, ZERO, always=True):
         f.length(length, left, 2)
         for ky, row in enumerate(rows):
             _emit_row(f, tile, ky, row, channels, pad, at)
-        emit_outputs(f, tile.output, g.in_c, sums, scales, [out, *others])
+        if isinstance(tile.output, WideOutput):
+            emit_wide_outputs(f, tile.output, g.in_c, sums, scales, [out, *others])
+        else:
+            assert isinstance(tile.output, Output)
+            emit_outputs(f, tile.output, g.in_c, sums, scales, [out, *others])
         f.operate("sub", left, left, length)
-        for address in (*rows, out, *others, pad):
-            f.add_to(address, length)
-        f.shift("slli", length, length, 1)
-        f.add_to(channels, length)
-        f.shift("slli", length, length, 1)
-        f.add_to(scales, length)
+        tensors = [*rows, out, *others, pad]
+        emit_advance(f, length, [(g.arithmetic.element, tensors), (2, [channels]), (4, [scales])])
     return f
 
 
@@ -165,23 +190,27 @@ def _emit_row(
     pad: Register,
     at: Register,
 ) -> None:
-    """Emit the products of a row of the filter."""
+    """Emit the products of a row of the filter, some of its columns at a time."""
     g = tile.geometry
-    for kx in range(g.filter_w):
-        offset = 2 * (ky * g.filter_w + kx) * g.in_c
-        f.distance(at, channels, offset)
-        f.load_vector(_WEIGHTS + 4 * kx, 2, at)
-    taps = [(c, kx) for c in range(tile.columns) for kx in range(g.filter_w)]
-    begun: set[int] = set()
-    for x in sorted({tile.position(c, kx) for c, kx in taps}):
-        base = pad
-        if 0 <= x < g.in_w:
-            f.distance(at, row, (x - tile.begin) * g.in_c)
-            base = at
-        f.load_vector(_NARROW, 1, base)
-        f.widen(_PIXEL, _NARROW)
-        for c, kx in taps:
-            if tile.position(c, kx) == x:
-                first = ky == 0 and c not in begun
-                f.multiply_vectors(8 * c, _PIXEL, _WEIGHTS + 4 * kx, first)
-                begun.add(c)
+    for first in range(0, g.filter_w, _HELD):
+        held = range(first, min(first + _HELD, g.filter_w))
+        for i, kx in enumerate(held):
+            f.distance(at, channels, 2 * (ky * g.filter_w + kx) * g.in_c)
+            f.load_vector(_WEIGHTS + 4 * i, 2, at)
+        taps = [(c, i, kx) for c in range(tile.columns) for i, kx in enumerate(held)]
+        begun: set[int] = set()
+        for x in sorted({tile.position(c, kx) for c, _, kx in taps}):
+            base = pad
+            if 0 <= x < g.in_w:
+                f.distance(at, row, (x - tile.begin) * g.pixel_bytes)
+                base = at
+            if g.arithmetic.element == 1:
+                f.load_vector(_NARROW, 1, base)
+                f.widen(_PIXEL, _NARROW)
+            else:
+                f.load_vector(_PIXEL, 2, base)
+            for c, i, kx in taps:
+                if tile.position(c, kx) == x:
+                    begin = ky == 0 and first == 0 and c not in begun
+                    f.multiply_vectors(8 * c, _PIXEL, _WEIGHTS + 4 * i, begin)
+                    begun.add(c)

@@ -10,8 +10,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from hilc.ir import ELEMENT_TYPES
+from hilc.lowering.riscv.arithmetic import AnyOutput
 from hilc.lowering.riscv.emitter import Function, Register
 from hilc.lowering.riscv.outputs import Output
+from hilc.lowering.riscv.wide import WideOutput
 
 #: Bits of a register for which instructions are counted.
 COUNTED_BITS = 128
@@ -19,7 +21,7 @@ COUNTED_BITS = 128
 GROUPS = {1: 2, 2: 4, 4: 8}
 _EXTENSIONS = ("zve32x", "zicsr")
 _ROUND_DOWN = 2
-_INT8 = ELEMENT_TYPES["int8"].bounds
+_INT8, _INT16 = ELEMENT_TYPES["int8"].bounds, ELEMENT_TYPES["int16"].bounds
 
 
 def blocks_of(channels: int) -> int:
@@ -59,6 +61,13 @@ class VectorFunction(Function):
         self.instruction(
             f"vle{8 * element}.v v{to}, ({base.machine})",
             f"hil_rvv_vle(&v, {to}, {element}, {base.variable});",
+        )
+
+    def load_indexed(self, to: int, indices: int, base: Register) -> None:
+        """Load bytes at the distances from an address that bytes without sign are."""
+        self.instruction(
+            f"vluxei8.v v{to}, ({base.machine}), v{indices}",
+            f"hil_rvv_vluxei8(&v, {to}, {base.variable}, {indices});",
         )
 
     def store_vector(self, value: int, element: int, base: Register) -> None:
@@ -105,18 +114,18 @@ class VectorFunction(Function):
         self.instruction(f"{name}.vv v{to}, v{a}, v{b}", f"hil_rvv_{name}_vv(&v, {to}, {a}, {b});")
 
     def vectors(self, name: str, to: int, a: int, b: int) -> None:
-        """Compute on words of two vectors: ``vadd``, ``vmulhsu``, ``vsll``."""
+        """Compute on words of two vectors: ``vadd``, ``vmulhsu``, ``vsll``, ``vsra``."""
         self.instruction(f"{name}.vv v{to}, v{a}, v{b}", f"hil_rvv_{name}_vv(&v, {to}, {a}, {b});")
 
     def immediate(self, name: str, to: int, source: int, value: int) -> None:
-        """Shift words by a constant: ``vsll``, ``vsra``."""
+        """Shift words by a constant, or add one: ``vsll``, ``vsra``, ``vadd``."""
         self.instruction(
             f"{name}.vi v{to}, v{source}, {value}",
             f"hil_rvv_{name}_vi(&v, {to}, {source}, {value});",
         )
 
     def with_scalar(self, name: str, to: int, source: int, scalar: Register) -> None:
-        """Compute with a scalar: ``vadd``, ``vmul`` of words, ``vmax``, ``vmin`` of int8."""
+        """Compute with a scalar: ``vadd``, ``vmul`` of words, ``vmax``, ``vmin`` of elements."""
         self.instruction(
             f"{name}.vx v{to}, v{source}, {scalar.machine}",
             f"hil_rvv_{name}_vx(&v, {to}, {source}, {scalar.variable});",
@@ -128,6 +137,21 @@ class VectorFunction(Function):
             f"vnclip.wi v{to}, v{source}, {bits}",
             f"hil_rvv_vnclip_wi(&v, {element}, {to}, {source}, {bits});",
         )
+
+
+def emit_advance(
+    f: VectorFunction, length: Register, addresses: Sequence[tuple[int, Sequence[Register]]]
+) -> None:
+    """Add a number of elements to addresses: the bytes of an element, which do not decrease, and
+    the addresses. ``length`` is overwritten.
+    """
+    scale = 1
+    for element, moved in addresses:
+        if element > scale:
+            f.shift("slli", length, length, (element // scale).bit_length() - 1)
+            scale = element
+        for address in moved:
+            f.add_to(address, length)
 
 
 def emit_outputs(
@@ -170,14 +194,70 @@ def emit_outputs(
     f.elements(1)
     for value in sums:
         f.narrow(1, value, value, 0)
+    _emit_stores(f, output, 1, _INT8, sums, outs, spare)
+    f.release(spare, at)
+
+
+def emit_wide_outputs(
+    f: VectorFunction,
+    output: WideOutput,
+    channels: int,
+    sums: Sequence[int],
+    scales: Register,
+    outs: Sequence[Register],
+) -> None:
+    """Make outputs of int16 of sums and store them, the last first. ``scales`` are the address of
+    the biases of all channels; multipliers, addends and shifts lie behind them.
+
+    The registers above the sums are overwritten.
+    """
+    spare = f.word("spare")
+    at = f.address("at")
+    f.elements(4)
+    names = ("vadd", "vmulhsu", "vadd", "vsra")[: output.words]
+    for i, name in enumerate(names):
+        if i:
+            f.distance(at, scales, 4 * i * channels)
+        f.load_vector(24, 4, at if i else scales)
+        for value in sums:
+            f.vectors(name, value, value, 24)
+    if not output.shifted:
+        for value in sums:
+            f.immediate("vadd", value, value, 1)
+    f.elements(2)
+    for value in sums:
+        f.narrow(2, value, value, 0 if output.shifted else 1)
+    _emit_stores(f, output, 2, _INT16, sums, outs, spare)
+    f.release(spare, at)
+
+
+def _emit_stores(
+    f: VectorFunction,
+    output: Output | WideOutput,
+    element: int,
+    whole: tuple[int, int],
+    values: Sequence[int],
+    outs: Sequence[Register],
+    spare: Register,
+) -> None:
+    """Clamp elements to a smaller range than their type's ``whole`` one, and store them."""
     for name, bound, own in (
-        ("vmax", output.least, _INT8[0]),
-        ("vmin", output.most, _INT8[1]),
+        ("vmax", output.least, whole[0]),
+        ("vmin", output.most, whole[1]),
     ):
         if bound != own:
             f.constant(spare, bound)
-            for value in sums:
+            for value in values:
                 f.with_scalar(name, value, value, spare)
-    for value, out in reversed(list(zip(sums, outs, strict=True))):
-        f.store_vector(value, 1, out)
-    f.release(spare, at)
+    for value, out in reversed(list(zip(values, outs, strict=True))):
+        f.store_vector(value, element, out)
+
+
+def bounds_text(output: AnyOutput) -> str:
+    """Return why no sum overflows, for a kernel's head."""
+    if not isinstance(output, Output):
+        return "Sums with their biases are words for all inputs: narrow_sums()."
+    return (
+        "Sums are below 2^30, which require_right_shifts() asks for; scaled by "
+        f"2^{output.bits} below 2^31."
+    )

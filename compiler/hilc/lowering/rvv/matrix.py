@@ -1,17 +1,20 @@
-"""int8 matrix products and convolutions with RISC-V's vectors (Zve32x), emitted for each layer.
+"""Matrix products and convolutions with RISC-V's vectors (Zve32x), emitted for each layer.
+
+Inputs are int8, or int16 with int8 weights.
 
 The elements of a vector are channels of the output. A row's value, a scalar, is multiplied with the
 weights of its element of depth in all of them, widened to int16, and added to sums of int32. What
 is checked here for each layer:
 
-* sums stay below 2**30, and every shift is to the right;
-* the outputs of each channel are exact for every sum (:mod:`hilc.lowering.riscv.outputs`).
+* int8: sums stay below 2**30, and every shift is to the right; the outputs of each channel are
+  exact for every sum (:mod:`hilc.lowering.riscv.outputs`);
+* int16: sums fit 32 bits, and are rounded as :mod:`hilc.lowering.riscv.wide` says.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TypeVar
 
 import numpy as np
@@ -24,10 +27,12 @@ from hilc.lowering.linear import (
     Convolution,
     LinearWeights,
     MatrixProduct,
+    WideRequantization,
     linear_calls,
     packed_once,
 )
 from hilc.lowering.registry import Layer, lowers
+from hilc.lowering.riscv.arithmetic import scale_words
 from hilc.lowering.riscv.emitted import NAME, Description, EmittedParameters, emitted
 from hilc.lowering.riscv.emitter import LARGEST_OFFSET, ZERO, Register
 from hilc.lowering.riscv.linear import (
@@ -40,8 +45,16 @@ from hilc.lowering.riscv.linear import (
     padded_rows,
 )
 from hilc.lowering.riscv.outputs import Output, output_of
+from hilc.lowering.riscv.wide import WideOutput, wide_output_of
 from hilc.lowering.rvv import depthwise
-from hilc.lowering.rvv.emitter import VectorFunction, blocks_of, emit_outputs
+from hilc.lowering.rvv.emitter import (
+    VectorFunction,
+    blocks_of,
+    bounds_text,
+    emit_advance,
+    emit_outputs,
+    emit_wide_outputs,
+)
 from hilc.lowering.v7m.channels import require_right_shifts
 
 #: Rows of a tile: their sums take eight registers each, and signed outputs sixteen others.
@@ -60,6 +73,7 @@ _WINDOW_GLUE = {"window_row": 34.0}
 
 
 _P = TypeVar("_P", bound=EmittedParameters)
+_T = TypeVar("_T", bound=np.generic)
 
 
 @dataclass(frozen=True)
@@ -70,7 +84,27 @@ class Tile:
     columns: int
     rows: int
     runs: Runs
-    output: Output
+    output: Output | WideOutput
+
+    @property
+    def element(self) -> int:
+        """Bytes of an input, and of an output."""
+        return 2 if isinstance(self.output, WideOutput) else 1
+
+    @property
+    def row_bytes(self) -> int:
+        """Bytes of a row of inputs."""
+        return self.element * self.depth
+
+    @property
+    def out_bytes(self) -> int:
+        """Bytes of a row of outputs."""
+        return self.element * self.columns
+
+    @property
+    def dtype(self) -> str:
+        """C type of inputs and outputs."""
+        return f"int{8 * self.element}_t"
 
     @property
     def name(self) -> str:
@@ -87,10 +121,15 @@ class Tile:
 class _Packed:
     weights: npt.NDArray[np.int8]
     scales: npt.NDArray[np.int32]
-    output: Output
+    output: Output | WideOutput
+
+    @property
+    def element(self) -> int:
+        """Bytes of an input."""
+        return 2 if isinstance(self.output, WideOutput) else 1
 
 
-@lowers(*LINEAR, dtypes={"int8"}, requires={"zve32x"}, roundings=Rounding)
+@lowers(*LINEAR, dtypes={"int8", "int16"}, requires={"zve32x"}, roundings=Rounding)
 def linear(layer: Layer) -> Iterator[KernelCall]:
     """Return the emitted kernels for a linear layer."""
     return linear_calls(layer, rows=_matmul, convolution=_conv2d, depthwise=depthwise.depthwise)
@@ -109,6 +148,8 @@ def _conv2d(form: Convolution) -> Iterable[EmittedParameters]:
         return
     classes = [_conv_class(form.packing)]
     if (rows := padded_rows(form)) is not None:
+        # Its columns consist of bytes.
+        rows = replace(rows, in_c=packed.element * rows.in_c)
         classes.insert(0, _padded_class(form.packing, rows))
     for made in classes:
         yield made(
@@ -121,12 +162,17 @@ def _conv2d(form: Convolution) -> Iterable[EmittedParameters]:
 
 
 def _most_rows(packed: _Packed) -> int:
-    return _SIGNED_ROWS if packed.output.signed else _ROWS
+    signed = isinstance(packed.output, Output) and packed.output.signed
+    return _SIGNED_ROWS if signed else _ROWS
 
 
 @packed_once
 def _packed(layer: LinearWeights) -> _Packed | None:
     """Return weights and scales; None where the kernel does not serve the layer."""
+    if isinstance(layer.outputs, WideRequantization):
+        if (wide := wide_output_of(layer, "zve32x")) is None:
+            return None
+        return _Packed(_transposed(layer.matrix), _transposed(wide[1]), wide[0])
     channels = require_right_shifts(layer.matrix, layer.requantization)
     if channels is None:
         return None
@@ -135,8 +181,11 @@ def _packed(layer: LinearWeights) -> _Packed | None:
     if found is None:
         return None
     output, scales = found
-    weights = np.ascontiguousarray(channels.weights.T).reshape(-1)
-    return _Packed(weights, np.ascontiguousarray(scales.T).reshape(-1), output)
+    return _Packed(_transposed(channels.weights), _transposed(scales), output)
+
+
+def _transposed(matrix: npt.NDArray[_T]) -> npt.NDArray[_T]:
+    return np.ascontiguousarray(matrix.T).reshape(-1)
 
 
 # The functions ------------------------------------------------------------------------------------
@@ -166,7 +215,7 @@ def emit_tile(tile: Tile) -> VectorFunction:
     rows, weights, scales, *places = f.arguments
     left, length = f.word("left"), f.word("length")
     runs = tile.runs
-    apart = (tile.rows - 1) * runs.step + _TURN > LARGEST_OFFSET
+    apart = (tile.rows - 1) * runs.step + _TURN * tile.element > LARGEST_OFFSET
     others = [f.address(f"row{r}") for r in range(1, tile.rows)] if apart else []
     bases = [rows, *others]
     at, x = f.address("weight"), f.words("x", tile.rows)
@@ -186,13 +235,12 @@ def emit_tile(tile: Tile) -> VectorFunction:
         for base in bases:
             f.step(base, -runs.row_bytes, x[0])
         sums = [8 * r for r in range(tile.rows)]
-        emit_outputs(f, tile.output, tile.columns, sums, scales, places)
-        f.add_to(weights, length)
-        for out in places:
-            f.add_to(out, length)
+        if isinstance(tile.output, WideOutput):
+            emit_wide_outputs(f, tile.output, tile.columns, sums, scales, places)
+        else:
+            emit_outputs(f, tile.output, tile.columns, sums, scales, places)
         f.operate("sub", left, left, length)
-        f.shift("slli", length, length, 2)
-        f.add_to(scales, length)
+        emit_advance(f, length, [(1, [weights]), (tile.element, places), (4, [scales])])
     return f
 
 
@@ -206,7 +254,8 @@ def _emit_run(
     begin: bool,
 ) -> None:
     """Emit the products of a run, the first of which may begin the sums; move on to the next."""
-    runs = tile.runs
+    runs, turn_bytes = tile.runs, _TURN * tile.element
+    load = "lb" if tile.element == 1 else "lh"
 
     def elements(count: int, first: bool) -> None:
         for index in range(count):
@@ -215,28 +264,28 @@ def _emit_run(
             f.widen(_WEIGHTS, _NARROW)
             for r, value in enumerate(x):
                 base, offset = (bases[r], 0) if len(bases) > 1 else (bases[0], r * runs.step)
-                f.load("lb", value, offset + index, base)
+                f.load(load, value, offset + tile.element * index, base)
             for r, value in enumerate(x):
                 f.multiply(8 * r, _WEIGHTS, value, first and index == 0)
 
-    turns, rest = divmod(runs.bytes, _TURN)
+    turns, rest = divmod(runs.bytes // tile.element, _TURN)
     # The first turn begins the sums.
     if begin and turns:
         elements(_TURN, True)
         for base in bases:
-            f.advance(base, _TURN)
+            f.advance(base, turn_bytes)
         turns -= 1
         begin = False
     if turns:
         if turns > 1:
-            f.distance(end, bases[0], turns * _TURN)
+            f.distance(end, bases[0], turns * turn_bytes)
         with f.loop(turns, bases[0], end):
             elements(_TURN, False)
             for base in bases:
-                f.advance(base, _TURN)
+                f.advance(base, turn_bytes)
     elements(rest, begin)
     for base in bases:
-        f.step(base, runs.pitch - runs.bytes + rest, x[0])
+        f.step(base, runs.pitch - runs.bytes + rest * tile.element, x[0])
 
 
 # The kernels --------------------------------------------------------------------------------------
@@ -250,7 +299,8 @@ _ARRAYS = (
 def _tile(layer: LinearWeights, rows: int, runs: Runs | None = None) -> Tile:
     packed = _packed(layer)
     assert packed is not None
-    runs = runs or Runs(1, layer.depth, layer.depth, layer.depth)
+    row = layer.depth * packed.element
+    runs = runs or Runs(1, row, row, row)
     return Tile(layer.depth, layer.channels, min(rows, _most_rows(packed)), runs, packed.output)
 
 
@@ -259,17 +309,17 @@ def _matmul_class(layer: LinearWeights, rows: int) -> type[MatmulParameters]:
     tile = _tile(layer, rows)
     struct = f"    int32_t rows; /* rows of the input, and of the output */\n{_ARRAYS}"
     copy = (
-        f"        {NAME}_copy(in, (int8_t *)scratch, (uint32_t)(count * {tile.depth}));\n"
-        f"        in += {tile.rows * tile.depth};\n"
+        f"        {NAME}_copy(in, (int8_t *)scratch, (uint32_t)(count * {tile.row_bytes}));\n"
+        f"        in += {tile.rows * tile.row_bytes};\n"
     )
     functions = f"{emit_copy().text()}\n{emit_tile(tile).text()}"
     code = _code(tile, functions, "    int32_t left = p->rows;\n", copy)
     figures = _GLUE | {"copied": 7 / COPIED_BYTES}
     counts = {
         "tile": f"(rows + {tile.rows - 1}) // {tile.rows}",
-        "copied": f"rows * {tile.depth}",
+        "copied": f"rows * {tile.row_bytes}",
     }
-    return _emitted(MatmulParameters, "matmul_s8", tile, struct, code, counts, figures, "rows")
+    return _emitted(MatmulParameters, "matmul", tile, struct, code, counts, figures, "rows")
 
 
 #: Bytes that the copy takes in a turn of its loop.
@@ -280,12 +330,14 @@ COPIED_BYTES = 32
 def _conv_class(layer: LinearWeights) -> type[ConvParameters]:
     tile = _tile(layer, _ROWS)
     struct = IMAGE_FIELDS + _ARRAYS
+    # Windows consist of bytes.
+    windows = f"    windows.in_c *= {tile.element};\n" if tile.element > 1 else ""
     begin = (
         "    struct hil_rvv_windows windows = HIL_RVV_WINDOWS_OF(p);\n"
-        "    int32_t left = p->out_h * p->out_w;\n"
+        f"{windows}    int32_t left = p->out_h * p->out_w;\n"
     )
     gather = (
-        f"        hil_rvv_gather(&windows, in, count, {tile.depth}, {NAME}_copy,\n"
+        f"        hil_rvv_gather(&windows, in, count, {tile.row_bytes}, {NAME}_copy,\n"
         "                       (int8_t *)scratch);\n"
     )
     functions = f"{emit_copy().text()}\n{emit_tile(tile).text()}"
@@ -295,7 +347,7 @@ def _conv_class(layer: LinearWeights) -> type[ConvParameters]:
         "window_row": "batch * out_h * out_w * filter_h",
     }
     figures = _GLUE | _WINDOW_GLUE
-    return _emitted(ConvParameters, "conv2d_s8", tile, struct, code, counts, figures, "window")
+    return _emitted(ConvParameters, "conv2d", tile, struct, code, counts, figures, "window")
 
 
 @packed_once
@@ -303,7 +355,8 @@ def _padded_class(layer: LinearWeights, rows: PaddedRows) -> type[ConvParameters
     most = _tile(layer, _ROWS).rows
     tiles = [_tile(layer, count, rows.runs) for count in rows.sizes(most)]
     functions = [emit_tile(tile) for tile in tiles]
-    calls = rows.calls([(tile.name, tile.rows) for tile in tiles], layer.channels, apart=True)
+    element, row = tiles[0].element, tiles[0].out_bytes
+    calls = rows.calls([(tile.name, tile.rows) for tile in tiles], row, apart=True)
     of_row = rows.instructions(
         [(tile.rows, f.instructions) for tile, f in zip(tiles, functions, strict=True)]
     )
@@ -312,10 +365,12 @@ def _padded_class(layer: LinearWeights, rows: PaddedRows) -> type[ConvParameters
     text = "\n".join(function.text() for function in (emit_copy(), *functions))
     return _emitted(
         ConvParameters,
-        "conv2d_s8",
+        "conv2d",
         tiles[0],
         IMAGE_FIELDS + _ARRAYS,
-        kernel_text(text, rows.body(calls, layer.channels), images=True),
+        kernel_text(
+            text, rows.body(calls, row), images=True, dtype=tiles[0].dtype, element=element
+        ),
         rows.counts,
         figures,
         "window",
@@ -325,17 +380,18 @@ def _padded_class(layer: LinearWeights, rows: PaddedRows) -> type[ConvParameters
 
 def _code(tile: Tile, functions: str, begin: str, rows: str, images: bool = False) -> str:
     """Return the emitted functions and the glue around them."""
+    row = tile.out_bytes
     outs = "".join(
-        f",\n            {r} < count ? out + {r * tile.columns} : out" for r in range(1, tile.rows)
+        f",\n            {r} < count ? out + {r * row} : out" for r in range(1, tile.rows)
     )
     body = (
         f"{begin}    while (left > 0) {{\n"
         f"        const int32_t count = left < {tile.rows} ? left : {tile.rows};\n{rows}"
         f"        {tile.name}((const int8_t *)scratch, p->weights, (const int8_t *)p->scales, out"
         f"{outs});\n"
-        f"        out += count * {tile.columns};\n        left -= count;\n    }}\n"
+        f"        out += count * {tile.out_bytes};\n        left -= count;\n    }}\n"
     )
-    return kernel_text(functions, body, images=images)
+    return kernel_text(functions, body, images=images, dtype=tile.dtype, element=tile.element)
 
 
 def _emitted(
@@ -357,10 +413,10 @@ def _emitted(
         parameters,
         Description(
             family="rvv",
-            operator=operator,
+            operator=f"{operator}_s{8 * tile.element}",
             form=f"{tile.form}_padded" if padded else tile.form,
             requires=frozenset({"zve32x"}),
-            scratch=str(padded.scratch if padded else tile.rows * tile.depth),
+            scratch=str(padded.scratch if padded else tile.rows * tile.row_bytes),
             order=(("rows", "1"),) if padded else (("pixels", str(tile.rows)),),
             reads=reads,
             window={},
@@ -372,16 +428,16 @@ def _emitted(
                 f"has words, for all {tile.columns} columns and a depth of {tile.depth}.",
                 "Registers": "sums: eight vector registers a row from v0 on; weights: v24 to v27, "
                 "loaded into the upper half of these; scales: v24 to v31.",
-                "Data": "rows in scratch, int8 [row][depth], or rows of the image with their "
-                "padding, of which a window has runs; weights int8 [depth][columns]; scales "
-                "int32 [multiplier, constant, place if signed][columns], packed by _packed().",
+                "Data": f"rows in scratch, int{8 * tile.element} [row][depth], or rows of the "
+                "image with their padding, of which a window has runs; weights int8 "
+                f"[depth][columns]; scales int32 [{scale_words(tile.output)}][columns], packed by "
+                "_packed().",
                 "Order": "What is under a row of outputs is copied to scratch, then it is written."
                 if padded
                 else f"{tile.rows} rows are copied to scratch, then their outputs are written, "
                 "the last row first: what is missing of the last rows is written to the place of "
                 "the first, and overwritten.",
-                "Bounds": "Sums are below 2^30, which require_right_shifts() asks for; scaled by "
-                f"2^{tile.output.bits} below 2^31.",
+                "Bounds": bounds_text(tile.output),
                 "Output": f"{tile.output.text} The narrowing shifts round down and saturate.",
                 "Scratch": "The rows.",
                 "Cost": f"Counted by the emitter for registers of 128 bits: "
@@ -390,6 +446,7 @@ def _emitted(
                 "Tests": "tests/board/test_riscv_kernels.py, tests/c/test_riscv_kernels.py: the C "
                 "form is the same list of instructions.",
             },
+            dtype=tile.dtype,
         ),
         struct,
         [_INCLUDE],

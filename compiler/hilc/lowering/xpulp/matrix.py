@@ -46,6 +46,7 @@ from hilc.lowering.v7m.channels import require_right_shifts
 from hilc.lowering.xpulp.tile import (
     BLOCK,
     ROWS,
+    SINGLE_ROW_BLOCK,
     WORD,
     Tile,
     emit_copy,
@@ -86,9 +87,10 @@ def linear(layer: Layer) -> Iterator[KernelCall]:
 
 
 def _matmul(form: MatrixProduct) -> Iterable[EmittedParameters]:
-    packed = _packed(form.packing)
+    rows = min(form.rows, ROWS)
+    packed = _packed(form.packing, block=_block(rows))
     if packed is not None:
-        made = _matmul_class(form.packing, min(form.rows, ROWS))
+        made = _matmul_class(form.packing, rows)
         yield made(rows=form.rows, scales=packed.scales, weights=packed.weights)
 
 
@@ -109,12 +111,12 @@ def _conv2d(form: Convolution) -> Iterable[EmittedParameters]:
 
 
 @packed_once
-def _packed(layer: LinearWeights, runs: int = 1) -> _Packed | None:
-    """Return weights of so many runs, and scales; None where the kernel does not serve the
-    layer.
+def _packed(layer: LinearWeights, runs: int = 1, block: int = BLOCK) -> _Packed | None:
+    """Return weights of so many runs, in blocks of so many columns, and scales; None where the
+    kernel does not serve the layer.
     """
     channels = require_right_shifts(layer.matrix, layer.requantization)
-    if channels is None or (ROWS - 1) * layer.channels + BLOCK > LARGEST_OFFSET:
+    if channels is None or (ROWS - 1) * layer.channels + block > LARGEST_OFFSET:
         return None
     largest = max(int(np.abs(end).max()) for end in channels.ends)
     found = output_of(channels, min(_MOST_BITS, 31 - largest.bit_length()), "xpulp")
@@ -124,7 +126,7 @@ def _packed(layer: LinearWeights, runs: int = 1) -> _Packed | None:
     split = channels.weights.reshape(layer.channels, runs, -1)
     filled = np.pad(split, [(0, 0), (0, 0), (0, -split.shape[2] % WORD)])
     filled = filled.reshape(layer.channels, -1)
-    blocks = padded(filled, BLOCK).reshape(-1, BLOCK, filled.shape[1] // WORD, WORD)
+    blocks = padded(filled, block).reshape(-1, block, filled.shape[1] // WORD, WORD)
     weights = np.ascontiguousarray(blocks.transpose(0, 2, 1, 3)).reshape(-1)
     return _Packed(weights, scales.reshape(-1), output)
 
@@ -136,16 +138,20 @@ def _packed(layer: LinearWeights, runs: int = 1) -> _Packed | None:
 
 _ARRAYS = (
     "    const int32_t *scales; /* how the sums of each column become outputs */\n"
-    "    const int8_t *weights; /* [blocks of four columns][words of depth][4][4] */\n"
+    "    const int8_t *weights; /* [blocks of columns][words of depth][columns][4] */\n"
 )
 
 
+def _block(rows: int) -> int:
+    return SINGLE_ROW_BLOCK if rows == 1 else BLOCK
+
+
 def _tile(layer: LinearWeights, rows: int) -> Tile:
-    packed = _packed(layer)
+    packed = _packed(layer, block=_block(rows))
     assert packed is not None
     row_bytes = WORD * -(-layer.depth // WORD)
     runs = Runs(1, row_bytes, row_bytes, row_bytes)
-    return Tile(layer.depth, layer.channels, rows, runs, packed.output)
+    return Tile(layer.depth, layer.channels, rows, runs, packed.output, _block(rows))
 
 
 @packed_once
@@ -268,13 +274,13 @@ def _emitted(
             figures=figures,
             counts=counts,
             head={
-                "Tile": f"{tile.rows} rows x {BLOCK} columns x 4 elements of depth, for all "
+                "Tile": f"{tile.rows} rows x {tile.block} columns x 4 elements of depth, for all "
                 f"{tile.columns} columns and a depth of {tile.depth}.",
-                "Registers": f"{tile.rows * BLOCK} sums, {tile.rows} words of rows, two of "
+                "Registers": f"{tile.rows * tile.block} sums, {tile.rows} words of rows, two of "
                 "weights, the addresses.",
                 "Data": "rows in scratch, int8, filled up to words, or rows of the image with "
                 "their padding, of which a window has runs; weights of what is beyond a run are "
-                "0; weights int8 [blocks of four columns][words of depth][4 columns][4], packed by "
+                "0; weights int8 [blocks of columns][words of depth][columns][4], packed by "
                 "_packed(); scales int32 [column][multiplier, constant, place if signed].",
                 "Order": "What is under a row of outputs is copied to scratch, then it is written."
                 if padded

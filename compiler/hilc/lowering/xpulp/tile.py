@@ -11,6 +11,8 @@ from hilc.lowering.riscv.outputs import Output
 
 #: Rows and columns of a tile; bytes of a word, and words of a turn of the loop.
 ROWS, BLOCK, WORD, _TURN = 4, 4, 4, 4
+#: Columns of a tile of a single row: they share the load of its word.
+SINGLE_ROW_BLOCK = 8
 #: Words that a turn of the copy takes.
 _COPIED = 8
 #: Fields of the instructions: opcode, kind, function.
@@ -26,6 +28,8 @@ class Tile:
     rows: int
     runs: Runs
     output: Output
+    #: Columns whose weights lie next to each other.
+    block: int = BLOCK
 
     @property
     def run_words(self) -> int:
@@ -115,9 +119,9 @@ def emit_tile(tile: Tile) -> Function:
     rows, weights, scales, out = f.arguments
     f.save(scales, "scales")
     f.save(out, "out")
-    blocks, left = divmod(tile.columns, BLOCK)
+    blocks, left = divmod(tile.columns, tile.block)
     if blocks > 1:
-        f.distance(scales, weights, blocks * tile.words * WORD * BLOCK)
+        f.distance(scales, weights, blocks * tile.words * WORD * tile.block)
         f.save(scales, "weights_end")
     f.release(scales, out)
     others = [f.address(f"row{r}") for r in range(1, tile.rows) if not tile.reaches]
@@ -128,7 +132,7 @@ def emit_tile(tile: Tile) -> Function:
         end = f.address("end")
         f.release(end)
         with f.loop(blocks, weights, end):
-            _emit_block(f, tile, bases, weights, BLOCK)
+            _emit_block(f, tile, bases, weights, tile.block)
             if blocks > 1:
                 f.restore(end, "weights_end")
     if left:
@@ -150,15 +154,15 @@ def _emit_block(
                 base, offset = (bases[r], 0) if len(bases) > 1 else (bases[0], r * runs.step)
                 f.load("lw", value, offset + WORD * index, base)
             # A word that was just loaded would stall its first product.
-            f.load("lw", w[0], WORD * BLOCK * index, weights)
+            f.load("lw", w[0], WORD * tile.block * index, weights)
             for c in range(columns):
                 if c + 1 < columns:
-                    f.load("lw", w[(c + 1) % 2], WORD * (BLOCK * index + c + 1), weights)
+                    f.load("lw", w[(c + 1) % 2], WORD * (tile.block * index + c + 1), weights)
                 for r, value in enumerate(x):
                     begins = first and index == 0
                     name, fields = ("dotsp", _DOTSP) if begins else ("sdotsp", _SDOTSP)
                     f.multiply_four(name, fields, sums[r][c], value, w[c % 2])
-        f.advance(weights, count * WORD * BLOCK)
+        f.advance(weights, count * WORD * tile.block)
         for base in bases:
             f.step(base, by, x[0])
 
@@ -207,8 +211,8 @@ def _emit_outputs(f: Function, tile: Tile, sums: list[list[Register]]) -> None:
             f.shift("slli", row[c], row[c], output.bits)
             output.emit(f, row[c], scale, constants, spare)
             f.store_byte(row[c], r * tile.columns + c, out)
-    f.advance(scales, 4 * output.words * BLOCK)
-    f.advance(out, BLOCK)
+    f.advance(scales, 4 * output.words * tile.block)
+    f.advance(out, tile.block)
     f.save(scales, "scales")
     f.save(out, "out")
     f.release(scales, out, spare, *scale, *constants)

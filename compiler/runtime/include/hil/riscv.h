@@ -29,6 +29,21 @@ HIL_INLINE void hil_riscv_sh(int8_t *to, uint32_t value) {
     memcpy(to, &half, sizeof half);
 }
 
+/* Of RV32F. */
+HIL_INLINE float hil_riscv_flw(const int8_t *from) {
+    float value;
+    memcpy(&value, from, sizeof value);
+    return value;
+}
+
+HIL_INLINE float hil_riscv_fmv(uint32_t bits) {
+    float value;
+    memcpy(&value, &bits, sizeof value);
+    return value;
+}
+
+HIL_INLINE void hil_riscv_fsw(int8_t *to, float value) { memcpy(to, &value, sizeof value); }
+
 HIL_INLINE uint32_t hil_riscv_sra(uint32_t value, int32_t bits) {
     return (uint32_t)((int32_t)value >> bits);
 }

@@ -10,6 +10,7 @@
 
 struct hil_rvv {
     uint32_t length;
+    uint32_t bytes; /* of an element */
     int8_t file[HIL_RVV_REGISTERS * HIL_RVV_REGISTER_BYTES];
 };
 
@@ -32,11 +33,20 @@ HIL_INLINE uint32_t hil_rvv_vsetvli(struct hil_rvv *v, uint32_t wanted, uint32_t
                                     uint32_t group) {
     const uint32_t most = HIL_RVV_REGISTER_BYTES * group / bytes;
     v->length = wanted < most ? wanted : most;
+    v->bytes = bytes;
     return v->length;
 }
 
 HIL_INLINE void hil_rvv_vle(struct hil_rvv *v, uint32_t to, uint32_t bytes, const int8_t *from) {
     memcpy(&v->file[HIL_RVV_REGISTER_BYTES * to], from, bytes * v->length);
+}
+
+/* Bytes at the distances that bytes without sign are. */
+HIL_INLINE void hil_rvv_vluxei8(struct hil_rvv *v, uint32_t to, const int8_t *from,
+                                uint32_t indices) {
+    for (uint32_t i = 0; i < v->length; i++) {
+        hil_rvv_set(v, to, 1, i, from[(uint8_t)hil_rvv_get(v, indices, 1, i)]);
+    }
 }
 
 HIL_INLINE void hil_rvv_vse(struct hil_rvv *v, uint32_t from, uint32_t bytes, int8_t *to) {
@@ -113,6 +123,13 @@ HIL_INLINE void hil_rvv_vsll_vv(struct hil_rvv *v, uint32_t to, uint32_t from, u
     }
 }
 
+HIL_INLINE void hil_rvv_vsra_vv(struct hil_rvv *v, uint32_t to, uint32_t from, uint32_t bits) {
+    for (uint32_t i = 0; i < v->length; i++) {
+        const int32_t right = hil_rvv_get(v, bits, 4, i) & 31;
+        hil_rvv_set(v, to, 4, i, hil_rvv_get(v, from, 4, i) >> right);
+    }
+}
+
 HIL_INLINE void hil_rvv_vsra_vi(struct hil_rvv *v, uint32_t to, uint32_t from, int32_t bits) {
     for (uint32_t i = 0; i < v->length; i++) {
         hil_rvv_set(v, to, 4, i, hil_rvv_get(v, from, 4, i) >> bits);
@@ -122,6 +139,13 @@ HIL_INLINE void hil_rvv_vsra_vi(struct hil_rvv *v, uint32_t to, uint32_t from, i
 HIL_INLINE void hil_rvv_vadd_vv(struct hil_rvv *v, uint32_t to, uint32_t a, uint32_t b) {
     for (uint32_t i = 0; i < v->length; i++) {
         const uint32_t sum = (uint32_t)hil_rvv_get(v, a, 4, i) + (uint32_t)hil_rvv_get(v, b, 4, i);
+        hil_rvv_set(v, to, 4, i, (int32_t)sum);
+    }
+}
+
+HIL_INLINE void hil_rvv_vadd_vi(struct hil_rvv *v, uint32_t to, uint32_t from, int32_t value) {
+    for (uint32_t i = 0; i < v->length; i++) {
+        const uint32_t sum = (uint32_t)hil_rvv_get(v, from, 4, i) + (uint32_t)value;
         hil_rvv_set(v, to, 4, i, (int32_t)sum);
     }
 }
@@ -151,18 +175,18 @@ HIL_INLINE void hil_rvv_vnclip_wi(struct hil_rvv *v, uint32_t bytes, uint32_t to
     }
 }
 
-/* Of int8. */
+/* Of elements of the selected size. */
 HIL_INLINE void hil_rvv_vmax_vx(struct hil_rvv *v, uint32_t to, uint32_t from, uint32_t x) {
     for (uint32_t i = 0; i < v->length; i++) {
-        const int32_t value = hil_rvv_get(v, from, 1, i);
-        hil_rvv_set(v, to, 1, i, value > (int8_t)x ? value : (int8_t)x);
+        const int32_t value = hil_rvv_get(v, from, v->bytes, i);
+        hil_rvv_set(v, to, v->bytes, i, value > (int32_t)x ? value : (int32_t)x);
     }
 }
 
 HIL_INLINE void hil_rvv_vmin_vx(struct hil_rvv *v, uint32_t to, uint32_t from, uint32_t x) {
     for (uint32_t i = 0; i < v->length; i++) {
-        const int32_t value = hil_rvv_get(v, from, 1, i);
-        hil_rvv_set(v, to, 1, i, value < (int8_t)x ? value : (int8_t)x);
+        const int32_t value = hil_rvv_get(v, from, v->bytes, i);
+        hil_rvv_set(v, to, v->bytes, i, value < (int32_t)x ? value : (int32_t)x);
     }
 }
 

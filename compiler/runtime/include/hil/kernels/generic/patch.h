@@ -33,7 +33,12 @@ struct hil_patch {
 
 /* Copies of at most this many bytes, if their number is constant, are left to the compiler, which
  * knows whether the core loads unaligned words. */
+#if defined(__riscv)
+/* Without unaligned loads gcc calls the library for more, which copies bytes. */
+#define HIL_COPY_INLINE_BYTES 8
+#else
 #define HIL_COPY_INLINE_BYTES 64
+#endif
 
 /* Copy words where both ends allow it: the library's memcpy may be one that copies bytes. */
 HIL_INLINE void hil_patch_copy(uint8_t *to, const uint8_t *from, int32_t bytes) {

@@ -1,0 +1,110 @@
+"""Evaluation of classifiers that give the number of a class, as those of scikit-learn do."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import answers
+import numpy as np
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+
+import hil
+from hil.cli import main
+from hil.errors import InputError
+from hilc.ir import Array
+
+_RNG = np.random.default_rng(4)
+CLASSES, FEATURES, SAMPLES = 4, 5, 40
+WEIGHTS = _RNG.normal(size=(FEATURES, CLASSES)).astype(np.float32)
+X = _RNG.normal(size=(SAMPLES, FEATURES)).astype(np.float32)
+PREDICTED = (X @ WEIGHTS).argmax(1)
+#: Every fifth label is another one.
+LABELS = np.where(np.arange(SAMPLES) % 5, PREDICTED, (PREDICTED + 1) % CLASSES)
+
+
+@pytest.fixture(scope="module")
+def classifier() -> bytes:
+    """Return a linear classifier: the label, then the scores, as skl2onnx writes them."""
+    make = helper.make_node
+    nodes = [
+        make("MatMul", ["x", "w"], ["scores"]),
+        make("Softmax", ["scores"], ["probabilities"]),
+        make("ArgMax", ["scores"], ["label"], axis=1, keepdims=0),
+    ]
+    graph = helper.make_graph(
+        nodes,
+        "g",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, (1, FEATURES))],
+        [
+            helper.make_tensor_value_info("label", TensorProto.INT64, (1,)),
+            helper.make_tensor_value_info("probabilities", TensorProto.FLOAT, (1, CLASSES)),
+        ],
+        [numpy_helper.from_array(WEIGHTS, "w")],
+    )
+    made = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    data: bytes = made.SerializeToString()
+    return data
+
+
+@pytest.fixture
+def words(classifier: bytes, tmp_path: Path) -> list[str]:
+    (tmp_path / "net.onnx").write_bytes(classifier)
+    np.save(tmp_path / "x.npy", X)
+    np.save(tmp_path / "labels.npy", LABELS)
+    return ["evaluate", str(tmp_path / "net.onnx"), "--board", "native", "--data",
+            str(tmp_path / "x.npy"), "--labels", str(tmp_path / "labels.npy")]  # fmt: skip
+
+
+def _matrix(labels: Array, predicted: Array) -> Array:
+    found = np.zeros((CLASSES, CLASSES), int)
+    np.add.at(found, (labels, predicted), 1)
+    return found
+
+
+def test_a_label(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([*words, "--metric", "accuracy", "--metric", "f1", "--json"]) == 0
+    entry = answers.entry(capsys.readouterr().out)
+    accuracy, _ = entry["metrics"]
+    assert accuracy["device"]["value"] == pytest.approx(0.8)
+    assert accuracy["reference"]["value"] == pytest.approx(0.8)
+    assert entry["confusion"] == _matrix(LABELS, PREDICTED).tolist()
+    assert entry["mismatches"] == 0
+
+
+def test_an_output_by_name(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    named = ["--output-tensor", "probabilities", "--metric", "top2", "--json"]
+    assert main([*words, *named]) == 0
+    (top,) = answers.entry(capsys.readouterr().out)["metrics"]
+    order = np.argsort(-(X @ WEIGHTS), axis=1)[:, :2]
+    assert top["device"]["value"] == pytest.approx((order == LABELS[:, None]).any(1).mean())
+
+
+def test_a_class_that_no_label_names(classifier: bytes) -> None:
+    few = np.where(PREDICTED == CLASSES - 1, 0, PREDICTED)
+    report = hil.evaluate(classifier, X, few, board="native", name="net")
+    assert report["accuracy"].device.value == pytest.approx((few == PREDICTED).mean())
+
+
+@pytest.mark.parametrize(
+    ("more", "message"),
+    [
+        (["--metric", "top2"], "top2 compares scores, and the output 'label' is the number of a"),
+        (["--output-tensor", "scores"], "has no output 'scores'"),
+    ],
+)
+def test_refusals(
+    words: list[str], more: list[str], message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main([*words, *more]) == 2
+    assert message in capsys.readouterr().err
+
+
+def test_an_array_without_labels(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(words[:-2]) == 2
+    assert "give their file: --labels LABELS.npy" in capsys.readouterr().err
+
+
+def test_an_unknown_output_in_python(classifier: bytes) -> None:
+    with pytest.raises(InputError, match="its outputs are label, probabilities"):
+        hil.evaluate(classifier, X, LABELS, board="native", name="net", output="y").check()

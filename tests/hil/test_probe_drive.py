@@ -1,0 +1,161 @@
+"""The flasher `drive`: a hex file copied to the drive of a probe, which a stand-in programs."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+import probe_drive
+import pytest
+from probe_drive import programming, show
+
+from hil.access import flashers
+from hil.access.flashers import mounts
+from hil.board import board_names, load_board
+from hil.cli import main
+
+#: Of a micro:bit V2.
+UID = "9904360258824e45005a800c0000000e000000009796990b"
+BOARD = ("--board", "microbit-v2", "--flasher", "drive")
+
+
+@pytest.fixture(scope="module")
+def elf(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("elf")
+    (folder / "a.s").write_text(".rept 300\n.word 0x01020304\n.endr\n")
+    words = ["arm-none-eabi-gcc", "-nostdlib", "-mcpu=cortex-m4", "a.s", "-o", "app.elf"]
+    subprocess.run([*words, "-Wl,-n,-Ttext=0"], cwd=folder, check=True, timeout=60)
+    return folder / "app.elf"
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The place of a drive, which is in the list of mounted file systems."""
+    place = tmp_path / "MICRO BIT"
+    listed = str(place).replace(" ", "\\040")
+    other = tmp_path / "stick"
+    other.mkdir()
+    (tmp_path / "mounts").write_text(
+        f"/dev/sda1 {other} vfat rw 0 0\n/dev/sdb {listed} vfat rw 0 0\n"
+    )
+    monkeypatch.setattr(mounts, "MOUNTS", tmp_path / "mounts")
+    monkeypatch.setenv("HIL_CONFIG", str(tmp_path / "config.toml"))
+    return place
+
+
+def test_programs(
+    folder: Path, elf: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    kept = tmp_path / "kept.hex"
+    show(folder, UID, fail=probe_drive.ORDER)  # of an earlier copy
+    with programming(folder, UID, kept):
+        code = main(["flash", str(elf), *BOARD, "--probe", "9904"])
+    assert code == 0, capsys.readouterr().err
+    subprocess.run(
+        ["arm-none-eabi-objcopy", "-I", "ihex", "-O", "binary", kept, tmp_path / "kept.bin"],
+        check=True,
+        timeout=60,
+    )
+    subprocess.run(
+        ["arm-none-eabi-objcopy", "-O", "binary", elf, tmp_path / "elf.bin"], check=True, timeout=60
+    )
+    assert (tmp_path / "kept.bin").read_bytes() == (tmp_path / "elf.bin").read_bytes()
+
+
+def test_a_folder(folder: Path, elf: Path, tmp_path: Path) -> None:
+    """It need not be in the list of mounted file systems."""
+    (tmp_path / "mounts").write_text("")
+    show(folder, UID)
+    with programming(folder, UID, tmp_path / "kept.hex"):
+        assert main(["flash", str(elf), *BOARD, "--probe", str(folder)]) == 0
+
+
+@pytest.mark.parametrize(
+    ("fail", "hint"),
+    [
+        (probe_drive.NO_TARGET, "whether the chip is locked"),
+        (probe_drive.ORDER, "copy it again"),
+        ("error: The hex file cannot be decoded.\r\n", "the image is for another chip"),
+        ("error: something new\r\n", "connect the board again, and repeat"),
+    ],
+)
+def test_fail_txt(
+    folder: Path,
+    elf: Path,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    fail: str,
+    hint: str,
+) -> None:
+    show(folder, UID)
+    with programming(folder, UID, tmp_path / "kept.hex", fail=fail):
+        assert main(["flash", str(elf), *BOARD]) == 4
+    said = capsys.readouterr().err
+    assert f"FAIL.TXT of {folder} says: {' '.join(fail.split())}" in said
+    assert hint in said
+
+
+def test_drive_that_stays_away(
+    folder: Path, elf: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    show(folder, UID)
+    words = [*BOARD[:3], "drive:program_s=1"]
+    with programming(folder, UID, tmp_path / "kept.hex", returns=False):
+        assert main(["flash", str(elf), *words]) == 4
+    assert "was not back within 1 s" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("uid", "state", "message"),
+    [
+        ("0240000034544e45", {}, "code 9903 or 9904 or 9905 or 9906"),
+        (UID, {"auto_reset": 0}, "does not start what it has programmed"),
+        (UID, {"mode": "Bootloader"}, "is that of DAPLink's own bootloader"),
+    ],
+)
+def test_refused(
+    folder: Path,
+    elf: Path,
+    capsys: pytest.CaptureFixture[str],
+    uid: str,
+    state: dict[str, int],
+    message: str,
+) -> None:
+    show(folder, uid, **state)  # type: ignore[arg-type]
+    assert main(["flash", str(elf), *BOARD]) == 4
+    assert message in capsys.readouterr().err
+    assert not list(folder.glob("*.hex"))
+
+
+def test_none_there(folder: Path, elf: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["flash", str(elf), *BOARD]) == 4
+    assert "mount its drive (MICROBIT, DAPLINK, NODE_...)" in capsys.readouterr().err
+
+
+def test_st_link(folder: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Its page has the board's code, and its USB device the probe's serial number."""
+    folder.mkdir()
+    page = '<meta http-equiv="refresh" content="0; url=http://mbed.org/device/?code=07400221DE"/>'
+    (folder / "MBED.HTM").write_text(page)
+    device = tmp_path / "usb1" / "1-2"
+    block = device / "1-2:1.0" / "host0" / "block" / "sdb"
+    block.mkdir(parents=True)
+    (device / "idVendor").write_text("0483\n")
+    (device / "serial").write_text("0671FF515055657867\n")
+    (tmp_path / "block").mkdir()
+    (tmp_path / "block" / "sdb").symlink_to(block)
+    monkeypatch.setattr(mounts, "BLOCKS", tmp_path / "block")
+    (probe,) = flashers()["drive"].probes()
+    assert probe.uid == "0671FF515055657867"
+
+
+def test_codes_are_pyocds() -> None:
+    """The codes of board files are those of the boards in pyOCD's table."""
+    ids = pytest.importorskip("pyocd.board.board_ids").BOARD_ID_TO_INFO
+    names = [name for name in board_names() if "drive" in load_board(name).flashers]
+    assert names
+    for name in names:
+        settings = load_board(name).settings
+        for code in str(settings["drive"]["board_id"]).split():
+            # Without the letters of package and memory.
+            assert ids[code].target[:9] == str(settings["pyocd"]["target"])[:9], (name, code)
