@@ -134,7 +134,7 @@ def test_memory_is_bounded() -> None:
 
 def test_lines_have_one_deadline() -> None:
     lines = console(*[b"tick\n"] * 1_000).lines(0.5)
-    with pytest.raises(ConsoleError, match="did not end its output within 0.5 s"):
+    with pytest.raises(ConsoleError, match=r"within 0\.5 s"):
         for _ in lines:
             pass
 
@@ -225,10 +225,6 @@ def test_a_board_behind_a_probe(tmp_path: Path, rig: Bench) -> None:
         device.console.expect("ready", PATIENCE_S)
         device.reset()
         device.console.expect("ready", PATIENCE_S)
-        # One character: QEMU may not notice that there is room for a second one, and the bench does
-        # not wake it, since real boards need no such thing.
-        device.console.send("x")
-        device.console.expect("a number, please\n", PATIENCE_S)
 
 
 def test_a_program_of_this_machine(tmp_path: Path) -> None:
