@@ -96,7 +96,7 @@ class PaddedRows:
     @property
     def figures(self) -> dict[str, float]:
         """Instructions of the glue, by the terms of :attr:`counts`, but for copied bytes."""
-        return {"call": 40.0, "padding": 0.6, "copied_row": 20.0, "row": 20.0}
+        return {"call": 40.0, "padded_row": 60.0, "copied_row": 20.0, "row": 20.0}
 
     @property
     def counts(self) -> dict[str, str]:
@@ -105,7 +105,7 @@ class PaddedRows:
             "row": "batch * out_h",
             "copied_row": f"row * {self.filter_h}",
             "copied": f"copied_row * {self.inside}",
-            "padding": f"{self.filter_h * self.pitch}",
+            "padded_row": f"batch * {self.filter_h}",
         }
 
     def body(self, tiles: str, columns: int) -> str:
@@ -113,7 +113,7 @@ class PaddedRows:
         compute it from ``scratch`` to ``out``.
         """
         return (
-            f"    memset(scratch, p->in_zero_point, {self.filter_h * self.pitch});\n"
+            f"{self._padding()}"
             "    for (int32_t row = 0; row < p->out_h; row++) {\n"
             f"        for (int32_t ky = 0; ky < {self.filter_h}; ky++) {{\n"
             "            const int32_t y =\n"
@@ -123,8 +123,20 @@ class PaddedRows:
             "            if ((uint32_t)y < (uint32_t)p->in_h) {\n"
             f"                {NAME}_copy(in + y * {self.in_w * self.in_c}, to, {self.inside}U);\n"
             "            } else {\n"
-            f"                memset(to, p->in_zero_point, {self.inside});\n"
-            f"            }}\n        }}\n{tiles}        out += {self.out_w * columns};\n    }}\n"
+            f"{_filled('                ', 0, self.inside)}            }}\n        }}\n{tiles}"
+            f"        out += {self.out_w * columns};\n    }}\n"
+        )
+
+    def _padding(self) -> str:
+        """Return the code that fills what lies beside the image with zero points."""
+        before = min(self.pad_left * self.in_c, self.pitch)
+        end = before + self.inside
+        sides = _filled("        ", 0, before) + _filled("        ", end, self.pitch - end)
+        if not sides:
+            return ""
+        return (
+            f"    for (int32_t ky = 0; ky < {self.filter_h}; ky++) {{\n"
+            f"        int8_t *const to = (int8_t *)scratch + ky * {self.pitch};\n{sides}    }}\n"
         )
 
     def calls(self, tiles: Sequence[tuple[str, int]], columns: int, *, apart: bool) -> str:
@@ -158,6 +170,10 @@ class PaddedRows:
             times, left = divmod(left, rows)
             total += times * (each + _CALL)
         return total
+
+
+def _filled(indent: str, begin: int, count: int) -> str:
+    return f"{indent}memset(to + {begin}, p->in_zero_point, {count});\n" if count else ""
 
 
 def padded_rows(form: Convolution) -> PaddedRows | None:
