@@ -219,6 +219,17 @@ class Soc {
 
     void step() {
         ++cycles_;
+        core_.clk = 0;
+#if HIL_DEBUG
+        core_.dm_req = 0;
+#endif
+        // In OBI, the answer to a request may be what the next one depends on.
+        Response data = accesses_.answered(*this);
+        Response instruction = fetches_.answered(*this);
+        if (!HIL_SAME_CYCLE) {
+            put(data, instruction);
+            core_.eval();
+        }
         const Request fetch{core_.i_req != 0, false, core_.i_addr, 0, 0xF};
         // A core that executes the debug module's code does what the debugger wants.
         const Request access{core_.d_req != 0, core_.d_we != 0, core_.d_addr,
@@ -226,17 +237,9 @@ class Soc {
 #if HIL_DEBUG
         step_debugger();
 #endif
-        const Response data = accesses_.step(*this, access, false);
-        const Response instruction = fetches_.step(*this, fetch, true);
-        core_.i_gnt = instruction.granted;
-        core_.i_rvalid = instruction.is_valid;
-        core_.i_rdata = instruction.data;
-        core_.i_err = instruction.is_error;
-        core_.d_gnt = data.granted;
-        core_.d_rvalid = data.is_valid;
-        core_.d_rdata = data.data;
-        core_.d_err = data.is_error;
-        core_.clk = 0;
+        accesses_.take(*this, access, false, data);
+        fetches_.take(*this, fetch, true, instruction);
+        put(data, instruction);
         core_.eval();
         retired_ += core_.retired;
         if (core_.halted) {
@@ -248,17 +251,34 @@ class Soc {
         core_.eval();
     }
 
+    void put(const Response &data, const Response &instruction) {
+        core_.i_gnt = instruction.granted;
+        core_.i_rvalid = instruction.is_valid;
+        core_.i_rdata = instruction.data;
+        core_.i_err = instruction.is_error;
+        core_.d_gnt = data.granted;
+        core_.d_rvalid = data.is_valid;
+        core_.d_rdata = data.data;
+        core_.d_err = data.is_error;
+    }
+
     struct Port {
         bool is_pending = false;
         uint64_t waits = 0;
         Request request{};
         Response answer;
 
-        Response step(Soc &soc, const Request &asked, bool is_fetch) {
+        // The answer to the open request, if it comes in this cycle.
+        Response answered(const Soc &soc) {
             Response response;
             if (!HIL_SAME_CYCLE) {
                 finish(soc, response);
             }
+            return response;
+        }
+
+        // Takes a request, unless one is open.
+        void take(Soc &soc, const Request &asked, bool is_fetch, Response &response) {
             if (asked.is_valid && !is_pending && soc.grants(asked)) {
                 is_pending = response.granted = true;
                 request = asked;
@@ -268,7 +288,6 @@ class Soc {
             if (HIL_SAME_CYCLE) {
                 finish(soc, response);
             }
-            return response;
         }
 
         void finish(const Soc &soc, Response &response) {
@@ -290,11 +309,11 @@ class Soc {
 #if HIL_DEBUG
     // The debug module's own accesses to memory; and its reset of all but itself.
     void step_debugger() {
-        core_.dm_req = 0;
         const unsigned shift = 8 * (core_.sb_addr & 3); // it has its data in the low bytes
         const Request asked{core_.sb_req != 0,      core_.sb_we != 0, core_.sb_addr,
                             core_.sb_wdata << shift, core_.sb_be,     true};
-        const Response answer = debugger_.step(*this, asked, false);
+        Response answer = debugger_.answered(*this);
+        debugger_.take(*this, asked, false, answer);
         core_.sb_gnt = answer.granted;
         core_.sb_rvalid = answer.is_valid;
         core_.sb_rdata = answer.data >> 8 * (debugger_.request.address & 3);
