@@ -6,7 +6,7 @@ import textwrap
 from collections.abc import Iterator
 
 from hil.cli.console import table
-from hil.results.fit import BoardFit, FitEntry, ProgramFit
+from hil.results.fit import BoardFit, FitEntry
 from hilc.support.suggest import counted
 
 #: Columns of the text.
@@ -19,7 +19,7 @@ def fit_text(entry: FitEntry) -> str:
     lines = [_summary(entry, len(held))]
     if held:
         rows = [row for board in held for row in _rows(board, len(entry.boards))]
-        head = ["board", "core", "RAM, KB", "flash, KB", "count", "options"]
+        head = ["board", "core", "RAM, KB", "flash, KB", "count", "fits", "options"]
         lines += ["", table(rows, head), "", *_wrapped(_errors(entry))]
     for board in entry.boards:
         if board.reason:
@@ -35,7 +35,7 @@ def _summary(entry: FitEntry, held: int) -> str:
         word = {"yes": "fits", "maybe": "may fit", "no": "does not fit"}[board.fits]
         return f"{entry.model} {word} {board.board}"
     text = f"{entry.model} fits {held} of {counted(len(entry.boards), 'board')}"
-    return text if entry.smallest is None else f"{text}; the smallest is {entry.smallest}"
+    return text if entry.smallest is None else f"{text}; the smallest real one is {entry.smallest}"
 
 
 def _size(board: BoardFit) -> tuple[int, int, str]:
@@ -53,23 +53,15 @@ def _rows(board: BoardFit, boards: int) -> Iterator[list[object]]:
             board.board,
             board.cpu,
             _of(program.ram_bytes, program.ram_available),
-            ("~" if program.fits == "maybe" else "") + _of_flash(program),
+            _of(program.flash_bytes, program.flash_available),
             _short(program.per_inference),
-            _options(program),
+            program.fits,
+            " ".join(program.options),
         ]
 
 
 #: Up to so many boards every goal is shown.
 _FEW = 3
-
-
-def _options(program: ProgramFit) -> str:
-    words = " ".join(program.options)
-    return f"{words} (does not fit)".strip() if program.fits == "no" else words
-
-
-def _of_flash(program: ProgramFit) -> str:
-    return _of(program.flash_bytes, program.flash_available)
 
 
 def _of(needed: int, had: int) -> str:
@@ -87,7 +79,8 @@ def _short(count: int) -> str:
 def _errors(entry: FitEntry) -> str:
     return (
         f"The RAM is that of the whole firmware, exact to {entry.ram_error_bytes} bytes. "
-        f"Estimates: flash within {entry.flash_error:.0%}, and the count of an inference "
+        f"Estimates: flash within {entry.flash_error:.0%} of the model's and "
+        f"{entry.flash_error_bytes:,} bytes of libraries, and the count of an inference "
         f"({entry.counter}) within {entry.per_inference_error:.0%}."
     )
 

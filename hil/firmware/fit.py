@@ -253,7 +253,10 @@ def fit_error(
         # A lower bound counts constants, not code, so smaller code cannot help.
         is_code = any(d.resource == "flash" and not d.fits and not d.at_least for d in demands)
         smaller = "compile with --optimize size, " if is_code else ""
-        hint = f"{smaller}take a smaller model, or a board with more memory (see hil boards)"
+        hint = (
+            f"{smaller}take a smaller model, or a board with more memory; `hil fit` says which "
+            "goal or board holds it"
+        )
     return FitError("\n".join(lines), hint, demands)
 
 

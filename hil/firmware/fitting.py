@@ -29,6 +29,11 @@ from hilc.support.arguments import typed
 from hilc.support.option import check_keywords
 from hilc.target import load_cpu
 
+#: Flash that functions of the compiler's and of C's libraries may add, such as those for floats
+#: without a unit and for 64 bits; the estimate does not know which a model needs.
+_LIBRARY_BYTES = 6144
+#: Stack of a model's largest function, with room to spare: known after a build only.
+_FRAME_BYTES = 1024
 #: The goals in the order in which a board's program is chosen.
 _ORDER = ("balanced", "ram", "size", "speed")
 assert set(_ORDER) == set(GOALS), "every goal has its place"
@@ -92,6 +97,7 @@ def fit(
         model=title,
         counter="instructions",
         flash_error=POLICY.flash_error,
+        flash_error_bytes=_LIBRARY_BYTES,
         per_inference_error=POLICY.instructions_error,
         ram_error_bytes=UNKNOWN_BYTES,
         smallest=_smallest(described, results),
@@ -146,7 +152,7 @@ def _chip(cpu: str, ram: int, flash: int) -> Board:
     model = min(alike, key=lambda b: (abs(_bytes(b, "ram") - ram), b.name))
     region = {kind: model.regions(kind)[0] for kind in ("flash", "ram")}
     memory = (replace(region["flash"], size=flash), replace(region["ram"], size=ram))
-    return replace(model, name="chip", memory=memory, flashers=("command",))
+    return replace(model, name=f"{core.name} chip", memory=memory, flashers=("command",))
 
 
 def _board_cores() -> set[str]:
@@ -160,9 +166,7 @@ def _bytes(board: Board, kind: Any) -> int:
 def _smallest(boards: Sequence[Board], results: Sequence[BoardFit]) -> str | None:
     holding = [board for board, result in zip(boards, results, strict=True) if result.fits == "yes"]
     real = [board for board in holding if not board.is_emulated]
-    least = min(
-        real or holding, key=lambda b: (_bytes(b, "ram"), _bytes(b, "flash"), b.name), default=None
-    )
+    least = min(real, key=lambda b: (_bytes(b, "ram"), _bytes(b, "flash"), b.name), default=None)
     return None if least is None else least.name
 
 
@@ -246,7 +250,8 @@ class _Core:
         region = max(board.regions("ram"), key=lambda region: room(board, region))
         ram = room(board, region) - 2 * GUARD_BYTES - UNKNOWN_BYTES
         beside = _demands(candidate, board)["flash"].needed - _flash_bytes(candidate)
-        flash = int((_code_region_bytes(board) - beside) / (1 + POLICY.flash_error))
+        free = _code_region_bytes(board) - beside - _LIBRARY_BYTES
+        flash = int(free / (1 + POLICY.flash_error))
         if min(ram, flash) <= 0:
             return None
         try:
@@ -281,11 +286,7 @@ class _Core:
     ) -> str:
         """Return which memory is too small; of the program with the least of it."""
         if best is not None:
-            program = programs[best]
-            return (
-                f"flash: about {program.flash_bytes:,} bytes of {program.flash_available:,}, "
-                f"an estimate that may be off by {POLICY.flash_error:.0%}"
-            )
+            return _doubt(programs[best], board)
         parts = []
         least = self._least()
         ram = _demands(least, board)["RAM"]
@@ -326,7 +327,7 @@ class _Core:
     ) -> Iterator[str]:
         """Yield what would help on a board that no program fits."""
         if best is not None:
-            yield "hil build measures the flash"
+            yield "hil build says for certain"
             return
         if not _demands(self._least(), board)["RAM"].fits:
             rows = self._fed_by_rows()
@@ -352,6 +353,25 @@ class _Core:
                 return None
             self._rows = _Candidate(("--feed", "rows", "--optimize", "ram"), "ram", library)
         return self._rows
+
+
+def _doubt(program: ProgramFit, board: Board) -> str:
+    """Return why a program may fit, or may not."""
+    if program.ram_bytes + UNKNOWN_BYTES > program.ram_available:
+        return (
+            f"RAM: {program.ram_bytes:,} bytes, or up to {UNKNOWN_BYTES} more, of "
+            f"{program.ram_available:,}"
+        )
+    if board.base.stack_bytes + _FRAME_BYTES > board.stack_bytes:
+        return (
+            f"stack: at least {board.base.stack_bytes:,} bytes beside a model's largest function, "
+            f"of {board.stack_bytes:,}"
+        )
+    return (
+        f"flash: about {program.flash_bytes:,} bytes of {program.flash_available:,}, an estimate "
+        f"that may be off by {POLICY.flash_error:.0%} of the model and by {_LIBRARY_BYTES:,} bytes "
+        "of libraries"
+    )
 
 
 def _float_inputs(candidate: _Candidate) -> Iterator[TensorInfo]:
@@ -393,7 +413,11 @@ def _program(candidate: _Candidate, board: Board) -> ProgramFit:
     fits: Verdict = "yes"
     if not ram.fits or flash.needed - error > flash.had:
         fits = "no"
-    elif flash.needed + error > flash.had or ram.needed + UNKNOWN_BYTES > ram.had:
+    elif (
+        flash.needed + error + _LIBRARY_BYTES > flash.had
+        or ram.needed + UNKNOWN_BYTES > ram.had
+        or board.base.stack_bytes + _FRAME_BYTES > board.stack_bytes
+    ):
         fits = "maybe"
     cost = candidate.library.reports[candidate.module.name].chosen
     return ProgramFit(

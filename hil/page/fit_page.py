@@ -71,10 +71,13 @@ def _model(entry: FitEntry) -> _Model:
     boards = sorted(entry.boards, key=lambda b: (b.fits == "no", b.programs[0].ram_available))
     return _Model(
         entry.model,
-        summary if entry.smallest is None else f"{summary}; the smallest is {entry.smallest}",
+        summary
+        if entry.smallest is None
+        else f"{summary}; the smallest real one is {entry.smallest}",
         entry.counter,
         f"RAM is exact to {entry.ram_error_bytes} bytes; flash is an estimate within "
-        f"{entry.flash_error:.0%}, {entry.counter} within {entry.per_inference_error:.0%}.",
+        f"{entry.flash_error:.0%} and {entry.flash_error_bytes:,} bytes, "
+        f"{entry.counter} within {entry.per_inference_error:.0%}.",
         [_row(board) for board in boards],
     )
 

@@ -305,6 +305,10 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         return
     boards, reason = _boards(metafunc.config, marker)
     params: list[Any] = list(boards)
+    if not boards and (problem := _unknown_board(_marker_boards(marker))):
+        wrong = _WrongMarker(f"{metafunc.definition.nodeid}: {problem}")
+        metafunc.parametrize(name, [wrong], ids=["marker"], indirect=True)
+        return
     if not boards:
         params = [pytest.param(None, marks=pytest.mark.skip(reason=reason), id="no-board")]
     metafunc.parametrize(name, params, indirect=True)
@@ -325,9 +329,29 @@ def _parametrize_together(metafunc: pytest.Metafunc) -> None:
     selected = list(dict.fromkeys(metafunc.config.getoption("--hil-board")))
     boards, reason = chosen_boards(marker, selected, _default_board, _covers)
     param: Any = pytest.param(boards, id="+".join(boards))
-    if not boards:
+    if not boards and (problem := _unknown_board(marker.args)):
+        wrong = _WrongMarker(f"{metafunc.definition.nodeid}: {problem}")
+        param = pytest.param(wrong, id="marker")
+    elif not boards:
         param = pytest.param(None, marks=pytest.mark.skip(reason=reason), id="no-board")
     metafunc.parametrize("hil_boards", [param], indirect=True)
+
+
+def _unknown_board(names: Sequence[str]) -> str:
+    """Return the error of the first name that no board has; empty if all are known, or of a lab."""
+    from hil.board import load_board
+    from hil.board.bench import is_of_bench
+    from hil.errors import HilError
+    from hil.lab.selector import parse_selector
+
+    for name in names:
+        if is_of_bench(name) or parse_selector(name) is not None:
+            continue
+        try:
+            load_board(name)
+        except HilError as error:
+            return error.fact
+    return ""
 
 
 def _boards(config: pytest.Config, marker: pytest.Mark | None) -> tuple[Sequence[str], str]:

@@ -7,7 +7,7 @@ from typing import Literal
 
 from hil.results.answer import entry_of
 
-#: ``maybe``: the flash is an estimate, and the board has a little less or a little more.
+#: ``maybe``: the board has about what the estimates say, so that only a build decides.
 Verdict = Literal["yes", "maybe", "no"]
 
 
@@ -54,12 +54,14 @@ class FitEntry:
     model: str
     #: Unit of ``per_inference``.
     counter: str
-    #: Errors of the estimates, as parts of them; RAM is exact to ``ram_error_bytes``.
+    #: Errors of the estimates: of flash as a part of the model's, and bytes of libraries; of the
+    #: count as a part of it. RAM is exact to ``ram_error_bytes``.
     flash_error: float
+    flash_error_bytes: int
     per_inference_error: float
     ram_error_bytes: int
-    #: The board with the least RAM, and of those the least flash, that holds the model: a real
-    #: one if any does; None where none does.
+    #: The real board with the least RAM, and of those the least flash, that surely holds the model;
+    #: None where none does.
     smallest: str | None
     boards: tuple[BoardFit, ...]
     seconds: float
