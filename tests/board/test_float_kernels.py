@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from campaigns import sampled
 from float_layers import float_layers, float_ops, odd_numbers
-from kernel_checks import check, checks_of, count, overlapping_checks
+from kernel_checks import check, checks_of, count, overlapping_checks, unequal_kernels
 from linear_layers import make_layer
 from single_op import random_op
 
@@ -92,6 +92,13 @@ def test_lstms_are_bit_exact() -> None:
     kernels = {f"hil_{family}_lstm_f32" for family in ("generic", "fpu", "mve")}
     assert count(checks).keys() == kernels
     check(checks, board)
+
+
+def test_lstms_on_a_cortex_m4_equal_the_portable_kernel() -> None:
+    """To the last bit, whatever its C library rounds."""
+    rng = np.random.default_rng(9)
+    layers = [random_op(rng, "UNIDIRECTIONAL_SEQUENCE_LSTM", "float32") for _ in range(20)]
+    assert unequal_kernels(layers, load_board("mps2-an386"), "fpu.lstm.f32") == []
 
 
 @pytest.mark.parametrize("name", BOARDS)
