@@ -10,7 +10,7 @@ import answers
 import numpy as np
 import pytest
 from campaigns import cases
-from kernel_checks import check, overlapping_checks, unequal_kernels
+from kernel_checks import Operator, check, overlapping_checks, unequal_kernels
 from models import model_path
 from riscv_layers import emitted_checks, real_layers, riscv_layers, sums, tables, wide_layers
 from single_op import random_op
@@ -163,8 +163,8 @@ def test_xpulp_is_exact_on_its_rtl(capsys: pytest.CaptureFixture[str]) -> None:
 )
 def test_the_head_of_an_emitted_kernel_has_nine_parts(core: str) -> None:
     rng = np.random.default_rng(75)
-    layers = [*riscv_layers(rng, 1), *wide_layers(rng, 1), *real_layers(rng, 1)]
-    layers.append(random_op(rng, "UNIDIRECTIONAL_SEQUENCE_LSTM", "float32"))
+    layers: list[Operator] = [random_op(rng, "UNIDIRECTIONAL_SEQUENCE_LSTM", "float32")]
+    layers += [*riscv_layers(rng, 1), *wide_layers(rng, 1), *real_layers(rng, 1)]
     found = emitted_checks(layers, get_cpu(core), 75)
     parts = ["Tile", "Registers", "Data", "Order", "Bounds", "Output", "Scratch", "Cost", "Tests"]
     root = Path(__file__).resolve().parents[2]
