@@ -10,9 +10,10 @@ import answers
 import numpy as np
 import pytest
 from campaigns import cases
-from kernel_checks import check, overlapping_checks
+from kernel_checks import Operator, check, overlapping_checks, unequal_kernels
 from models import model_path
 from riscv_layers import emitted_checks, real_layers, riscv_layers, sums, tables, wide_layers
+from single_op import random_op
 
 import hil
 import hilc
@@ -73,6 +74,17 @@ def test_float_layers_are_exact() -> None:
     check([one for _, one in found] + over, board)
     assert len(found) > 20
     assert len(over) > 10
+
+
+def test_float_lstms_equal_the_portable_kernel() -> None:
+    """To the last bit; the functions of the board's C library need not equal the reference's."""
+    board, rng = board_of("rv32imafc"), np.random.default_rng(80)
+    layers = [random_op(rng, "UNIDIRECTIONAL_SEQUENCE_LSTM", "float32") for _ in range(20)]
+    assert unequal_kernels(layers, board, "riscv.lstm.f32") == []
+    found = emitted_checks(layers, board.cpu, 80)
+    over = [one for layer, first in found for one in overlapping_checks(first, layer)]
+    assert len(over) > 10
+    check(over, board, relative=1e-5)
 
 
 @pytest.mark.full
@@ -151,7 +163,8 @@ def test_xpulp_is_exact_on_its_rtl(capsys: pytest.CaptureFixture[str]) -> None:
 )
 def test_the_head_of_an_emitted_kernel_has_nine_parts(core: str) -> None:
     rng = np.random.default_rng(75)
-    layers = [*riscv_layers(rng, 1), *wide_layers(rng, 1), *real_layers(rng, 1)]
+    layers: list[Operator] = [random_op(rng, "UNIDIRECTIONAL_SEQUENCE_LSTM", "float32")]
+    layers += [*riscv_layers(rng, 1), *wide_layers(rng, 1), *real_layers(rng, 1)]
     found = emitted_checks(layers, get_cpu(core), 75)
     parts = ["Tile", "Registers", "Data", "Order", "Bounds", "Output", "Scratch", "Cost", "Tests"]
     root = Path(__file__).resolve().parents[2]

@@ -67,6 +67,7 @@ def fast_checks(single: SingleOp) -> list[Check]:
     [
         (LSTM, "int8", {"hil_dsp_lstm_s8"}),
         (LSTM, "int16", {"hil_dsp_lstm_s16"}),
+        (LSTM, "float32", {"hil_fpu_lstm_f32"}),
         ("SVDF", "int8", {"hil_dsp_svdf_s8_state_s8", "hil_dsp_svdf_s8_state_s16"}),
         ("BATCH_MATMUL", "int8", {"hil_dsp_batch_matmul_s8"}),
         ("BATCH_MATMUL", "float32", {"hil_fpu_batch_matmul_f32"}),

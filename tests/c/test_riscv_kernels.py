@@ -9,6 +9,7 @@ import pytest
 from campaigns import cases
 from kernel_checks import Check, Operator, check
 from riscv_layers import emitted_checks, real_layers, riscv_layers, sums, tables, wide_layers
+from single_op import random_op
 
 from hilc.target import get_cpu
 
@@ -49,6 +50,12 @@ def test_the_c_form_is_exact(core: str, every: int) -> None:
 def test_the_c_form_of_wide_layers_is_exact(core: str, every: int) -> None:
     counts = forms(wide_layers(np.random.default_rng(78), 1), core, 78, every)
     assert counts.keys() == OPERATORS
+
+
+def test_the_c_form_of_float_lstms_is_exact() -> None:
+    rng = np.random.default_rng(80)
+    layers = [random_op(rng, "UNIDIRECTIONAL_SEQUENCE_LSTM", "float32") for _ in range(12)]
+    assert forms(layers, "rv32imafc", 80, 1) == {"lstm": 12}
 
 
 @pytest.mark.filterwarnings("ignore:.*encountered in:RuntimeWarning")

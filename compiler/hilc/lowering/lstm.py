@@ -1,5 +1,5 @@
-"""LSTMs of integers as their kernels see them: a matrix of gates times the input, and one times the
-hidden state.
+"""LSTMs as their kernels see them: a matrix of gates times the input, and one times the hidden
+state.
 
 The gates of a unit follow each other where a family of kernels takes them together; the portable
 kernels take gate after gate.
@@ -7,6 +7,7 @@ kernels take gate after gate.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -14,6 +15,7 @@ import numpy.typing as npt
 
 from hilc.ir import Array
 from hilc.lowering.channels import sum_ends
+from hilc.lowering.linear import FloatParameters, LinearWeights
 from hilc.lowering.parameters import HilLstm, HilLstmCell
 from hilc.lowering.registry import Layer, cached_per_layer
 from hilc.lowering.sums32 import shifted_multiplier
@@ -123,6 +125,25 @@ def gates(layer: Layer, first: int) -> Array:
     """Return the constants of all gates, ``[gates, ...]``."""
     data = [layer.operand(first + gate).data for gate in range(len(GATES))]
     return np.stack([array for array in data if array is not None])
+
+
+def float_clip(layer: Layer) -> float:
+    """Return the largest magnitude of a cell state of floats; infinite if there is no limit."""
+    return float(np.float32(LstmAttributes.of(layer.node).cell_clip or math.inf))
+
+
+def float_columns(layer: Layer) -> tuple[LinearWeights, LinearWeights]:
+    """Return the gates of all units as the columns of a matrix for the input, with the biases, and
+    of one for the hidden state, with biases of 0.
+    """
+    bias = gates(layer, BIASES).reshape(-1)
+    found = []
+    for first, biases in ((IN_WEIGHTS, bias), (HIDDEN_WEIGHTS, np.zeros_like(bias))):
+        matrix = gates(layer, first)
+        matrix = matrix.reshape(-1, matrix.shape[2])
+        outputs = FloatParameters(-math.inf, math.inf, biases)
+        found.append(LinearWeights(matrix, outputs, biases, 0))
+    return found[0], found[1]
 
 
 @cached_per_layer

@@ -28,6 +28,7 @@ import numpy as np
 
 from hilc.ir import ELEMENT_TYPES, Array, Attributes, Node, Rounding, Tensor
 from hilc.numerics import interpolate
+from hilc.numerics.floats import add, multiply_add
 from hilc.numerics.libm import tanhf
 from hilc.numerics.requantize import FixedPoint, Int64Array, requantize
 from hilc.ops.opdef import OpDef, Signature, one_definition
@@ -297,10 +298,13 @@ def _saturated(values: Int64Array, dtype: str) -> Int64Array:
 
 
 class _Float:
-    """A step in single precision, in the order of the reference."""
+    """A step in single precision, in the order of the reference; sums of products are rounded as
+    the node states, all else by the arithmetic of IEEE.
+    """
 
     def __init__(self, node: Node, values: Sequence[Array]) -> None:
         self._values = values
+        self._rounding = node.rounding
         self._clip = np.float32(LstmAttributes.of(node).cell_clip)
 
     def step(self, x: Array, hidden: Array, cell: Array) -> tuple[Array, Array]:
@@ -313,11 +317,21 @@ class _Float:
 
     def _gate(self, gate: int, x: Array, hidden: Array) -> Array:
         values = self._values
-        both = in_order(x[:, np.newaxis] * values[IN_WEIGHTS + gate]) + values[BIASES + gate]
-        both = both + in_order(hidden[:, np.newaxis] * values[HIDDEN_WEIGHTS + gate])
+        both = self._sums(x, values[IN_WEIGHTS + gate], values[BIASES + gate])
+        both = both + self._sums(hidden, values[HIDDEN_WEIGHTS + gate], np.float32(0))
         if GATES[gate] == "cell":
             return tanhf(both)
         return logistic_float32(both)
+
+    def _sums(self, x: Array, weights: Array, bias: Array | np.float32) -> Array:
+        """Return ``[rows, units]``: products added one after the other, then the bias."""
+        if self._rounding is not Rounding.SINGLE:
+            summed: Array = in_order(x[:, np.newaxis] * weights) + bias
+            return summed
+        sums: Array = np.zeros((len(x), len(weights)), np.float32)
+        for k in range(x.shape[1]):
+            sums = multiply_add(sums, x[:, k, np.newaxis], weights[:, k], self._rounding)
+        return add(sums, np.asarray(bias), self._rounding)
 
 
 LSTM = OpDef(
@@ -325,6 +339,7 @@ LSTM = OpDef(
     _reference,
     _check,
     attributes=LstmAttributes,
+    vector_floats=lambda node, ins: True,
     by_numerics=one_definition(_check),
 )
 

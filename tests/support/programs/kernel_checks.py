@@ -60,6 +60,24 @@ def checks_of(operator: Operator, cpu: Cpu, told: str = "", **options: Any) -> l
     return found
 
 
+def unequal_kernels(operators: Sequence[Operator], board: Board, variant: str) -> list[str]:
+    """The operators for which ``variant`` and the portable kernel differ in a byte on a board.
+
+    For operators with functions of the board's C library, which need not equal the reference's.
+    """
+    pairs = []
+    for operator in operators:
+        found = {one.case.call.variant: one for one in checks_of(operator, board.cpu)}
+        (portable,) = (one for name, one in found.items() if name.startswith("generic."))
+        pairs += [found[variant], portable]
+    results = run([one.case for one in pairs], board=board)
+    return [
+        str(one.case)
+        for one, first, second in zip(pairs[::2], results[::2], results[1::2], strict=True)
+        if any(a.tobytes() != b.tobytes() for a, b in zip(first, second, strict=True))
+    ]
+
+
 def overlapping_checks(one: Check, operator: Operator) -> list[Check]:
     """The same call with its first output over each input as far as the kernel's order allows."""
     call, outs = one.case.call, operator.outs

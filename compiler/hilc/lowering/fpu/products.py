@@ -63,13 +63,14 @@ _FEW_ROWS = 3
 @lowers(*LINEAR, dtypes={"float32"}, requires={"dsp", "fpu"})
 def linear(layer: Layer) -> Iterator[KernelCall]:
     """Return the family's kernels for a linear layer of floats."""
-    if not _is_finite(linear_form(layer).packing):
+    if not is_finite(linear_form(layer).packing):
         return iter(())
     return linear_calls(layer, rows=_rows, convolution=_conv2d, depthwise=_depthwise)
 
 
 @packed_once
-def _is_finite(weights: LinearWeights) -> bool:
+def is_finite(weights: LinearWeights) -> bool:
+    """Return whether no weight and no bias is infinite or a NaN."""
     return bool(np.isfinite(weights.matrix).all() and np.isfinite(weights.floats.bias).all())
 
 
@@ -128,11 +129,12 @@ def packed_floats(form: LinearForm, block: int, beyond: int) -> npt.NDArray[np.f
     """Return, for each block of columns, the weights of each element of the depth, and ``beyond``
     zeros of each, then the biases.
     """
-    return _packed_matrix(form.packing, block, beyond)
+    return packed_matrix(form.packing, block, beyond)
 
 
 @packed_once
-def _packed_matrix(weights: LinearWeights, block: int, beyond: int) -> npt.NDArray[np.float32]:
+def packed_matrix(weights: LinearWeights, block: int, beyond: int) -> npt.NDArray[np.float32]:
+    """Return what :func:`packed_floats` does for a layer with these weights."""
     return _packed(weights.matrix, weights.floats.bias, block, beyond)
 
 
@@ -208,4 +210,4 @@ def _constant_columns(layer: Layer) -> MatrixProduct | None:
     form = MatrixProduct(
         LinearWeights(weights, outputs, bias, 0), a.size * len(weights), a.size // a.shape[-1]
     )
-    return form if _is_finite(form.packing) else None
+    return form if is_finite(form.packing) else None

@@ -8,11 +8,11 @@ import numpy as np
 import numpy.typing as npt
 
 from hilc.lowering.kernels import KernelCall
-from hilc.lowering.lstm import TENSORS, gates, lstm_form, lstm_shape
+from hilc.lowering.lstm import TENSORS, float_clip, gates, lstm_form, lstm_shape
 from hilc.lowering.parameters import HilGenericLstmF32, HilGenericLstmS8, HilGenericLstmS16
 from hilc.lowering.registry import Layer, lowers
 from hilc.numerics.requantize import FixedPoint, reduced_multiplier, reduced_shift
-from hilc.ops.lstm import BIASES, HIDDEN_WEIGHTS, IN_WEIGHTS, LstmAttributes, X
+from hilc.ops.lstm import BIASES, HIDDEN_WEIGHTS, IN_WEIGHTS, X
 
 
 @lowers("UNIDIRECTIONAL_SEQUENCE_LSTM", dtypes={"int8", "int16"})
@@ -52,13 +52,12 @@ def integers(layer: Layer) -> KernelCall:
 def floats(layer: Layer) -> KernelCall:
     """Return the kernel of any core for floats."""
     shape, macs = lstm_shape(layer)
-    clip = LstmAttributes.of(layer.node).cell_clip or float(np.finfo(np.float32).max)
     in_weights, hidden_weights, bias = (
         gates(layer, first).reshape(-1) for first in (IN_WEIGHTS, HIDDEN_WEIGHTS, BIASES)
     )
     parameters = HilGenericLstmF32(
         lstm=shape,
-        clip=float(np.float32(clip)),
+        clip=float_clip(layer),
         in_weights=in_weights,
         hidden_weights=hidden_weights,
         bias=bias,

@@ -1,4 +1,4 @@
-"""LSTMs of integers: the gates are columns of a vector's product, each gate in whole eights."""
+"""LSTMs: the gates are columns of a vector's product, of integers each gate in whole eights."""
 
 from __future__ import annotations
 
@@ -7,8 +7,9 @@ from collections.abc import Iterator
 import numpy as np
 import numpy.typing as npt
 
-from hilc.ir import Array
+from hilc.ir import Array, Rounding
 from hilc.lowering.channels import padded
+from hilc.lowering.fpu.lstm import float_lstm
 from hilc.lowering.kernels import KernelCall
 from hilc.lowering.lstm import TENSORS, GateSums, LstmForm, lstm_form
 from hilc.lowering.mve.conv_s16 import vector_stream
@@ -17,8 +18,11 @@ from hilc.lowering.mve.packing import (
     VECTOR_COLUMNS,
     wide_groups,
 )
-from hilc.lowering.parameters import HilMveLstm, HilMveLstmS8, HilMveLstmS16
+from hilc.lowering.parameters import HilMveLstm, HilMveLstmF32, HilMveLstmS8, HilMveLstmS16
 from hilc.lowering.registry import Layer, lowers
+
+#: Columns of floats next to each other for one row.
+_SIXTEEN = 16
 
 
 @lowers("UNIDIRECTIONAL_SEQUENCE_LSTM", dtypes={"int8"}, requires={"mve"})
@@ -41,6 +45,17 @@ def wide(layer: Layer) -> Iterator[KernelCall]:
         yield KernelCall(
             HilMveLstmS16(mve_lstm=_parameters(form, inputs, hidden)), TENSORS, form.macs
         )
+
+
+@lowers(
+    "UNIDIRECTIONAL_SEQUENCE_LSTM",
+    dtypes={"float32"},
+    requires={"mve", "fpu"},
+    roundings={Rounding.SINGLE},
+)
+def floats(layer: Layer) -> KernelCall:
+    """Return the kernel of float32."""
+    return float_lstm(layer, HilMveLstmF32, _SIXTEEN)
 
 
 def _shifts_all(form: LstmForm) -> bool:

@@ -90,6 +90,8 @@ class Tile:
     #: Columns that are summed up at a time.
     block: int
     output: WideOutput | FloatOutput
+    #: Distinguishes functions of a kernel.
+    suffix: str = ""
 
     @property
     def arithmetic(self) -> Arithmetic:
@@ -114,12 +116,15 @@ class Tile:
     @property
     def name(self) -> str:
         """Name of the function."""
-        return f"{NAME}_{self.rows}"
+        return f"{NAME}_{self.rows}{self.suffix}"
 
 
 @dataclass(frozen=True, eq=False)
-class _Packed:
+class Packed:
+    """Weights and scales in the order of an emitted function, and this function."""
+
     weights: Array
+    #: Words of each column.
     scales: npt.NDArray[np.int32]
     #: The tile of most rows; its ``rows`` is the number of rows that a call of the layer takes.
     tile: Tile
@@ -157,13 +162,13 @@ def _calls(layer: Layer) -> Iterator[KernelCall]:
 
 def _matmul(form: MatrixProduct, extension: str) -> Iterator[EmittedParameters]:
     single = form.rows == 1
-    if (packed := _packed(form.packing, extension, single)) is not None:
+    if (packed := packed_columns(form.packing, extension, single)) is not None:
         made = _matmul_class(form.packing, extension, single)
         yield made(rows=form.rows, scales=packed.scales, weights=packed.weights)
 
 
 def _conv2d(form: Convolution, extension: str) -> Iterator[EmittedParameters]:
-    if (packed := _packed(form.packing, extension, False)) is not None:
+    if (packed := packed_columns(form.packing, extension, False)) is not None:
         made = _conv_class(form.packing, extension)
         yield made(
             images=form.images,
@@ -174,7 +179,7 @@ def _conv2d(form: Convolution, extension: str) -> Iterator[EmittedParameters]:
 
 
 @packed_once
-def _packed(layer: LinearWeights, extension: str, single: bool) -> _Packed | None:
+def packed_columns(layer: LinearWeights, extension: str, single: bool) -> Packed | None:
     """Return weights, scales and the tile; None where the kernel does not serve the layer."""
     found: tuple[WideOutput | FloatOutput, Array] | None
     if layer.matrix.dtype == np.float32:
@@ -194,7 +199,7 @@ def _packed(layer: LinearWeights, extension: str, single: bool) -> _Packed | Non
         except OutOfRegisters:
             continue
         words = np.ascontiguousarray(scales).view(np.int32).reshape(-1)
-        return _Packed(np.concatenate(blocks), words, tried, function)
+        return Packed(np.concatenate(blocks), words, tried, function)
     return None
 
 
@@ -338,7 +343,7 @@ def _arrays(tile: Tile) -> str:
 
 @packed_once
 def _matmul_class(layer: LinearWeights, extension: str, single: bool) -> type[RowsParameters]:
-    packed = _packed(layer, extension, single)
+    packed = packed_columns(layer, extension, single)
     assert packed is not None
     tile = packed.tile
     struct = f"    int32_t rows; /* rows of the input, and of the output */\n{_arrays(tile)}"
@@ -366,7 +371,7 @@ def _matmul_class(layer: LinearWeights, extension: str, single: bool) -> type[Ro
 
 @packed_once
 def _conv_class(layer: LinearWeights, extension: str) -> type[WindowsParameters]:
-    packed = _packed(layer, extension, False)
+    packed = packed_columns(layer, extension, False)
     assert packed is not None
     tile = packed.tile
     struct = f"    HIL_IMAGES_FIELDS;\n    HIL_WINDOW_FIELDS;\n{_arrays(tile)}"
@@ -412,7 +417,7 @@ def _call(tile: Tile, rows: str, depth: int) -> str:
 def _emitted(
     parameters: type[_P],
     operator: str,
-    packed: _Packed,
+    packed: Packed,
     struct: str,
     body: str,
     counts: dict[str, str],
@@ -463,7 +468,7 @@ def _head(tile: Tile, function: Function) -> dict[str, str]:
         "Registers": f"{tile.rows * tile.block} sums, {tile.block} weights, elements of rows and "
         "products, addresses; given out by the emitter.",
         "Data": "weights [blocks of columns][depth][columns of a block]; scales, words "
-        f"[column][{scale_words(tile.output)}], packed by _packed().",
+        f"[column][{scale_words(tile.output)}], packed by packed_columns().",
         "Order": "A block of columns of the rows' outputs is written after all rows are read for "
         "it; windows are gathered before.",
         "Bounds": "any float."

@@ -68,6 +68,8 @@ class Description:
     head: Mapping[str, str]
     #: Tensors that it reads.
     inputs: int = 1
+    #: Tensors that it writes.
+    outputs: int = 1
     #: C type of the elements of its tensors.
     dtype: str = "int8_t"
 
@@ -106,7 +108,7 @@ def emitted(
             header=header,
             requires=description.requires,
             inputs=(description.dtype,) * description.inputs,
-            outputs=(description.dtype,),
+            outputs=(description.dtype,) * description.outputs,
             scratch=description.scratch,
             cost=Cost({_CORE: _positive(description.figures)}, description.counts),
             order=description.order,

@@ -281,23 +281,43 @@ HIL_INLINE float hil_lstm_f32_logistic(float x) {
     return x < -9.0f ? expf(x) : 1.0f / (1.0f + expf(-x));
 }
 
+/* The new hidden state of a unit, and its new cell state in *new_cell, from the arguments of the
+ * gates. */
+HIL_INLINE float hil_lstm_f32_unit(const float *sums, float clip, float cell, float *new_cell) {
+    const float input = hil_lstm_f32_logistic(sums[0]);
+    const float forget = hil_lstm_f32_logistic(sums[1]);
+    const float update = tanhf(sums[2]);
+    const float output = hil_lstm_f32_logistic(sums[3]);
+    const float state = hil_clamp_f32(forget * cell + input * update, -clip, clip);
+    *new_cell = state;
+    return tanhf(state) * output;
+}
+
+/* The states of all units; `inputs` and `hidden` are what the input and the old hidden state add to
+ * the arguments of the gates, [gates][units]. */
+HIL_INLINE void hil_lstm_f32_units(const float *inputs, const float *hidden, int32_t units,
+                                   float clip, const float *c, float *new_c, float *next) {
+    for (int32_t unit = 0; unit < units; unit++) {
+        float sums[HIL_LSTM_GATES];
+        for (int32_t gate = 0; gate < HIL_LSTM_GATES; gate++) {
+            sums[gate] = inputs[gate * units + unit] + hidden[gate * units + unit];
+        }
+        next[unit] = hil_lstm_f32_unit(sums, clip, c[unit], &new_c[unit]);
+    }
+}
+
 HIL_INLINE void hil_lstm_f32_step(const struct hil_generic_lstm_f32 *p, const float *x,
                                   const float *h, const float *c, float *new_c, void *scratch) {
     float *const next = (float *)scratch;
     for (int32_t unit = 0; unit < p->units; unit++) {
-        float gates[HIL_LSTM_GATES];
+        float sums[HIL_LSTM_GATES];
         for (int32_t gate = 0; gate < HIL_LSTM_GATES; gate++) {
             const int32_t row = gate * p->units + unit;
             const float inputs =
                 hil_lstm_f32_sum(x, p->in_weights + row * p->depth, p->depth) + p->bias[row];
-            const float sum =
-                inputs + hil_lstm_f32_sum(h, p->hidden_weights + row * p->units, p->units);
-            gates[gate] = gate == 2 ? tanhf(sum) : hil_lstm_f32_logistic(sum);
+            sums[gate] = inputs + hil_lstm_f32_sum(h, p->hidden_weights + row * p->units, p->units);
         }
-        const float state =
-            hil_clamp_f32(gates[1] * c[unit] + gates[0] * gates[2], -p->clip, p->clip);
-        new_c[unit] = state;
-        next[unit] = tanhf(state) * gates[3];
+        next[unit] = hil_lstm_f32_unit(sums, p->clip, c[unit], &new_c[unit]);
     }
 }
 

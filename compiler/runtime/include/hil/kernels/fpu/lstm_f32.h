@@ -1,0 +1,63 @@
+/* Long short-term memory of floats: what inputs and hidden states add to the gates are two products
+ * of a row with a matrix, whose columns are the gates of all units, by matvec_f32.h; then unit
+ * after unit. */
+#ifndef HIL_KERNELS_FPU_LSTM_F32_H
+#define HIL_KERNELS_FPU_LSTM_F32_H
+
+#include <math.h>
+
+#include "hil/kernels/fpu/matvec_f32.h"
+#include "hil/kernels/generic/lstm.h"
+
+/*@kernel
+name = "hil_fpu_lstm_f32"
+requires = ["dsp", "fpu"]
+inputs = ["float", "float", "float"]
+outputs = ["float", "float", "float"]
+scratch = "36 * units"
+order = "walk"
+reads = "lstm"
+code = 1700
+[cost]
+turn = "batch * steps"
+unit = "turn * units"
+block = "2 * turn * ((units + 1) // 2)"
+eight = "turn * ((units + 1) // 2) * (depth // 8 + units // 8)"
+rest = "turn * ((units + 1) // 2) * (depth % 8 + units % 8)"
+@*/
+struct hil_fpu_lstm_f32 {
+    HIL_LSTM_FIELDS;
+    float clip;             /* the largest magnitude of the cell state */
+    const float *in_stream; /* columns [gates][units] of the input, as matvec_f32.h draws them */
+    const float *hidden_stream; /* columns [gates][units] of the hidden state, with biases of 0 */
+};
+
+/* A sum of products begins at +0 and is never -0, nor is it after a bias of 0 is added, so that
+ * adding it changes nothing. */
+HIL_INLINE void hil_fpu_lstm_f32_step(const struct hil_fpu_lstm_f32 *p, const float *x,
+                                      const float *h, const float *c, float *new_c, void *scratch) {
+    const int32_t columns = HIL_LSTM_GATES * p->units;
+    float *const sums = (float *)scratch;
+    for (int32_t part = 0; part < 2; part++) {
+        const struct hil_fpu_matvec_f32 row = {
+            .rows = 1,
+            .depth = part ? p->units : p->depth,
+            .columns = columns,
+            .out_min = -INFINITY,
+            .out_max = INFINITY,
+            .stream = part ? p->hidden_stream : p->in_stream,
+        };
+        hil_fpu_matvec_f32(&row, part ? h : x, sums + part * columns);
+    }
+    hil_lstm_f32_units(sums, sums + columns, p->units, p->clip, c, new_c, sums + 2 * columns);
+}
+
+HIL_INLINE void hil_fpu_lstm_f32(const struct hil_fpu_lstm_f32 *p, const float *in,
+                                 const float *hidden, const float *cell, float *out,
+                                 float *new_hidden, float *new_cell, void *scratch) {
+    const float *const next = (const float *)scratch + 2 * HIL_LSTM_GATES * p->units;
+    HIL_LSTM_TURNS(p, hil_fpu_lstm_f32_step, in, hidden, cell, out, new_hidden, new_cell, next,
+                   scratch);
+}
+
+#endif
