@@ -271,9 +271,9 @@ class Soc {
     // Cores are in order, so that an access to data delays others while it is open, by its wait
     // states at most. Some cores count an instruction before it accesses memory, so that the cycles
     // it loses may be those of the next access. A fetch that waits delays what retires later, by the
-    // stages of the core: as many cycles as the first instruction took, in memory without waits.
+    // stages of the core: as many cycles as the first instruction took, in memory without waits,
+    // and those in which an access to data stops the stages.
     void count(bool is_fetched, bool is_accessed) {
-        fetch_waits_ = fetch_waits_ << 1 | fetches_.is_waiting;
         if (is_fetched && first_answer_at_ == 0) {
             first_answer_at_ = cycles_;
         }
@@ -287,12 +287,17 @@ class Soc {
         }
         // Those of an access before are lost first.
         const bool is_of_flash = data_waits_[!is_flash_] > 0 ? !is_flash_ : is_flash_;
+        const bool is_lost_to_data =
+            !core_.retired && accesses_.is_open && data_waits_[is_of_flash] > 0;
+        if (!is_lost_to_data) {
+            fetch_waits_ = fetch_waits_ << 1 | fetches_.is_waiting;
+        }
         if (core_.retired) {
             if (total_.retired == 0) {
                 retire_latency_ = std::min<uint64_t>(cycles_ - first_answer_at_, 63);
             }
             ++total_.retired;
-        } else if (accesses_.is_open && data_waits_[is_of_flash] > 0) {
+        } else if (is_lost_to_data) {
             --data_waits_[is_of_flash];
             ++(is_of_flash ? total_.flash_data_waits : total_.ram_data_waits);
         } else if (fetch_waits_ >> retire_latency_ & 1) {
