@@ -267,7 +267,9 @@ def _limit_line(report: BenchReport) -> str:
         return f"{line}{report.ratio:.2f} times as many"
     cycles = f"{report.ratio:.2f} cycles for each of them"
     count = report.simulated[0].instructions if report.simulated else None
-    return f"{line}{count / report.limit:.2f} times as many, {cycles}" if count else line + cycles
+    return (
+        f"{line}{count / report.limit:.2f} times as many, and {cycles}" if count else line + cycles
+    )
 
 
 def _limit_heads(report: BenchReport) -> list[str]:
