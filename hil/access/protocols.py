@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from hil.board.settings import Value
     from hil.link.bulk import BoardMemory
     from hil.link.line import Line
+    from hil.results.bench import Stalls
     from hil.virtual_probe import VirtualBoard
 
 #: Called with the programmed fraction, 0 to 1.
@@ -114,6 +115,7 @@ class Measurement:
     cycles: int
     #: Retired instructions.
     instructions: int
+    stalls: Stalls
 
 
 @runtime_checkable

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, fields
 from typing import TYPE_CHECKING, Literal
 
 from hil.board import Board
 from hil.cli.console import shown_name, shown_text, table
 from hil.device.remarks import feed_remark
+from hil.results.bench import Stalls
 from hil.results.boards import BoardEntry, BoardRegion, FrameSizes
 from hil.results.verify import Diagnosis, Fidelity
 from hil.support.fused import group_text
@@ -25,13 +26,20 @@ if TYPE_CHECKING:
     from hil.firmware.build import Firmware, Sizes
     from hil.results.bench import SimulatedCount
     from hil.verify import Difference, LayerReport, Report, TensorReport
-    from hil.verify.bench import BenchReport
+    from hil.verify.bench import BenchReport, LayerCount
 
 #: The unit printed with a count.
 COUNTER_NOTES = {
     "instructions": "instructions (QEMU), not cycles",
     "cycles": "cycles",
     "nanoseconds": "ns of this machine's time",
+}
+#: What is printed for the causes of stalls.
+_STALLS = {
+    "core": "core",
+    "fetch_waits": "fetches",
+    "flash_data_waits": "flash data",
+    "ram_data_waits": "RAM data",
 }
 _SHOWN_VALUES = 8
 #: Settings of a port that are at least this large are addresses or masks: print in hexadecimal.
@@ -227,7 +235,7 @@ def bench_text(report: BenchReport, per_layer: bool, limit: bool = False) -> str
                         layer.count,
                         layer.per_mac,
                         *([layer.instructions, layer.cpi] if report.simulated else []),
-                        *([layer.limit, layer.ratio] if limit else []),
+                        *(_limit_cells(layer, report) if limit else []),
                         shown_name(layer.name),
                     ]
                     for index, layer in enumerate(report.layers)
@@ -235,11 +243,12 @@ def bench_text(report: BenchReport, per_layer: bool, limit: bool = False) -> str
                 [
                     *("layer", "operator", "MACs", report.counter, "per MAC"),
                     *(["instructions", "CPI"] if report.simulated else []),
-                    *(["limit", "ratio"] if limit else []),
+                    *(_limit_heads(report) if limit else []),
                     "name",
                 ],
             )
         )
+        lines += _stalls_by_layer(report)
     if report.recoveries:
         lines.append("\n".join(recovery_lines(report.recoveries)))
     return "\n\n".join(lines)
@@ -253,10 +262,58 @@ def _limit_line(report: BenchReport) -> str:
             f"no limit of the model: that of {missing} of {counted(len(report.layers), 'layer')} "
             "is not known, by the description of the core or of the library"
         )
+    line = f"limit {report.limit:,} instructions, the sum of the layers': the inference takes "
+    if report.counter == "instructions":
+        return f"{line}{report.ratio:.2f} times as many"
+    cycles = f"{report.ratio:.2f} cycles for each of them"
+    count = report.simulated[0].instructions if report.simulated else None
     return (
-        f"limit {report.limit:,} instructions, the sum of the layers': the inference takes "
-        f"{report.ratio:.2f} times as many"
+        f"{line}{count / report.limit:.2f} times as many, and {cycles}" if count else line + cycles
     )
+
+
+def _limit_heads(report: BenchReport) -> list[str]:
+    """Return the titles of :func:`_limit_cells`."""
+    if report.counter == "instructions":
+        return ["limit", "ratio"]
+    return ["limit", *(["ratio"] if report.simulated else []), "cycles/limit"]
+
+
+def _limit_cells(layer: LayerCount, report: BenchReport) -> list[float | None]:
+    """Return a layer's limit, which is in instructions, and how far the layer is from it: its
+    instructions, where they are known, and its cycles.
+    """
+    if report.counter == "instructions" or not report.simulated:
+        return [layer.limit, layer.ratio]
+    retired = layer.instructions
+    ratio = retired / layer.limit if retired is not None and layer.limit else None
+    return [layer.limit, ratio, layer.ratio]
+
+
+def _causes(stalls: Sequence[Stalls]) -> list[str]:
+    """Return the fields of those causes of stalls that occur."""
+    return [one.name for one in fields(Stalls) if any(getattr(found, one.name) for found in stalls)]
+
+
+def _stalls_by_layer(report: BenchReport) -> list[str]:
+    """Return the table of the layers' stalls, if a core was simulated and there are any."""
+    found = [layer.stalls for layer in report.layers if layer.stalls is not None]
+    causes = _causes(found)
+    if len(found) != len(report.layers) or not causes:
+        return []
+    rows = [
+        [
+            index,
+            group_text(layer.op, layer.ops),
+            layer.count,
+            stalls.total,
+            *(getattr(stalls, cause) for cause in causes),
+            shown_name(layer.name),
+        ]
+        for index, (layer, stalls) in enumerate(zip(report.layers, found, strict=True))
+    ]
+    words = (_STALLS[cause] for cause in causes)
+    return [table(rows, ["layer", "operator", "cycles", "stalls", *words, "name"])]
 
 
 def _runs_line(report: BenchReport) -> str:
@@ -285,7 +342,11 @@ def _latency_line(report: BenchReport) -> str:
 def _simulated_line(count: SimulatedCount) -> str:
     """Return the memory that the cycles hold for, and how many an instruction took."""
     cpi = f"; {count.instructions:,} instructions, CPI {count.cpi:.2f}" if count.cpi else ""
-    return f"memory model: {count.memory_model}{cpi}"
+    lines = [f"memory model: {count.memory_model}{cpi}"]
+    if count.stalls is not None and (causes := _causes([count.stalls])):
+        parts = (f"{_STALLS[cause]} {getattr(count.stalls, cause):,}" for cause in causes)
+        lines.append(f"stalls: {count.stalls.total:,} cycles; {', '.join(parts)}")
+    return "\n".join(lines)
 
 
 def _memory_models(counts: Sequence[SimulatedCount]) -> str:

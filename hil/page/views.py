@@ -560,8 +560,14 @@ class _ResultView:
         limit = benched.limit
         over = ""
         if limit and limit.ratio is not None:
-            over = f", {_ratio(limit.ratio)} times the core's limit"
+            unit = "cycles for each instruction of" if benched.counter == "cycles" else "times"
+            over = f", {_ratio(limit.ratio)} {unit} the core's limit"
         return f"{benched.per_inference:,} {benched.counter} for each inference{spread}{over}"
+
+    @property
+    def ratio_title(self) -> str:
+        benched = self.result.benched
+        return "Cycles/limit" if benched and benched.counter == "cycles" else "Times limit"
 
     @property
     def has_limits(self) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import astuple, dataclass, field
 
 from hil.errors import Attempt
 from hil.results.answer import entry_of
@@ -11,6 +11,34 @@ from hil.results.codec import omitted
 from hil.results.figures import is_ascending
 from hil.results.parts import Fallback, MissedFaults, Provenance, TensorDifference
 from hil.support.fused import group_text
+
+
+@dataclass(frozen=True)
+class Stalls:
+    """Cycles of a simulated core in which no instruction retired, by their cause.
+
+    Together with the retired instructions they are the cycles.
+    """
+
+    #: The core itself: jumps, operations of several cycles, instructions that need the result of
+    #: the one before, accesses to memory without wait states.
+    core: int
+    #: Wait states of fetches.
+    fetch_waits: int
+    #: Wait states of data in flash, such as weights.
+    flash_data_waits: int
+    #: Wait states of data in RAM.
+    ram_data_waits: int
+
+    @property
+    def total(self) -> int:
+        """Cycles in which no instruction retired."""
+        return sum(astuple(self))
+
+    def __add__(self, other: Stalls) -> Stalls:
+        """Return the stalls of both."""
+        both = zip(astuple(self), astuple(other), strict=True)
+        return Stalls(*(one + more for one, more in both))
 
 
 @dataclass(frozen=True)
@@ -27,6 +55,8 @@ class MeasuredLayer:
     ops: tuple[str, ...] = omitted(())
     #: Retired instructions; absent unless a core was simulated.
     instructions: int | None = omitted()
+    #: The other cycles of a simulated core.
+    stalls: Stalls | None = omitted()
 
     @property
     def shown_op(self) -> str:
@@ -48,7 +78,7 @@ class InstructionLimit:
     """Lower bound of the core's instructions for the model; None where it is unknown."""
 
     instructions: int | None
-    #: The count over the limit.
+    #: The count over the limit: where cycles were counted, cycles for each instruction of it.
     ratio: float | None
     layers: tuple[LayerLimit, ...]
 
@@ -97,6 +127,8 @@ class SimulatedCount:
     cycles: int
     #: Retired instructions; None where the simulator did not count all of them.
     instructions: int | None
+    #: The other cycles; absent where ``instructions`` is null.
+    stalls: Stalls | None = omitted()
 
     @property
     def cpi(self) -> float | None:

@@ -10,6 +10,8 @@ from __future__ import annotations
 import html
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import reduce
+from operator import add
 from typing import Any, TypeVar
 
 from hil.access import Measurement
@@ -26,6 +28,7 @@ from hil.results.bench import (
     MeasuredLayer,
     SimulatedCount,
     Spread,
+    Stalls,
 )
 from hil.results.codec import encode
 from hil.results.parts import Provenance
@@ -61,6 +64,8 @@ class LayerCount:
     ops: tuple[str, ...] = ()
     #: Retired instructions, where a core was simulated.
     instructions: int | None = None
+    #: The other cycles, where a core was simulated.
+    stalls: Stalls | None = None
 
     @property
     def cpi(self) -> float | None:
@@ -210,7 +215,8 @@ class BenchReport:
             "peak of the stack": f"{self.stack_peak_bytes:,} bytes",
             "outputs": self.checked_text,
         }
-        header = ("layer", "operator", "MACs", self.counter, "limit", "times the limit")
+        ratio = "cycles/limit" if self.counter == "cycles" else "times the limit"
+        header = ("layer", "operator", "MACs", self.counter, "limit", ratio)
         rows = [
             (
                 n.name,
@@ -249,7 +255,8 @@ class BenchReport:
             stack_peak_bytes=self.stack_peak_bytes,
             layers=tuple(
                 MeasuredLayer(
-                    layer.name, layer.op, layer.macs, layer.count, layer.ops, layer.instructions
+                    *(layer.name, layer.op, layer.macs, layer.count, layer.ops),
+                    *(layer.instructions, layer.stalls),
                 )
                 for layer in self.layers
             ),
@@ -326,7 +333,7 @@ def bench(
     counts = [device.count(ticks) for ticks, _ in found]
     layer_ticks, parts = measured(lambda: _with_instructions(device, model.profile))
     profile = [device.count(ticks) for ticks in layer_ticks]
-    retired = _instructions(parts, profile)
+    shares = _parts_of(parts, profile)
     energy = None
     if recorder is not None:
         recorder.start()
@@ -358,9 +365,9 @@ def bench(
         layers=tuple(
             LayerCount(
                 *(layer.name, layer.op, layer.macs, count, _limit(layer, board), layer.group_ops),
-                instructions,
+                *share,
             )
-            for layer, count, instructions in zip(module.layers, profile, retired, strict=True)
+            for layer, count, share in zip(module.layers, profile, shares, strict=True)
         ),
         simulated=_simulated(device, counts, [parts for _, parts in found]),
         measured_input=random_input(seed) if sample is None else BenchReport.measured_input,
@@ -398,19 +405,24 @@ def _with_instructions(device: Device, run: Callable[[], T]) -> tuple[T, list[Me
     return result, simulated.measurements()
 
 
-def _instructions(parts: Sequence[Measurement], counts: Sequence[int]) -> list[int | None]:
-    """Return the retired instructions of each of the consecutive counts of cycles.
+def _parts_of(
+    parts: Sequence[Measurement], counts: Sequence[int]
+) -> list[tuple[int | None, Stalls | None]]:
+    """Return the retired instructions and the stalls of each of the consecutive counts of cycles.
 
     Rows that a model was fed before are parts of the first count. None for all where the simulator
     measured something else.
     """
     rows = len(parts) - len(counts) + 1
     if rows < 1:
-        return [None] * len(counts)
+        return [(None, None)] * len(counts)
     grouped = [parts[:rows], *([part] for part in parts[rows:])]
     if [sum(part.cycles for part in group) for group in grouped] != list(counts):
-        return [None] * len(counts)
-    return [sum(part.instructions for part in group) for group in grouped]
+        return [(None, None)] * len(counts)
+    return [
+        (sum(part.instructions for part in group), reduce(add, (part.stalls for part in group)))
+        for group in grouped
+    ]
 
 
 def _simulated(
@@ -421,8 +433,8 @@ def _simulated(
     if simulated is None:
         return ()
     cycles = Spread.of(counts).median
-    (instructions,) = _instructions(parts[list(counts).index(cycles)], [cycles])
-    return (SimulatedCount(simulated.memory_model, cycles, instructions),)
+    (share,) = _parts_of(parts[list(counts).index(cycles)], [cycles])
+    return (SimulatedCount(simulated.memory_model, cycles, *share),)
 
 
 def _limit(layer: Layer, board: Board) -> int | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 from collections.abc import Iterator
 from dataclasses import replace
@@ -25,7 +26,8 @@ from hil.cli import main
 from hil.device import Device
 from hil.errors import BoardError, BuildError, DeviceError, HangError
 from hil.link.fault import FaultError
-from hil.verify.bench import bench
+from hil.results.bench import Stalls
+from hil.verify.bench import BenchReport, bench
 
 DIGITS = Path(__file__).resolve().parents[2] / "examples" / "digits" / "digits.tflite"
 BOARDS = ("rtl-ibex", "rtl-cv32e40p", "rtl-vexriscv", "rtl-picorv32", "rtl-cv32e40p-xpulp")
@@ -138,6 +140,55 @@ def test_memory_models_are_counted_side_by_side(capsys: pytest.CaptureFixture[st
     assert "2 wait states with prefetch" in prefetching["memory_model"]
     assert first["cycles"] < prefetching["cycles"] < waiting["cycles"]
     assert first["instructions"] == waiting["instructions"] == prefetching["instructions"]
+
+
+@cases("board", BOARDS, first=1)
+def test_stalls_have_the_right_causes(board: str) -> None:
+    """The core's own stalls do not depend on the waits of RAM, which the core does not see."""
+    library = hilc.compile(DIGITS, cpu=load_board(board).cpu.name, name="digits")
+
+    def measured(words: str) -> tuple[BenchReport, Stalls]:
+        with hil.open(board, library, runner=f"verilator:{words}") as device:
+            report = bench(device, library.modules[0])
+        (count,) = report.simulated
+        assert count.instructions is not None
+        assert count.stalls is not None
+        assert count.instructions + count.stalls.total == count.cycles
+        for layer in report.layers:
+            assert layer.instructions is not None
+            assert layer.stalls is not None
+            assert layer.instructions + layer.stalls.total == layer.count
+        return report, count.stalls
+
+    plain, none = measured("flash_wait=0")
+    assert none.core == none.total
+    slower, of_ram = measured("ram_wait=2")
+    assert of_ram.fetch_waits == of_ram.flash_data_waits == 0
+    assert of_ram.ram_data_waits == pytest.approx(
+        slower.per_inference - plain.per_inference, rel=0.4
+    )
+    assert of_ram.core == pytest.approx(none.core, rel=0.1)
+    _, of_flash = measured("flash_wait=3")
+    assert of_flash.ram_data_waits == 0
+    assert of_flash.fetch_waits > 0
+    assert of_flash.flash_data_waits > 0
+
+
+def test_limit_compares_instructions(capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["bench", str(DIGITS), "--board", "rtl-ibex", "--no-check"]
+    assert main([*words, "--limit"]) == 0
+    shown = capsys.readouterr().out
+    assert main([*words, "--json"]) == 0
+    entry = answers.entry(capsys.readouterr().out)
+    (count,) = entry["simulated"]
+    limit = entry["limit"]["instructions"]
+    assert f"{count['instructions'] / limit:.2f} times as many" in shown
+    assert f"{count['cycles'] / limit:.2f} cycles for each of them" in shown
+    assert re.search(r"CPI +limit +ratio +cycles/limit +name", shown)
+    assert f"stalls: {sum(count['stalls'].values()):,} cycles; core " in shown
+    assert re.search(r"layer +operator +cycles +stalls +core +name", shown)
+    for layer in entry["layers"]:
+        assert layer["instructions"] + sum(layer["stalls"].values()) == layer["count"]
 
 
 def test_cycles_of_a_run_have_their_memory_model(capsys: pytest.CaptureFixture[str]) -> None:

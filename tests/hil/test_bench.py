@@ -244,6 +244,14 @@ def test_limits() -> None:
     assert "90" in report._repr_html_()
 
 
+def test_cycles_are_not_called_instructions_of_the_limit() -> None:
+    report = replace(limited(), counter="cycles")
+    text = bench_text(report, per_layer=False, limit=True)
+    assert text.splitlines()[-5].endswith("the inference takes 5.10 cycles for each of them")
+    assert text.splitlines()[-3].split()[-3:] == ["limit", "cycles/limit", "name"]
+    assert "<th>cycles/limit</th>" in report._repr_html_().replace(' scope="col"', "")
+
+
 def test_a_limit_that_is_not_known() -> None:
     report = limited()
     partial = replace(report, layers=(report.layers[0], replace(report.layers[1], limit=None)))

@@ -21,6 +21,7 @@ from hil.board.settings import Setting, Value, parse_named
 from hil.errors import DeviceError, InputError, LinkError, Remedy
 from hil.firmware.image import read_image
 from hil.link.line import raise_if_ending
+from hil.results.bench import Stalls
 from hil.support import unix_socket
 from hil.support.process import ChildProcess
 
@@ -37,6 +38,8 @@ if TYPE_CHECKING:
 _ANSWER_LIMIT_S = 30.0
 _BLOCK = 1 << 16
 _WAIT_MAX = 63
+#: A measurement of the simulator: cycles, retired instructions, and the fields of Stalls.
+_MEASUREMENT = struct.Struct("<6Q")
 #: Settings that choose a variant of a core: its description says which it has.
 _VARIANTS: Final[Mapping[str, Setting]] = {
     "multiplier": Setting("text", "Ibex: slow, fast (3 cycles) or single (1 cycle)", ""),
@@ -182,8 +185,11 @@ class Control:
         with self._turn, self._explained():
             self._socket.sendall(struct.pack("<cII", b"C", 0, 0))
             (count,) = struct.unpack("<xI", self._take(5))
-            numbers = struct.unpack(f"<{2 * count}Q", self._take(16 * count))
-        return [Measurement(*numbers[i : i + 2]) for i in range(0, 2 * count, 2)]
+            data = self._take(_MEASUREMENT.size * count)
+        return [
+            Measurement(cycles, instructions, Stalls(*stalls))
+            for cycles, instructions, *stalls in _MEASUREMENT.iter_unpack(data)
+        ]
 
     def _ask(
         self, letter: bytes, address: int, count: int, data: bytes = b"", answer: int = 0

@@ -213,7 +213,11 @@ class Soc {
         for (Memory &memory : memories_) {
             memory.free_at = 0;
         }
-        cycles_ = retired_ = 0;
+        cycles_ = first_answer_at_ = retire_latency_ = 0;
+        fetch_waits_ = 0;
+        total_ = Counts{};
+        was_open_ = is_flash_ = false;
+        data_waits_[0] = data_waits_[1] = 0;
         is_starting_ = is_measuring_ = false;
     }
 
@@ -241,7 +245,7 @@ class Soc {
         fetches_.take(*this, fetch, true, instruction);
         put(data, instruction);
         core_.eval();
-        retired_ += core_.retired;
+        count(instruction.is_valid, data.granted);
         if (core_.halted) {
             fail("the core has stopped at a trap that it cannot handle; its last access was to "
                  "0x%08x, its last fetch from 0x%08x",
@@ -262,8 +266,53 @@ class Soc {
         core_.d_err = data.is_error;
     }
 
+    // Counts this cycle: an instruction retires, or there is a reason why none does.
+    //
+    // Cores are in order, so that an access to data delays others while it is open, by its wait
+    // states at most. Some cores count an instruction before it accesses memory, so that the cycles
+    // it loses may be those of the next access. A fetch that waits delays what retires later, by the
+    // stages of the core: as many cycles as the first instruction took, in memory without waits,
+    // and those in which an access to data stops the stages.
+    void count(bool is_fetched, bool is_accessed) {
+        if (is_fetched && first_answer_at_ == 0) {
+            first_answer_at_ = cycles_;
+        }
+        if (is_accessed) {
+            if (!was_open_) {
+                data_waits_[0] = data_waits_[1] = 0;
+            }
+            const Memory *memory = memory_at(accesses_.request.address & ~3U, 4);
+            is_flash_ = memory != nullptr && memory->is_flash;
+            data_waits_[is_flash_] += accesses_.waited;
+        }
+        // Those of an access before are lost first.
+        const bool is_of_flash = data_waits_[!is_flash_] > 0 ? !is_flash_ : is_flash_;
+        const bool is_lost_to_data =
+            !core_.retired && accesses_.is_open && data_waits_[is_of_flash] > 0;
+        if (!is_lost_to_data) {
+            fetch_waits_ = fetch_waits_ << 1 | fetches_.is_waiting;
+        }
+        if (core_.retired) {
+            if (total_.retired == 0) {
+                retire_latency_ = std::min<uint64_t>(cycles_ - first_answer_at_, 63);
+            }
+            ++total_.retired;
+        } else if (is_lost_to_data) {
+            --data_waits_[is_of_flash];
+            ++(is_of_flash ? total_.flash_data_waits : total_.ram_data_waits);
+        } else if (fetch_waits_ >> retire_latency_ & 1) {
+            ++total_.fetch_waits;
+        } else {
+            ++total_.core;
+        }
+        was_open_ = accesses_.is_open;
+    }
+
     struct Port {
         bool is_pending = false;
+        bool is_open = false;    // there is a request in this cycle that waits or is answered
+        bool is_waiting = false; // in this cycle, in a wait state
+        uint64_t waited = 0;     // wait states of the request
         uint64_t waits = 0;
         Request request{};
         Response answer;
@@ -283,7 +332,7 @@ class Soc {
                 is_pending = response.granted = true;
                 request = asked;
                 answer = Response{};
-                waits = soc.access(asked, is_fetch, answer);
+                waits = waited = soc.access(asked, is_fetch, answer);
             }
             if (HIL_SAME_CYCLE) {
                 finish(soc, response);
@@ -291,6 +340,8 @@ class Soc {
         }
 
         void finish(const Soc &soc, Response &response) {
+            is_open = is_pending;
+            is_waiting = is_pending && waits > 0;
             if (is_pending && waits == 0) {
                 response = answer;
                 if (request.is_to_debug_module()) {
@@ -528,22 +579,37 @@ class Soc {
         }
     }
 
+    // Cycles by what happens in them.
+    struct Counts {
+        uint64_t retired = 0;
+        uint64_t core = 0;
+        uint64_t fetch_waits = 0;
+        uint64_t flash_data_waits = 0;
+        uint64_t ram_data_waits = 0;
+
+        Counts operator-(const Counts &other) const {
+            return {retired - other.retired, core - other.core, fetch_waits - other.fetch_waits,
+                    flash_data_waits - other.flash_data_waits,
+                    ram_data_waits - other.ram_data_waits};
+        }
+    };
+
     struct Measurement {
-        uint64_t cycles;
-        uint64_t retired;
+        uint64_t cycles = 0;
+        Counts counts;
     };
 
     void mark() {
         if (is_starting_) {
             is_starting_ = false;
             is_measuring_ = true;
-            began_ = {cycles_, retired_};
+            began_ = {cycles_, total_};
         } else if (is_measuring_) {
             is_measuring_ = false;
             if (measurements_.size() == MEASUREMENTS_MAX) {
                 measurements_.clear(); // of runs that nobody has asked about
             }
-            measurements_.push_back({cycles_ - began_.cycles, retired_ - began_.retired});
+            measurements_.push_back({cycles_ - began_.cycles, total_ - began_.counts});
         }
     }
 
@@ -619,7 +685,7 @@ class Soc {
 
     // A request is a letter and two 32-bit numbers, little-endian: R address count, W address count
     // and the bytes, X (reset), C (counts). The answer is a byte, 0 or 1 (no such memory), and
-    // data: the bytes, or how many measurements there are and two 64-bit numbers for each.
+    // data: the bytes, or how many measurements there are and the 64-bit numbers of each.
     void serve_control() {
         uint8_t head[9];
         take(head, sizeof head);
@@ -722,7 +788,16 @@ class Soc {
     uint64_t steps_ = 0;
     uint64_t active_at_ = 0;
     uint64_t cycles_ = 0;
-    uint64_t retired_ = 0;
+    Counts total_;
+    // Bit n: whether the fetch waited n cycles ago.
+    uint64_t fetch_waits_ = 0;
+    // Wait states of accesses to RAM and to flash that have cost no cycle yet; whether the last
+    // access is to flash, and one was open in the cycle before.
+    uint64_t data_waits_[2] = {0, 0};
+    bool is_flash_ = false;
+    bool was_open_ = false;
+    uint64_t first_answer_at_ = 0;
+    uint64_t retire_latency_ = 0;
     uint32_t time_high_ = 0;
     bool is_starting_ = false;
     bool is_measuring_ = false;
