@@ -50,6 +50,8 @@ class BuiltModel:
     constants_bytes: int | None = None
     #: Its own pools, and its input and output buffers outside of pools.
     workspace_bytes: int | None = None
+    #: Workspace, inputs and outputs wherever they lie, and states; None if unknown.
+    model_ram_bytes: int | None = None
     #: Largest stack frame of its functions.
     stack_frame_bytes: int | None = None
     #: Region of constants that are not in the first flash region.
