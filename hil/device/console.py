@@ -68,7 +68,7 @@ class Console:
 
     @property
     def text(self) -> str:
-        """What was received, the last MiB of it."""
+        """The received text, the last MiB of it."""
         return self._received
 
     def expect(self, pattern: str | re.Pattern[str], timeout_s: float = TIMEOUT_S) -> re.Match[str]:

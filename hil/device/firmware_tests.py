@@ -11,17 +11,24 @@ from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final, Literal, get_args
+from typing import Final, Literal, Protocol, get_args
 
 from hil.errors import ConsoleError, InputError
 from hilc.support.suggest import nearest
 
-if TYPE_CHECKING:
-    from hil.device.console import Console
-
 Outcome = Literal["passed", "failed", "skipped"]
 #: Deadline of a whole run whose caller states none.
 TIMEOUT_S: Final = 60.0
+
+
+class Lines(Protocol):
+    """What prints lines: the console of a firmware."""
+
+    def lines(self, timeout_s: float) -> Iterator[str]:
+        """Yield the lines; raise :class:`~hil.errors.ConsoleError` ``timeout_s`` seconds after the
+        start, or when the firmware ends.
+        """
+        ...
 
 
 @dataclass(frozen=True)
@@ -244,7 +251,7 @@ def format_named(name: str) -> Format:
 
 
 def read_tests(
-    console: Console, form: FormatName, timeout_s: float = TIMEOUT_S
+    console: Lines, form: FormatName, timeout_s: float = TIMEOUT_S
 ) -> Iterator[FirmwareTest]:
     """Yield each test of the run that the firmware prints, up to its summary.
 

@@ -85,7 +85,8 @@ def _contained(arch: str) -> Iterator[str]:
 
 
 def _title(arch: str) -> str:
-    return arch.replace("armv", "Armv").replace("-m", "-M").replace("7e", "7E")
+    version, _, profile = arch.removeprefix("armv").partition("-m")
+    return "Armv{}-M{}".format(version.upper(), profile)  # noqa: UP032 - as SECURITY.md's test reads
 
 
 def _unfit_riscv(arch: str, cpu: Cpu) -> str | None:

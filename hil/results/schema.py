@@ -6,6 +6,7 @@ import ast
 import functools
 import importlib
 import inspect
+import pkgutil
 import textwrap
 import types
 import typing
@@ -14,6 +15,7 @@ from dataclasses import fields, is_dataclass
 from enum import Enum
 from typing import Any, Literal
 
+import hil.results
 from hil.results.answer import (
     COMBINED,
     ENTRIES,
@@ -27,28 +29,13 @@ from hil.results.codec import is_omittable
 from hil.support.parts import TVM
 from hilc.support.jsondata import key_of
 
-_MODULES = (
-    *(
-        "bench",
-        "boards",
-        "build",
-        "compile",
-        "evaluate",
-        "frontier",
-        "history",
-        "lab",
-        "plan",
-        "report",
-    ),
-    *("run", "verify"),
-)
 _SCALARS = {bool: "boolean", int: "integer", float: "number", str: "string", type(None): "null"}
 
 
 def commands() -> dict[str, type]:
     """Return the class of the entries of every installed command."""
-    for name in _MODULES:
-        importlib.import_module(f"hil.results.{name}")
+    for module in pkgutil.iter_modules(hil.results.__path__):
+        importlib.import_module(f"hil.results.{module.name}")
     TVM.load()
     return dict(sorted(ENTRIES.items()))
 

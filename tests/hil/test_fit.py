@@ -93,7 +93,7 @@ def test_weights_beyond_the_flash() -> None:
     assert "the weights take" in board.reason
 
 
-def test_without_boards_all_are_tried_until_a_goal_fits(
+def test_all_boards_with_the_first_goal_that_fits(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(

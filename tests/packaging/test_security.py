@@ -76,6 +76,7 @@ SOCKETS = {
     ("hil/access/renode.py", "socket.socket"): "looks for a free port and closes it",
     ("hil/access/renode_monitor.py", "socket.create_connection"): "a client of Renode's monitor",
     ("hil/support/gdb.py", "socket.socket"): "clients of a virtual board's private folder",
+    ("hil/access/jumpstarter/client.py", "socket.socket"): "an inherited end of a pair",
     ("hil/access/flashers/openocd.py", "socket.socketpair"): "no name: this process's OpenOCD",
     ("hil/support/unix_socket.py", "socket.socket"): "listens in a folder of this user",
 }
@@ -94,6 +95,7 @@ STARTS = {
     ("hil/lab/place.py", "subprocess.Popen"): "this interpreter: the keeper",
     ("hil/lab/place.py", "subprocess.run"): "this interpreter: labgrid's client, and a place",
     ("hil/lab/serve.py", "ChildProcess"): "this interpreter: labgrid's programs",
+    ("hil/access/jumpstarter/runner.py", "ChildProcess"): "this interpreter: the exporter's client",
     ("hil/access/native.py", "ChildProcess"): "the image",
     ("hil/access/flashers/openocd.py", "ChildProcess"): "OpenOCD: names of settings",
     ("hil/access/verilator/build.py", "run"): "Verilator, on files of packages",

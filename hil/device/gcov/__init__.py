@@ -10,13 +10,11 @@ import re
 import zlib
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
+from hil.device.firmware_tests import Lines
 from hil.errors import ConsoleError
 from hilc.support.outputs import cannot_write
-
-if TYPE_CHECKING:
-    from hil.device.console import Console
 
 TIMEOUT_S: Final = 60.0
 _LINE = re.compile(r".*?hil-gcov: (?P<word>file|data|end|done) ?(?P<rest>.*)")
@@ -110,7 +108,7 @@ class CoverageReader:
         return written
 
 
-def read_coverage(console: Console, folder: str | Path, timeout_s: float = TIMEOUT_S) -> list[Path]:
+def read_coverage(console: Lines, folder: str | Path, timeout_s: float = TIMEOUT_S) -> list[Path]:
     """Write the counters of gcov that the firmware prints below ``folder``; return their files.
 
     Raise :class:`~hil.errors.ConsoleError` if they are damaged, or not complete ``timeout_s``

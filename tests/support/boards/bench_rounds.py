@@ -501,6 +501,7 @@ class _Uses:
         self._suite = campaign.folder / "suite"
         self._report = campaign.folder / "report.xml"
         self._report.unlink(missing_ok=True)
+        (campaign.folder / "begun").unlink(missing_ok=True)  # of the round before
         self._processes: dict[str, subprocess.Popen[bytes]] = {}
         self._boards: dict[str, str] = {}
         self._cancelled: set[str] = set()
