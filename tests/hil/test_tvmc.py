@@ -354,7 +354,7 @@ def test_hints_of_open_shapes_lead_to_an_archive(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     line, said = f"tvmc compile open.onnx {CRT} -o {tmp_path}/open.tar", ""
-    hints = []
+    hints: list[str] = []
     while (code := main(shlex.split(f"{line} {said}"))) != 0 and len(hints) < 3:
         assert code == 2
         said = capsys.readouterr().err.rpartition("hint: state its sizes: ")[2].strip()
