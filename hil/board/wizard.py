@@ -1,8 +1,9 @@
 """Creation of board descriptions: from another one, from a flasher's facts of a chip, from answers.
 
-A chip with unsupported peripherals gets a description without any: clocks as they are after reset,
-SysTick as the time base, RTT through the debug probe as the serial line. That runs on any Cortex-M
-with a SysTick, so a new chip runs before a driver exists for it.
+A Cortex-M chip with unsupported peripherals gets a description without any: clocks as they are
+after reset, SysTick as the time base, RTT through the debug probe as the serial line. That runs on
+any Cortex-M with a SysTick, so a new chip runs before a driver exists for it. RISC-V has no such
+ports: interrupt controller, timer and UART differ from chip to chip, and are asked for.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from typing import Any, TypeVar
 from hil.board.board import Board, board_names, load_board
 from hil.board.chip import Chip, ChipFlasher
 from hil.board.description import read_description, to_toml
-from hil.board.ports import ROLES, port_names
+from hil.board.ports import ROLES, port_description, port_names
 from hil.board.settings import settings_of
 from hil.errors import BoardError, InputError
 from hilc.support.temporary import TemporaryFolder
@@ -28,8 +29,17 @@ T = TypeVar("T")
 _NAME = re.compile(r"[a-z0-9][a-z0-9._-]*\Z")
 _REGION = re.compile(r"(?:([a-z][a-z0-9_]*)=)?(0[xX][0-9a-fA-F]+|\d+):(\d+)([KM]?)\Z")
 _UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20}
-#: Ports that run on any chip, as far as possible.
-_PLAIN_PORTS = {"core": "cortex_m", "soc": "fixed_clock", "timer": "systick", "uart": "rtt"}
+#: Ports that run on any chip of an architecture, as far as there are some.
+_PLAIN_PORTS: Mapping[str, Mapping[str, str]] = {
+    "arm": {"core": "cortex_m", "soc": "fixed_clock", "timer": "systick", "uart": "rtt"},
+    "riscv": {"core": "riscv"},
+}
+#: Examples of answers for ports that do not run on any chip: those of QEMU's machine `virt`.
+_PORT_EXAMPLES = {
+    "soc": "riscv_virt",
+    "timer": "clint,base=0x02000000,hz=10000000",
+    "uart": "ns16550,base=0x10000000,irq=10,clock_hz=3686400",
+}
 #: Exceptions of chips without the standard peripherals, by the start of the chip's name. The nRF51
 #: has no SysTick (nRF51 Series Reference Manual, 3 and 18).
 _CHIP_PORTS: Mapping[str, Mapping[str, Mapping[str, Any]]] = {
@@ -125,11 +135,14 @@ def describe(name: str, answers: Answers, ask: Ask) -> Description:
     chip = answers.flasher.chip if answers.flasher is not None else None
     if chip is not None:
         notes += chip.notes
-    values["cpu"] = answers.cpu or _cpu(chip) or values.get("cpu") or _asked_cpu(ask)
+    cpu = answers.cpu or _cpu(chip) or values.get("cpu") or _asked_cpu(ask)
+    if answers.base is not None:
+        _check_base(answers.base, cpu, values["cpu"])
+    values["cpu"] = cpu
     values["memory"] = _memory(answers, chip, values.get("memory"), ask)
     values["clock_hz"] = _clock_hz(answers.clock_hz, values.get("clock_hz"), chip, ask)
     values["description"] = answers.description or _description(name, answers, chip, values)
-    _fill_ports(values, answers.ports or {}, chip)
+    _fill_ports(values, answers.ports or {}, chip, ask)
     if chip is not None:
         _check_image_rule(chip, values["soc"]["port"])
         notes += _relatives(answers)
@@ -161,9 +174,25 @@ def _cpu(chip: Chip | None) -> str:
 
 
 def _asked_cpu(ask: Ask) -> str:
-    # A core without a debug probe is that of an emulator.
-    names = [name for name in cpu_names() if get_cpu(name).debug.part_numbers]
+    names = [name for name in cpu_names() if not get_cpu(name).is_host]
     return ask("--cpu", f"core, one of {', '.join(names)}", "cortex-m4")
+
+
+def _check_base(base: str, cpu: str, base_cpu: str) -> None:
+    """Raise if the ports of ``base`` are for another architecture than that of ``cpu``."""
+    isa, base_isa = _isa(cpu), _isa(base_cpu)
+    if "" in (isa, base_isa) or isa == base_isa:
+        return
+    same = ", ".join(board.name for board in _shipped() if board.cpu.isa == isa)
+    raise InputError(
+        f"the core {cpu} is for {isa}, but --base {base} has a core for {base_isa} ({base_cpu})",
+        f"start with a board for {isa}: {same}; or leave out --base",
+    )
+
+
+def _isa(cpu: str) -> str:
+    """Return the architecture of a core; "" for a name that the loader refuses."""
+    return load_cpu(cpu).isa if cpu.endswith(".toml") or cpu in cpu_names() else ""
 
 
 def _memory(
@@ -224,16 +253,36 @@ def _description(name: str, answers: Answers, chip: Chip | None, values: Mapping
     return f"{name}{of_chip}: {core}"
 
 
-def _fill_ports(values: dict[str, Any], said: Mapping[str, str], chip: Chip | None) -> None:
-    """Set the ports: those given, those of the other description, the chip's, then the generic
-    ones.
+def _fill_ports(
+    values: dict[str, Any], said: Mapping[str, str], chip: Chip | None, ask: Ask
+) -> None:
+    """Set the ports: those given, those of the other description, the chip's, the generic ones,
+    then those that ``ask`` returns.
     """
     special = (_of_chip(chip, _CHIP_PORTS) if chip is not None else None) or {}
+    isa = _isa(values["cpu"])
+    plain = _PLAIN_PORTS.get(isa, _PLAIN_PORTS["arm"])
+    provided: set[str] = set()
     for role in ROLES:
         if role in said:
             values[role] = _port(role, said[role])
+        elif role in provided:
+            continue
+        elif role in special and role not in values:
+            values[role] = dict(special[role])
+        elif role not in values and role in plain:
+            values[role] = {"port": plain[role]}
         elif role not in values:
-            values[role] = dict(special.get(role, {"port": _PLAIN_PORTS[role]}))
+            known = ", ".join(name for name in port_names() if _serves(name, role, isa))
+            word = ask(f"--{role}", f"port of the {role}, one of {known}", _PORT_EXAMPLES[role])
+            values[role] = _port(role, word)
+        provided.update(port_description(values[role]["port"])["provides"])
+
+
+def _serves(name: str, role: str, isa: str) -> bool:
+    """Return whether a port can be named for a role on an architecture."""
+    about = port_description(name)
+    return about["provides"][0] == role and about["arch"] in (isa, "any")
 
 
 def _of_chip(chip: Chip, table: Mapping[str, T]) -> T | None:
@@ -307,7 +356,7 @@ def _fill_sizes(values: dict[str, Any]) -> None:
     values.setdefault("stack_bytes", sizing.stack_bytes)
     values.setdefault("handler_stack_bytes", sizing.handler_stack_bytes)
     values.setdefault("rpc", {"frame_max": sizing.frame_max, "rx_max": sizing.rx_max})
-    if values["uart"]["port"] == "rtt":
+    if values.get("uart", {}).get("port") == "rtt":
         values["uart"].setdefault("up_bytes", sizing.up_bytes)
         values["uart"].setdefault("down_bytes", sizing.down_bytes)
 
@@ -322,24 +371,35 @@ def _bytes(size: int | str) -> int:
 
 def _fill_runners(values: dict[str, Any], answers: Answers) -> None:
     flasher = answers.flasher
-    if flasher is None and not values.get("flasher"):
+    can_be_probed = bool(load_cpu(values["cpu"]).debug.part_numbers)
+    if flasher is None and not values.get("flasher") and can_be_probed:
         flasher = answers.default_flasher
     if flasher is not None:
         known = settings_of(flasher.name)
         settings = {**values.get("flasher", {}).get(flasher.name, {}), **flasher.settings}
         stated = {key: v for key, v in settings.items() if v != known[key].default}
         values["flasher"] = {flasher.name: stated}
-    runners = {}
-    if "qemu" in values.get("runner", {}):
-        runners["qemu"] = values["runner"]["qemu"]
+    flashers = values.get("flasher", {})
+    # The platform of Renode follows from the ports, which may be others here.
+    left_out = {"renode", *flashers}
+    runners = {
+        name: table for name, table in values.get("runner", {}).items() if name not in left_out
+    }
     if answers.qemu is not None:
         # The smallest shift that counts exactly: an instruction takes two ticks or more.
         shortest_ns = 2 * 10**9 / values["clock_hz"]
         shift = next(shift for shift in range(32) if 1 << shift >= shortest_ns)
         runners["qemu"] = {"machine": answers.qemu, "icount_shift": shift}
-    if runners and values["uart"]["port"] == "rtt":
+    if runners and values.get("uart", {}).get("port") == "rtt":
         # RTT on an emulated board needs the virtual probe.
         runners = {next(iter(values["flasher"])): {}, **runners}
+    if not runners and not flashers:
+        raise InputError(
+            f"nothing starts the firmware of a board with the core {values['cpu']}: neither "
+            "--flasher nor --qemu is given, and no flasher suits every chip with this core",
+            "give --flasher openocd:interface=NAME,target=NAME with the names of OpenOCD's "
+            "configuration files, or --qemu MACHINE",
+        )
     values["runner"] = runners
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from hil.cli.console import shown_name, table
+from hil.cli.render import ram_line
 from hilc.ir import IoSaving
 from hilc.memory.explain import ArenaSlot, Explanation, IoTensor
 from hilc.memory.liveness import BEFORE
@@ -21,6 +22,10 @@ def plan_text(plan: Explanation) -> str:
     ]
     if plan.state_bytes:
         lines[0] += f"; {plan.state_bytes:,} bytes of state"
+    if plan.ram_bytes is not None:
+        io = None if plan.io_in_pool else plan.io_bytes
+        ram = ram_line(plan.ram_bytes, plan.workspace_bytes, io, plan.state_bytes)
+        lines[0] += f"\n{ram}"
     if not plan.steps:
         return lines[0]
     peak = plan.steps[plan.peak]

@@ -175,15 +175,19 @@ def bench_text(report: BenchReport, per_layer: bool, limit: bool = False) -> str
     about += [_simulated_line(count) for count in report.simulated[:1]]
     lines.append("\n".join(about))
     lines += folded_lines(report.folded, report.macs)
-    where = "in the workspace" if report.io_in_workspace else "beside the workspace"
+    is_inside = report.io_in_workspace
     lines.append(
         table(
             [
                 ["flash of the model (code, constants, glue)", report.model_flash_bytes],
                 ["flash of the firmware", report.firmware_flash_bytes],
-                ["workspace", report.workspace_bytes],
-                *([["state", report.state_bytes]] if report.state_bytes else []),
-                [f"inputs and outputs, {where}", report.io_bytes],
+                ["RAM of the model", report.model_ram_bytes],
+                [
+                    f"  workspace{', with inputs and outputs in it' if is_inside else ''}",
+                    report.workspace_bytes,
+                ],
+                *([] if is_inside else [["  inputs and outputs, beside it", report.io_bytes]]),
+                *([["  state", report.state_bytes]] if report.state_bytes else []),
                 ["static RAM of the firmware", report.ram_bytes],
                 ["stack, at its peak", report.stack_peak_bytes],
             ],
@@ -613,6 +617,31 @@ def flashed_text(done: Flashed) -> str:
     return f"programmed {done.nbytes:,} bytes in {done.seconds:.1f} s"
 
 
+def ram_line(ram: int, workspace: int, io: int | None, states: int) -> str:
+    """Return the RAM of a model and its parts; ``io`` is None for inputs and outputs in the
+    workspace.
+    """
+    parts = "workspace with inputs and outputs in it"
+    if io is not None:
+        parts = f"{workspace:,} of workspace, {io:,} of inputs and outputs beside it"
+    elif states:
+        parts = f"{workspace:,} of {parts}"
+    return f"RAM of the model: {ram:,} bytes: {parts}" + (
+        f", {states:,} of state" if states else ""
+    )
+
+
+def module_ram_line(module: Module, *, in_firmware: bool = False) -> str:
+    """Return :func:`ram_line` of a compiled model; outside of the project's firmware also how that
+    differs.
+    """
+    io = None if module.io_in_pool else module.io_bytes
+    line = ram_line(module.ram_bytes, module.workspace_bytes, io, module.state_bytes)
+    if io is None or in_firmware:
+        return line
+    return f"{line}; hil's firmware can place these in the workspace (hil explain --board)"
+
+
 def build_text(firmware: Firmware, *, by_section: bool = False) -> str:
     """Return the firmware's paths and sizes; with ``by_section`` also by section and owner."""
     sizes = firmware.sizes
@@ -634,6 +663,7 @@ def build_text(firmware: Firmware, *, by_section: bool = False) -> str:
     ]
     lines.append(table(rows, ["part", "flash", "static RAM", "constants"]))
     modules = [module for library in firmware.libraries for module in library.modules]
+    lines.append("\n".join(f"{m.name}: {module_ram_line(m, in_firmware=True)}" for m in modules))
     lines += [f"{m.name}: {line}" for m in modules for line in compressed_lines(m)]
     for is_copy, said, to in (
         (True, "constants copied to faster memory at the start", "to"),

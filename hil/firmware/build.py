@@ -226,6 +226,7 @@ class Firmware:
             models=tuple(
                 BuiltModel(
                     model=name,
+                    model_ram_bytes=modules[name].ram_bytes if name in modules else None,
                     **asdict(model),
                     compressed=tuple(
                         CompressedLayer(**layer) for layer in modules[name].compressed_json()

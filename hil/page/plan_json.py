@@ -35,6 +35,8 @@ def plan_entry(plan: Explanation) -> PlanEntry:
         next_saving=plan.saving,
         io=plan.io,
         io_saving=plan.io_saving,
+        io_bytes=plan.io_bytes,
+        model_ram_bytes=plan.ram_bytes,
     )
 
 
@@ -53,6 +55,7 @@ def plan_of(read: PlanEntry) -> Explanation:
         pools=tuple((pool.name, pool.bytes) for pool in read.pools),
         workspace_bytes=read.workspace_bytes,
         state_bytes=read.state_bytes,
+        io_bytes=read.io_bytes,
         slots=read.slots,
         steps=tuple(_step(layer, index, read) for index, layer in enumerate(read.layers)),
         peak=read.peak_layer,

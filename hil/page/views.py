@@ -753,13 +753,17 @@ class _ResultView:
         benched, built = self.result.benched, self.result.built
         facts: list[tuple[str, int | None]] = []
         if benched:
-            where = "in the workspace" if benched.io_in_workspace else "beside the workspace"
+            inside = benched.io_in_workspace
             facts += [
                 ("Flash of the model: code, constants, glue", benched.model_flash_bytes),
                 ("Flash of the firmware", benched.firmware_flash_bytes),
-                ("Workspace", benched.workspace_bytes),
+                ("RAM of the model", benched.model_ram_bytes),
+                (
+                    f"Workspace{', with inputs and outputs in it' if inside else ''}",
+                    benched.workspace_bytes,
+                ),
+                *([] if inside else [("Inputs and outputs, beside it", benched.io_bytes)]),
                 *([("State", benched.state_bytes)] if benched.state_bytes else []),
-                (f"Inputs and outputs, {where}", benched.io_bytes),
                 ("Static RAM of the firmware", benched.ram_bytes),
                 ("Stack, at its peak", benched.stack_peak_bytes),
             ]

@@ -242,6 +242,8 @@ class BenchEntry:
     io_bytes: int = 0
     #: Whether ``workspace_bytes`` includes ``io_bytes``.
     io_in_workspace: bool = False
+    #: Workspace, inputs and outputs wherever they lie, and states; None if unknown.
+    model_ram_bytes: int | None = None
     #: Size of the main stack.
     stack_bytes: int | None = None
     #: Steps that brought the board back, and earlier runs of the combination.

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from hil.results.answer import entry_of
+from hil.results.codec import omitted
 
 
 @dataclass(frozen=True)
@@ -50,6 +51,8 @@ class BuiltModel:
     constants_bytes: int | None = None
     #: Its own pools, and its input and output buffers outside of pools.
     workspace_bytes: int | None = None
+    #: Workspace, inputs and outputs wherever they lie, and states.
+    model_ram_bytes: int | None = omitted()
     #: Largest stack frame of its functions.
     stack_frame_bytes: int | None = None
     #: Region of constants that are not in the first flash region.

@@ -75,6 +75,8 @@ class CompileEntry:
     float_layers: tuple[FloatLayer, ...]
     rounded_biases: tuple[RoundedBias, ...]
     externals: tuple[ExternalLayer, ...]
+    #: Workspace, inputs and outputs wherever they lie, and states.
+    model_ram_bytes: int | None = omitted()
     #: The selected program; absent for a model that was compiled before.
     choice: ChoiceReport | None = omitted()
     #: ``estimate`` with ``--flash``: only commands that build firmware measure the flash.

@@ -80,6 +80,10 @@ class PlanEntry:
     io: tuple[IoTensor, ...] = omitted(())
     #: Type of inputs and outputs (`--io`) that takes fewer bytes; None for none.
     io_saving: IoSaving | None = omitted(None)
+    #: Bytes of inputs and outputs, in the workspace or not.
+    io_bytes: int | None = omitted()
+    #: Workspace, inputs and outputs wherever they lie, and states.
+    model_ram_bytes: int | None = omitted()
 
     def contradictions(self) -> Iterator[str]:
         """Yield what a picture of the plan could not follow."""

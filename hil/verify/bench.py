@@ -272,6 +272,7 @@ class BenchReport:
             state_bytes=self.state_bytes,
             io_bytes=self.io_bytes,
             io_in_workspace=self.io_in_workspace,
+            model_ram_bytes=self.model_ram_bytes,
             stack_bytes=self.stack_bytes,
             recoveries=self.recoveries,
             macs=self.macs,
@@ -283,6 +284,12 @@ class BenchReport:
             energy=None if self.energy is None else self.energy.entry(),
             provenance=self.provenance,
         )
+
+    @property
+    def model_ram_bytes(self) -> int:
+        """RAM that the model takes: workspace, inputs and outputs wherever they lie, and states."""
+        beside = 0 if self.io_in_workspace else self.io_bytes
+        return self.workspace_bytes + beside + self.state_bytes
 
     def _limit_entry(self) -> InstructionLimit:
         layers = tuple(LayerLimit(layer.limit, layer.ratio) for layer in self.layers)

@@ -136,6 +136,7 @@ def test_json_is_the_contract() -> None:
         "state_bytes": 0,
         "io_bytes": 4,
         "io_in_workspace": True,
+        "model_ram_bytes": 40,
         "ram_bytes": 500,
         "stack_peak_bytes": 99,
         "stack_bytes": 256,

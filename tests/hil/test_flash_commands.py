@@ -352,6 +352,10 @@ MPS2 = "--flasher pyocd:target=cortex_m --cpu cortex-m4 --flash 0:4M --ram 0x200
         f"{MPS2} --clock-hz 25_000_000 --qemu mps2-an386",
         "--flasher pyocd:target=nrf51 --clock-hz 16000000 --qemu microbit",
         "--base mps2-an385 --uart rtt --description mine",
+        "--cpu cortex-m33 --flash 0x10000000:4M --ram 0x38000000:4M --clock-hz 25_000_000 "
+        "--qemu mps2-an505",
+        "--cpu cortex-m55 --flash 0:512K --ram 0x20000000:512K --clock-hz 32_000_000 "
+        "--qemu mps3-an547",
     ],
     first=1,
 )
@@ -361,6 +365,34 @@ def test_a_new_board_runs_without_a_driver(options: str, run: Run) -> None:
     report = run(f"verify {DIGITS} --board ./mine.toml --probe virtual --samples 2")
     assert report["match"]
     assert report["board"] == "mine"
+
+
+VIRT = (
+    "--clock-hz 1_000_000_000 --flash 0x80000000:4M --ram 0x80500000:16M --soc riscv_virt "
+    "--timer clint,base=0x02000000,hz=10000000 "
+    "--uart ns16550,base=0x10000000,irq=10,clock_hz=3686400"
+)
+
+
+@pytest.mark.full
+@cases(
+    "options",
+    [
+        f"--cpu rv32imac {VIRT} --qemu virt",
+        f"--cpu rv32imc {VIRT} --qemu virt",
+        "--base riscv-virt --cpu rv32imc",
+    ],
+    first=1,
+)
+def test_a_new_riscv_board_runs(options: str, run: Run) -> None:
+    assert run(f"board new mine {options}")["flashers"] == {}
+    assert run(f"verify {DIGITS} --board ./mine.toml --samples 2")["match"]
+
+
+def test_a_copy_of_a_simulated_board_keeps_its_runner(run: Run) -> None:
+    made = run("board new mine --base rtl-ibex")
+    assert made["runners"] == ["verilator", "openocd"]
+    assert load_board(Path("mine.toml")).ports == load_board("rtl-ibex").ports
 
 
 def no_answer(option: str, question: str, default: str) -> str:
@@ -427,6 +459,27 @@ def test_an_unknown_chip_is_refused() -> None:
             Answers(flasher=chip_flasher("pyocd:target=stm32l475xg")),
             InputError,
             "--clock-hz was asked for",
+        ),
+        (
+            Answers(cpu="rv32imac", clock_hz="1", flash=["0:1M"], ram=["0x20000000:1M"]),
+            InputError,
+            "--soc was asked for",
+        ),
+        (
+            Answers(
+                cpu="rv32imac",
+                clock_hz="1",
+                flash=["0:1M"],
+                ram=["0x20000000:1M"],
+                ports={"soc": "rtl_soc"},
+            ),
+            InputError,
+            "nothing starts the firmware of a board with the core rv32imac",
+        ),
+        (
+            Answers(base="microbit", cpu="rv32imac"),
+            InputError,
+            "the core rv32imac is for riscv, but --base microbit has a core for arm (cortex-m0)",
         ),
         (Answers(base="native"), InputError, "is this machine, not a board"),
         (Answers(base="microbit", cpu="cortex-m9"), BoardError, "unknown value 'cortex-m9'"),

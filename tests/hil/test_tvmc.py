@@ -13,6 +13,7 @@ from typing import Any
 
 import answers
 import numpy as np
+import onnx
 import pytest
 import small_models
 
@@ -33,12 +34,27 @@ CRT = "--target 'c -mcpu=cortex-m4' --runtime crt --executor aot -f mlf"
 PLANNED = {"cpu": "cortex-m4", "codegen": "c", "runtime": "crt", "pools": "internal"}
 
 
+def open_sum() -> bytes:
+    """A sum of two inputs whose rows the file leaves open, each by a name of its own."""
+    declared = [
+        onnx.helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, [rows, 8])
+        for name, rows in (("x", "rows"), ("z", "others"), ("y", None))
+    ]
+    node = onnx.helper.make_node("Add", ["x", "z"], ["y"])
+    graph = onnx.helper.make_graph([node], "sum", declared[:2], declared[2:])
+    opsets = [onnx.helper.make_opsetid("", 13)]
+    model = onnx.helper.make_model(graph, opset_imports=opsets, ir_version=8)
+    data: bytes = model.SerializeToString()
+    return data
+
+
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The working directory: a model, and inputs for it."""
     folder = tmp_path_factory.mktemp("tvmc")
     (folder / "net.tflite").write_bytes(small_models.convolutions())
     (folder / "moves.tflite").write_bytes(small_models.moves())
+    (folder / "open.onnx").write_bytes(open_sum())
     values = np.random.default_rng(11).integers(-128, 127, (1, 8, 8, 3), np.int8)
     np.savez(folder / "x.npz", x=values)
     np.savez(folder / "two.npz", x=np.concatenate([values, values]))
@@ -279,6 +295,14 @@ LINES = [
     Refused(
         f"tvmc compile net.tflite {CRT} -o m.tar --input-shapes 1,8", "is not a list of shapes"
     ),
+    Refused(
+        f"tvmc compile open.onnx {CRT} -o m.tar --input-shapes x:[2,9]", "shape [2, 9] does not fit"
+    ),
+    Refused(
+        f"tvmc compile open.onnx {CRT} -o m.tar --input-shapes q:[2,8]",
+        "no input 'q'",
+        "its inputs are 'x', 'z'",
+    ),
     Refused("tvmc micro create p no.tar zephyr --project-option board=native", "no.tar does not"),
     Refused("tvmc micro create p net.tflite zephyr", "Option 'board' is required"),
     Refused(
@@ -324,6 +348,21 @@ def test_lines_are_refused(row: Refused, capsys: pytest.CaptureFixture[str]) -> 
     assert err.count("error: ") == 1
     assert row.message in err
     assert row.hint in err
+
+
+def test_hints_of_open_shapes_lead_to_an_archive(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    line, said = f"tvmc compile open.onnx {CRT} -o {tmp_path}/open.tar", ""
+    hints: list[str] = []
+    while (code := main(shlex.split(f"{line} {said}"))) != 0 and len(hints) < 3:
+        assert code == 2
+        said = capsys.readouterr().err.rpartition("hint: state its sizes: ")[2].strip()
+        hints.append(said)
+    assert hints == ['--input-shapes "x:[1,8]"', '--input-shapes "x:[1,8] z:[1,8]"']
+    assert main(shlex.split(f"{line} --input-shapes 'x:[3,8] z:[3,8]'")) == 0
+    (module,) = ModelLibrary.load(tmp_path / "open.tar").modules
+    assert [tensor.shape for tensor in module.inputs] == [(3, 8), (3, 8)]
 
 
 # Whole scripts --------------------------------------------------------------------------------

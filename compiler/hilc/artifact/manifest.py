@@ -211,6 +211,12 @@ class Module:
         return sum(pool.nbytes for pool in self.workspace_pools if pool.persistent)
 
     @property
+    def ram_bytes(self) -> int:
+        """RAM that the model takes: workspace, inputs and outputs wherever they lie, and states."""
+        beside = 0 if self.io_in_pool else self.io_bytes
+        return self.workspace_bytes + beside + self.state_bytes
+
+    @property
     def row_bytes(self) -> int:
         """Bytes of a row that is fed; 0 where the inputs are whole."""
         return self.inputs[0].nbytes // self.fed_rows if self.fed_rows else 0

@@ -148,7 +148,8 @@ def read_model(
             data, name or shown_argument(path.stem), numerics, replace(stated, folder=path.parent)
         )
     except ModelError as error:
-        raise type(error)(f"{path}: {error.fact}", error.hint) from error
+        error.fact = f"{path}: {error.fact}"
+        raise
 
 
 def read_file(path: Path) -> bytes:

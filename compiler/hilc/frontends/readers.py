@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from hilc.errors import UnsupportedError
 from hilc.ir import Array, Dequantized, FixedSize, Graph, Numerics
 from hilc.support.registering import check_registered, module_of
 
@@ -30,14 +31,23 @@ class Specialization:
         return not self.shapes and not self.inputs
 
 
-def shape_hint(name: str, sizes: Sequence[object]) -> str:
-    """Return the option that states an input's shape, with 1 for each open size."""
-    known = [str(size) if str(size).isdigit() else "1" for size in sizes] or ["1"]
-    listed = f"({', '.join(known)}{',' * (len(known) == 1)})"
-    return (
-        f"state its sizes: --shape {name}={','.join(known)}, in Python "
-        f"shapes={{{name!r}: {listed}}}"
-    )
+class OpenShapeError(UnsupportedError):
+    """An input has a shape that neither the file nor the user states.
+
+    ``shape`` is one that would do, with 1 for each open size: command lines other than ``hil`` have
+    another option for it than the one in the hint.
+    """
+
+    def __init__(self, fact: str, name: str, sizes: Sequence[object]) -> None:
+        known = [str(size) if str(size).isdigit() else "1" for size in sizes] or ["1"]
+        listed = f"({', '.join(known)}{',' * (len(known) == 1)})"
+        super().__init__(
+            fact,
+            f"state its sizes: --shape {name}={','.join(known)}, in Python "
+            f"shapes={{{name!r}: {listed}}}",
+        )
+        self.input = name
+        self.shape = tuple(map(int, known))
 
 
 @dataclass(frozen=True)

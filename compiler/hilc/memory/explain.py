@@ -114,6 +114,8 @@ class Explanation:
     pools: tuple[tuple[str, int], ...]
     workspace_bytes: int
     state_bytes: int
+    #: Inputs and outputs, in the workspace or not; None if unknown (plans of version 0.1).
+    io_bytes: int | None
     slots: tuple[ArenaSlot, ...]
     steps: tuple[StepMemory, ...]
     #: Index of the step with the highest use.
@@ -124,6 +126,12 @@ class Explanation:
     io: tuple[IoTensor, ...] = ()
     #: Type of inputs and outputs (the option ``io``) that takes fewer bytes; None for none.
     io_saving: IoSaving | None = None
+
+    @property
+    def ram_bytes(self) -> int | None:
+        """RAM that the model takes: workspace, inputs and outputs wherever they lie, and states."""
+        beside = 0 if self.io_in_pool else self.io_bytes
+        return None if beside is None else self.workspace_bytes + beside + self.state_bytes
 
     def at(self, step: int) -> list[ArenaSlot]:
         """Return the buffers that are live at a step, by ascending offset."""
@@ -151,6 +159,7 @@ def explain(program: Program, saving: Saving | None = None) -> Explanation:
         pools=tuple((pool.name, pool.nbytes) for pool in program.pools),
         workspace_bytes=program.workspace_bytes,
         state_bytes=program.state_bytes,
+        io_bytes=_io_bytes(program),
         slots=tuple(slots),
         steps=steps,
         peak=peak,
@@ -158,6 +167,13 @@ def explain(program: Program, saving: Saving | None = None) -> Explanation:
         io=tuple(_io_tensors(program.graph)),
         io_saving=io_saving(program.graph),
     )
+
+
+def _io_bytes(program: Program) -> int:
+    """Return the bytes of inputs and outputs, without an input that is fed by rows."""
+    graph = program.graph
+    names = (*(() if program.feed else graph.inputs), *graph.outputs)
+    return sum(graph.tensors[name].nbytes for name in names)
 
 
 def _io_tensors(graph: Graph) -> Iterator[IoTensor]:

@@ -16,6 +16,7 @@ from hil.cli.render import (
     compressed_lines,
     fixed_lines,
     folded_lines,
+    module_ram_line,
     quantized_lines,
 )
 from hil.results.build import CompressedLayer
@@ -48,7 +49,7 @@ def compiled_answer(args: argparse.Namespace, console: Console) -> Answer:
                 model.model,
                 model.cpu,
                 model.workspace_bytes,
-                f"{model.io_bytes:,} {'in it' if model.io_in_workspace else 'beside it'}",
+                "in it" if model.io_in_workspace else f"{model.io_bytes:,} beside it",
                 model.constants_bytes,
                 model.layers,
                 model.macs,
@@ -59,6 +60,7 @@ def compiled_answer(args: argparse.Namespace, console: Console) -> Answer:
     )
     lines = [text]
     for module in library.modules:
+        lines.append(f"{module.name}: {module_ram_line(module)}")
         if report := library.reports.get(module.name):
             lines += [f"{module.name}: {line}" for line in chosen_lines(report)]
             if args.flash is not None:
@@ -129,6 +131,7 @@ def module_entry(module: Module) -> CompileEntry:
         ),
         io_bytes=module.io_bytes,
         io_in_workspace=module.io_in_pool,
+        model_ram_bytes=module.ram_bytes,
         fed_rows=module.fed_rows,
         constants_bytes=module.constants_bytes,
         layers=len(module.layers),

@@ -9,6 +9,7 @@ from hil.board import load_board
 from hil.cli.actions.compile import module_entry
 from hil.cli.arguments import compile_options, compiled
 from hil.cli.console import Console, table
+from hil.cli.render import module_ram_line
 from hil.export.formats.arduino import PLACEHOLDER
 from hil.export.job import checked, write
 from hil.export.package import About
@@ -51,6 +52,7 @@ def export_command(args: argparse.Namespace, console: Console) -> int:
         for m in done.modules
     ]
     lines = [table(rows, ["model", "core", "workspace", "constants"])]
+    lines += [f"{module.name}: {module_ram_line(module)}" for module in done.modules]
     if is_for_any:
         lines.append("the kernels are those for any core: --cpu or --board chooses a core's own")
     if not done.has_reference:

@@ -49,6 +49,7 @@ from hilc.artifact.archive import is_library, tar_bytes
 from hilc.artifact.library import ModelLibrary, Module, TensorInfo
 from hilc.errors import InputError
 from hilc.external import load_generator
+from hilc.frontends.readers import OpenShapeError, reader_of
 from hilc.ir import Array
 from hilc.options import CompileOptions
 from hilc.support.outputs import changed_files, check_file, edited_files, write_file
@@ -75,10 +76,12 @@ def compile_command(args: argparse.Namespace, console: Console) -> int:
     """
     compilation = translate(args)
     notes = [*compilation.notes]
-    if not Path(args.FILE).is_file():
+    path = Path(args.FILE)
+    shapes = {} if args.input_shapes is None else parse_shapes(args.input_shapes)
+    if not path.is_file():
         raise InputError(
             f"Input file '{args.FILE}' doesn't exist, is a broken symbolic link, or a directory.",
-            "give the path of a .tflite file",
+            "give the path of a .tflite, .onnx or .pt2 file",
         )
     externals = tuple(load_generator(spec) for spec in args.external)
     if compilation.wants_cmsis_nn and not externals:
@@ -107,12 +110,17 @@ def compile_command(args: argparse.Namespace, console: Console) -> int:
             externals=externals,
             signature=args.signature,
             progress=progress,
+            shapes=shapes if _takes_shapes(path) else {},
         )
-        library = compile_model(Path(args.FILE), options)
+        try:
+            library = compile_model(path, options)
+        except OpenShapeError as error:
+            error.hint = _shapes_hint({**shapes, error.input: error.shape})
+            raise
     (module,) = library.modules
     if module.name != args.module_name:
         notes.append(f"in C and in the archive the module is called {module.name!r}")
-    _check_shapes(args.input_shapes, module)
+    _check_shapes(shapes, module)
     for note in notes:
         console.log(f"note: {note}")
     if args.output_format == "mlf":
@@ -168,12 +176,22 @@ def _dump_formats(args: argparse.Namespace, compilation: Compilation) -> list[st
     return formats
 
 
-def _check_shapes(text: str | None, module: Module) -> None:
-    """Raise unless the given shapes are the model's: models are not reshaped."""
-    if text is None:
-        return
+def _takes_shapes(path: Path) -> bool:
+    """Return whether the format of a model file leaves shapes to the user."""
+    reader = reader_of(path.read_bytes())
+    return reader is not None and reader.specialize is not None
+
+
+def _shapes_hint(shapes: Mapping[str, Sequence[int]]) -> str:
+    """Return the option that states all shapes, those that were given before included."""
+    stated = " ".join(f"{name}:{list(shape)}".replace(", ", ",") for name, shape in shapes.items())
+    return f'state its sizes: --input-shapes "{stated}"'
+
+
+def _check_shapes(shapes: Mapping[str, tuple[int, ...]], module: Module) -> None:
+    """Raise unless the given shapes are the model's: a file that states shapes has no others."""
     own = {tensor.name: tensor.shape for tensor in module.inputs}
-    for name, shape in parse_shapes(text).items():
+    for name, shape in shapes.items():
         if name not in own:
             raise InputError(
                 f"--input-shapes names {name!r}, which is not an input{nearest(name, own)}",

@@ -274,7 +274,11 @@ def add_compile_flags(parser: argparse.ArgumentParser) -> None:
         "--workspace-pools", metavar="NAME,...", help="pools that the caller provides"
     )
     parser.add_argument("--workspace-pools-size-hint-bytes", metavar="NAME:BYTES,...")
-    parser.add_argument("--input-shapes", metavar='"NAME:[1,2] ..."', help="the model's own shapes")
+    parser.add_argument(
+        "--input-shapes",
+        metavar='"NAME:[1,2] ..."',
+        help="shapes of inputs that the file leaves open; others must be the model's own",
+    )
     parser.add_argument("--cross-compiler", default="", metavar="PROGRAM")
     parser.add_argument("--dump-code", default="", metavar="FORMAT,...", help="c")
     parser.add_argument("-O", "--opt-level", metavar="[0-3]")

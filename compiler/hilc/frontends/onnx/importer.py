@@ -32,7 +32,7 @@ from hilc.frontends.onnx.operation import (
 )
 from hilc.frontends.onnx.states import states_of, with_states
 from hilc.frontends.onnx.storage import STORED, Stored, StoredFloat, code_of
-from hilc.frontends.readers import Reading, shape_hint
+from hilc.frontends.readers import OpenShapeError, Reading
 from hilc.ir import Array, Graph, Tensor
 from hilc.ops.verify import no_elements
 from hilc.support.suggest import operators_hint
@@ -404,11 +404,12 @@ def _input(value: onnx.ValueInfoProto) -> Tensor:
             str(d.dim_value) if d.HasField("dim_value") else d.dim_param or "?"
             for d in tensor.shape.dim
         ]
-        raise UnsupportedError(
+        raise OpenShapeError(
             f"the input {value.name!r} has the open shape [{', '.join(sizes)}]"
             if tensor.HasField("shape")
             else f"the input {value.name!r} has no shape",
-            shape_hint(value.name, sizes),
+            value.name,
+            sizes,
         )
     shape = tuple(d.dim_value for d in tensor.shape.dim)
     if min(shape, default=0) < 0:

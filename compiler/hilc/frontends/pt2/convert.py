@@ -15,7 +15,7 @@ from hilc.frontends.pt2 import translators
 from hilc.frontends.pt2.model import OnnxModel, Operation, translator_of, unknown
 from hilc.frontends.pt2.program import Call, Program, Ref, Signature
 from hilc.frontends.pt2.sizes import Sizes, solve
-from hilc.frontends.readers import shape_hint
+from hilc.frontends.readers import OpenShapeError
 from hilc.ir import Array
 
 assert translators
@@ -222,9 +222,10 @@ def _open_sizes(program: Program, shapes: Mapping[str, tuple[int, ...]]) -> dict
     for name in program.inputs:
         listed = signatures[name].shape
         if any(isinstance(s, str) and s.isidentifier() and s not in found for s in listed):
-            raise UnsupportedError(
+            raise OpenShapeError(
                 f"the input {name!r} has the open shape [{', '.join(map(str, listed))}]",
-                shape_hint(name, listed),
+                name,
+                listed,
             )
     return found
 
