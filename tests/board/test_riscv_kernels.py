@@ -16,6 +16,7 @@ from riscv_layers import (
     emitted_checks,
     long_pad,
     moves,
+    pools,
     real_layers,
     riscv_layers,
     sums,
@@ -55,7 +56,9 @@ def test_the_assembly_is_exact(core: str, vector_bits: int) -> None:
     """The output of some lies over the input as far as the order of access allows."""
     board = board_of(core, vector_bits)
     rng = np.random.default_rng(73)
-    found = emitted_checks([*riscv_layers(rng, 1), *sums(rng, 12), *tables(rng, 3)], board.cpu, 73)
+    found = emitted_checks(
+        [*riscv_layers(rng, 1), *sums(rng, 12), *tables(rng, 3), *pools(rng, 8)], board.cpu, 73
+    )
     over = [one for layer, first in found[::3] for one in overlapping_checks(first, layer)]
     check([one for _, one in found] + over, board)
     assert len(found) > 30

@@ -131,6 +131,16 @@ def tables(rng: np.random.Generator, count: int) -> list[SingleOp]:
     return [random_op(rng, op, "int8") for op in operators for _ in range(count)]
 
 
+def pools(rng: np.random.Generator, count: int) -> list[SingleOp]:
+    """Return pools and means of int8, of many channels among them."""
+    operators = ("MAX_POOL_2D", "AVERAGE_POOL_2D", "MEAN")
+    layers = [random_op(rng, op, "int8") for op in operators for _ in range(count)]
+    x = activation_tensor(rng, "int8", (2, 7, 3, 70))
+    for axes in ([1, 2], [1], [2]):
+        layers.append(finish(rng, "MEAN", Draft([x, index_tensor(axes, "axes")], x.quant)))
+    return layers
+
+
 #: Operators that move bytes.
 MOVES = ("PAD", "PADV2", "CONCATENATION", "SLICE", "STRIDED_SLICE", "TRANSPOSE", "SPLIT", "GATHER")
 

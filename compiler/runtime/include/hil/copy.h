@@ -1,6 +1,6 @@
-/* Copies and fills of many bytes. The library of RISC-V (picolibc, for size) takes five instructions
- * for a byte that it copies, four for one that it fills. Here words are moved where both ends allow
- * it, or groups of vector registers.
+/* Copies and fills of many bytes. The library of RISC-V (picolibc, for size) takes five
+ * instructions for a byte that it copies, four for one that it fills. Here words are moved where
+ * both ends allow it, or groups of vector registers.
  */
 #ifndef HIL_COPY_H
 #define HIL_COPY_H
