@@ -132,8 +132,8 @@ def tables(rng: np.random.Generator, count: int) -> list[SingleOp]:
 
 
 def pools(rng: np.random.Generator, count: int) -> list[SingleOp]:
-    """Return pools and means of int8, of many channels among them."""
-    operators = ("MAX_POOL_2D", "AVERAGE_POOL_2D", "MEAN")
+    """Return pools, means and products of int8, means of many channels among them."""
+    operators = ("MAX_POOL_2D", "AVERAGE_POOL_2D", "MEAN", "MUL")
     layers = [random_op(rng, op, "int8") for op in operators for _ in range(count)]
     x = activation_tensor(rng, "int8", (2, 7, 3, 70))
     for axes in ([1, 2], [1], [2]):

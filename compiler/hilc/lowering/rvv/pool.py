@@ -140,7 +140,7 @@ def _line(
     """Return the line of the outputs of all sums of ``count`` values."""
     first, last = (end * count for end in _INT8)
     sums = np.arange(first, last + 1, dtype=np.int64)
-    return upper_line(first, np.clip(outputs(sums), *bounds), bounds, real)
+    return upper_line(sums, np.clip(outputs(sums), *bounds), bounds, real)
 
 
 def emit_pool(line: UpperLine | None, rows: int = 1, columns: int = 1) -> VectorFunction:

@@ -41,12 +41,14 @@ class UpperLine:
 
 
 def upper_line(
-    first: int, expected: npt.NDArray[np.int64], bounds: tuple[int, int], real: float
+    x: npt.NDArray[np.int64],
+    expected: npt.NDArray[np.int64],
+    bounds: tuple[int, int],
+    real: float,
 ) -> UpperLine | None:
-    """Return the line that gives the outputs ``expected`` of the integers from ``first`` on, about
-    ``real`` times these; None if none is found.
+    """Return the line that gives the outputs ``expected`` of the integers ``x``, about ``real``
+    times these; None if none is found.
     """
-    x = np.arange(first, first + len(expected), dtype=np.int64)
     largest = int(np.abs(x).max())
     bits = min(_MOST_BITS, 30 - largest.bit_length())
     if bits < 1:
