@@ -217,8 +217,9 @@ def bench_text(report: BenchReport, per_layer: bool, limit: bool = False) -> str
         if (chip := report.estimate.chip) is not None:
             lines.append(
                 f"estimate for {chip.chip}, {chip.flash_waits} wait states of flash included: "
-                f"{chip.cycles['from']:,} to {chip.cycles['to']:,} cycles; expect "
-                f"{chip.expected['from']:,} to {chip.expected['to']:,}, by {chip.source}"
+                f"{chip.cycles['from']:,} to {chip.cycles['to']:,} cycles, a "
+                f"guess; if it is off as estimates were for {chip.source}: "
+                f"{chip.expected['from']:,} to {chip.expected['to']:,}"
             )
         lines.append(
             table(

@@ -10,9 +10,19 @@ import answers
 import numpy as np
 import pytest
 from campaigns import cases
-from kernel_checks import Operator, check, overlapping_checks, unequal_kernels
+from kernel_checks import Operator, check, checks_of, overlapping_checks, unequal_kernels
 from models import model_path
-from riscv_layers import emitted_checks, real_layers, riscv_layers, sums, tables, wide_layers
+from riscv_layers import (
+    emitted_checks,
+    long_pad,
+    moves,
+    pools,
+    real_layers,
+    riscv_layers,
+    sums,
+    tables,
+    wide_layers,
+)
 from single_op import random_op
 
 import hil
@@ -47,7 +57,9 @@ def test_the_assembly_is_exact(core: str, vector_bits: int) -> None:
     """The output of some lies over the input as far as the order of access allows."""
     board = board_of(core, vector_bits)
     rng = np.random.default_rng(73)
-    found = emitted_checks([*riscv_layers(rng, 1), *sums(rng, 12), *tables(rng, 3)], board.cpu, 73)
+    found = emitted_checks(
+        [*riscv_layers(rng, 1), *sums(rng, 12), *tables(rng, 3), *pools(rng, 8)], board.cpu, 73
+    )
     over = [one for layer, first in found[::3] for one in overlapping_checks(first, layer)]
     check([one for _, one in found] + over, board)
     assert len(found) > 30
@@ -63,6 +75,29 @@ def test_wide_layers_are_exact(core: str, vector_bits: int) -> None:
     check([one for _, one in found] + over, board)
     assert len(found) > 20
     assert len(over) > 10
+
+
+@cases(("core", "vector_bits"), [CORES[0], CORES[1], CORES[3]], first=2)
+def test_moves_are_exact(core: str, vector_bits: int) -> None:
+    """By words or vectors, from and to any address, also from above."""
+    board = board_of(core, vector_bits)
+    layers = moves(np.random.default_rng(80), 12)
+    found = [(layer, one) for layer in layers for one in checks_of(layer, board.cpu, "of seed 80")]
+    over = [one for layer, first in found[::2] for one in overlapping_checks(first, layer)]
+    check([one for _, one in found] + over, board)
+    assert len(found) >= len(layers)
+    assert len(over) > 10
+
+
+@cases("name", ["riscv-virt", "riscv-virt-v"], first=2)
+def test_long_rows_are_moved_by_words(name: str) -> None:
+    """PAD fills its output and copies its input: single bytes take nine instructions."""
+    board = load_board(name)
+    layer = long_pad(np.random.default_rng(81))
+    library = hilc.compile(layer.graph(), cpu=board.cpu.name, name="pad", pools="external")
+    with hil.open(board, library) as device:
+        (counted,) = layer_counts(device, library.modules[0])
+    assert counted < layer.outs[0].size * (0.2 if "zve32x" in board.cpu.features else 2)
 
 
 @pytest.mark.filterwarnings("ignore:.*encountered in:RuntimeWarning")

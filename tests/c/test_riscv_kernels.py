@@ -8,7 +8,15 @@ import numpy as np
 import pytest
 from campaigns import cases
 from kernel_checks import Check, Operator, check
-from riscv_layers import emitted_checks, real_layers, riscv_layers, sums, tables, wide_layers
+from riscv_layers import (
+    emitted_checks,
+    pools,
+    real_layers,
+    riscv_layers,
+    sums,
+    tables,
+    wide_layers,
+)
 from single_op import random_op
 
 from hilc.target import get_cpu
@@ -36,9 +44,16 @@ OPERATORS = {"matmul", "conv2d", "depthwise_conv2d"}
 def test_the_c_form_is_exact(core: str, every: int) -> None:
     """The board runs all of them but XPULP's: the instructions are the same."""
     rng = np.random.default_rng(71)
-    layers: list[Operator] = [*riscv_layers(rng, 1), *sums(rng, 12), *tables(rng, 3)]
+    layers: list[Operator] = [
+        *riscv_layers(rng, 1),
+        *sums(rng, 12),
+        *tables(rng, 3),
+        *pools(rng, 8),
+    ]
     counts = forms(layers, core, 71, every)
-    assert counts.keys() == OPERATORS | ({"sum", "lut"} if "zve32x" in core else set())
+    assert counts.keys() == OPERATORS | (
+        {"sum", "lut", "max_pool", "average_pool", "mean", "mul"} if "zve32x" in core else set()
+    )
     assert min(counts.values()) >= 1, counts
 
 

@@ -20,7 +20,7 @@ from kernel_layers import (
     usual_layer,
 )
 from linear_layers import Layer, make_layer, random_layer
-from single_op import SingleOp, random_op
+from single_op import Draft, SingleOp, activation_tensor, finish, index_tensor, random_op
 
 from hilc.ir import Rounding
 from hilc.target import Cpu
@@ -129,6 +129,31 @@ def tables(rng: np.random.Generator, count: int) -> list[SingleOp]:
     """Return functions of int8 and changes of its scale, whose kernels are tables."""
     operators = ("LOGISTIC", "TANH", "HARD_SWISH", "QUANTIZE")
     return [random_op(rng, op, "int8") for op in operators for _ in range(count)]
+
+
+def pools(rng: np.random.Generator, count: int) -> list[SingleOp]:
+    """Return pools, means and products of int8, means of many channels among them."""
+    operators = ("MAX_POOL_2D", "AVERAGE_POOL_2D", "MEAN", "MUL")
+    layers = [random_op(rng, op, "int8") for op in operators for _ in range(count)]
+    x = activation_tensor(rng, "int8", (2, 7, 3, 70))
+    for axes in ([1, 2], [1], [2]):
+        layers.append(finish(rng, "MEAN", Draft([x, index_tensor(axes, "axes")], x.quant)))
+    return layers
+
+
+#: Operators that move bytes.
+MOVES = ("PAD", "PADV2", "CONCATENATION", "SLICE", "STRIDED_SLICE", "TRANSPOSE", "SPLIT", "GATHER")
+
+
+def moves(rng: np.random.Generator, count: int) -> list[SingleOp]:
+    """Return layers that move rows of any length to any address."""
+    return [random_op(rng, op, "int8") for op in MOVES for _ in range(count)]
+
+
+def long_pad(rng: np.random.Generator) -> SingleOp:
+    """Return PAD of a long row that begins at a word."""
+    x = activation_tensor(rng, "int8", (1, 60, 64))
+    return finish(rng, "PAD", Draft([x, index_tensor([[0, 0], [2, 2], [0, 0]], "p")], x.quant))
 
 
 def emitted_checks(layers: Sequence[Operator], cpu: Cpu, seed: int) -> list[tuple[Operator, Check]]:

@@ -85,6 +85,18 @@ class VectorFunction(Function):
         """Extend int8 to int32."""
         self.instruction(f"vsext.vf4 v{to}, v{source}", f"hil_rvv_vsext_vf4(&v, {to}, {source});")
 
+    def add_bytes(self, to: int, source: int) -> None:
+        """Add int8 to int16; bytes are selected."""
+        self.instruction(
+            f"vwadd.wv v{to}, v{to}, v{source}", f"hil_rvv_vwadd_wv(&v, {to}, {source});"
+        )
+
+    def fill(self, to: int, scalar: Register) -> None:
+        """Set all elements to a scalar."""
+        self.instruction(
+            f"vmv.v.x v{to}, {scalar.machine}", f"hil_rvv_vmv_vx(&v, {to}, {scalar.variable});"
+        )
+
     def multiply_words(self, to: int, vector: int, scalar: Register, begin: bool) -> None:
         """Add words times a scalar to words, or begin them with it."""
         if begin:
@@ -114,7 +126,9 @@ class VectorFunction(Function):
         self.instruction(f"{name}.vv v{to}, v{a}, v{b}", f"hil_rvv_{name}_vv(&v, {to}, {a}, {b});")
 
     def vectors(self, name: str, to: int, a: int, b: int) -> None:
-        """Compute on words of two vectors: ``vadd``, ``vmulhsu``, ``vsll``, ``vsra``."""
+        """Compute on words of two vectors: ``vadd``, ``vmul``, ``vmulhsu``, ``vsll``, ``vsra``; on
+        elements: ``vmax``.
+        """
         self.instruction(f"{name}.vv v{to}, v{a}, v{b}", f"hil_rvv_{name}_vv(&v, {to}, {a}, {b});")
 
     def immediate(self, name: str, to: int, source: int, value: int) -> None:
@@ -125,7 +139,9 @@ class VectorFunction(Function):
         )
 
     def with_scalar(self, name: str, to: int, source: int, scalar: Register) -> None:
-        """Compute with a scalar: ``vadd``, ``vmul`` of words, ``vmax``, ``vmin`` of elements."""
+        """Compute with a scalar: ``vadd``, ``vmul``, ``vmulhsu`` of words, ``vmax``, ``vmin`` of
+        elements.
+        """
         self.instruction(
             f"{name}.vx v{to}, v{source}, {scalar.machine}",
             f"hil_rvv_{name}_vx(&v, {to}, {source}, {scalar.variable});",

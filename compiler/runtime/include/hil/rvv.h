@@ -67,6 +67,20 @@ HIL_INLINE void hil_rvv_vsext_vf4(struct hil_rvv *v, uint32_t to, uint32_t from)
     }
 }
 
+/* int8 added to int16. */
+HIL_INLINE void hil_rvv_vwadd_wv(struct hil_rvv *v, uint32_t to, uint32_t from) {
+    for (uint32_t i = 0; i < v->length; i++) {
+        hil_rvv_set(v, to, 2, i, hil_rvv_get(v, to, 2, i) + hil_rvv_get(v, from, 1, i));
+    }
+}
+
+/* Elements of the selected size that are all one number. */
+HIL_INLINE void hil_rvv_vmv_vx(struct hil_rvv *v, uint32_t to, uint32_t x) {
+    for (uint32_t i = 0; i < v->length; i++) {
+        hil_rvv_set(v, to, v->bytes, i, (int32_t)x);
+    }
+}
+
 /* Words times a word: alone, and added. */
 HIL_INLINE void hil_rvv_vmul_vx(struct hil_rvv *v, uint32_t to, uint32_t from, uint32_t x) {
     for (uint32_t i = 0; i < v->length; i++) {
@@ -156,6 +170,20 @@ HIL_INLINE void hil_rvv_vadd_vx(struct hil_rvv *v, uint32_t to, uint32_t from, u
     }
 }
 
+HIL_INLINE void hil_rvv_vmul_vv(struct hil_rvv *v, uint32_t to, uint32_t a, uint32_t b) {
+    for (uint32_t i = 0; i < v->length; i++) {
+        const uint32_t left = (uint32_t)hil_rvv_get(v, a, 4, i);
+        hil_rvv_set(v, to, 4, i, (int32_t)(left * (uint32_t)hil_rvv_get(v, b, 4, i)));
+    }
+}
+
+HIL_INLINE void hil_rvv_vmulhsu_vx(struct hil_rvv *v, uint32_t to, uint32_t from, uint32_t x) {
+    for (uint32_t i = 0; i < v->length; i++) {
+        const uint32_t upper = hil_riscv_mulhsu((uint32_t)hil_rvv_get(v, from, 4, i), x);
+        hil_rvv_set(v, to, 4, i, (int32_t)upper);
+    }
+}
+
 HIL_INLINE void hil_rvv_vmulhsu_vv(struct hil_rvv *v, uint32_t to, uint32_t a, uint32_t b) {
     for (uint32_t i = 0; i < v->length; i++) {
         const uint32_t upper =
@@ -176,6 +204,14 @@ HIL_INLINE void hil_rvv_vnclip_wi(struct hil_rvv *v, uint32_t bytes, uint32_t to
 }
 
 /* Of elements of the selected size. */
+HIL_INLINE void hil_rvv_vmax_vv(struct hil_rvv *v, uint32_t to, uint32_t a, uint32_t b) {
+    for (uint32_t i = 0; i < v->length; i++) {
+        const int32_t left = hil_rvv_get(v, a, v->bytes, i);
+        const int32_t right = hil_rvv_get(v, b, v->bytes, i);
+        hil_rvv_set(v, to, v->bytes, i, left > right ? left : right);
+    }
+}
+
 HIL_INLINE void hil_rvv_vmax_vx(struct hil_rvv *v, uint32_t to, uint32_t from, uint32_t x) {
     for (uint32_t i = 0; i < v->length; i++) {
         const int32_t value = hil_rvv_get(v, from, v->bytes, i);

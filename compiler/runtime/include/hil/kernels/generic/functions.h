@@ -4,8 +4,8 @@
 
 #include <math.h>
 #include <stdint.h>
-#include <string.h>
 
+#include "hil/copy.h"
 #include "hil/kernels/generic/fixed_point.h"
 #include "hil/quant.h"
 
@@ -455,7 +455,7 @@ struct hil_generic_zeros {
 };
 
 HIL_INLINE void hil_generic_zeros(const struct hil_generic_zeros *p, void *out) {
-    memset(out, 0, (size_t)p->bytes);
+    hil_fill(out, 0, p->bytes);
 }
 
 #endif

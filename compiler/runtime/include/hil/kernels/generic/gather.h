@@ -5,6 +5,7 @@
 #include <stdint.h>
 #include <string.h>
 
+#include "hil/copy.h"
 #include "hil/kernels/generic/walk.h"
 #include "hil/quant.h"
 
@@ -40,7 +41,7 @@ HIL_INLINE int32_t hil_generic_gather_blocks(const struct hil_generic_gather_blo
                 if (index < 0 || index >= p->size) {
                     return -1;
                 }
-                memcpy(target, row + index * p->block_bytes, (size_t)p->block_bytes);
+                hil_copy(target, row + index * p->block_bytes, p->block_bytes);
                 target += p->block_bytes;
             }
             row += p->size * p->block_bytes;
@@ -83,7 +84,7 @@ HIL_INLINE int32_t hil_generic_gather_places(const struct hil_generic_gather_pla
         if (place < 0 || place > p->most) {
             return -1;
         }
-        memcpy(target, (const uint8_t *)in + (int32_t)place, (size_t)p->block_bytes);
+        hil_copy(target, (const uint8_t *)in + (int32_t)place, p->block_bytes);
         target += p->block_bytes;
     }
     return 0;
@@ -120,12 +121,12 @@ HIL_INLINE void hil_generic_update_slice(const struct hil_generic_update_slice *
     uint8_t *target = (uint8_t *)out;
     int32_t index[HIL_WALK_LOOPS] = {0};
     int32_t start = 0;
-    memcpy(target, in, (size_t)p->size);
+    hil_copy(target, in, p->size);
     for (int32_t axis = 0; axis < p->axes; axis++) {
         start += hil_clamp(begins[axis], 0, p->spare[axis]) * p->steps[axis];
     }
     for (int32_t row = 0; row < p->rows; row++) {
-        memcpy(target + start, source, (size_t)p->row);
+        hil_copy(target + start, source, p->row);
         source += p->row;
         start += p->out_jumps[hil_walk_next(index, p->counts)];
     }

@@ -5,6 +5,7 @@
 #include <stdint.h>
 #include <string.h>
 
+#include "hil/copy.h"
 #include "hil/kernels/generic/walk.h"
 #include "hil/quant.h"
 
@@ -12,13 +13,13 @@
 #define HIL_MOVE_INLINE_BYTES 8
 
 /* Copies bytes to a place that may overlap theirs. The library's memmove may be one for size that
- * moves single bytes, so it is called only where memcpy would not do. */
+ * moves single bytes, so it is called only where a copy would not do. */
 HIL_INLINE void hil_move(void *to, const void *from, int32_t bytes) {
     const uintptr_t above = (uintptr_t)to - (uintptr_t)from;
     if (__builtin_constant_p(bytes) && bytes <= HIL_MOVE_INLINE_BYTES) {
         memmove(to, from, (size_t)bytes);
-    } else if (above >= (uintptr_t)bytes && -above >= (uintptr_t)bytes) {
-        memcpy(to, from, (size_t)bytes);
+    } else if (hil_copies(above, (uintptr_t)bytes)) {
+        hil_copy(to, from, bytes);
     } else if (above != 0) {
         memmove(to, from, (size_t)bytes);
     }
@@ -39,7 +40,7 @@ struct hil_generic_copy {
 };
 
 HIL_INLINE void hil_generic_copy(const struct hil_generic_copy *p, const void *in, void *out) {
-    memcpy(out, in, (size_t)p->bytes);
+    hil_copy(out, in, p->bytes);
 }
 
 /*@kernel
@@ -131,9 +132,9 @@ HIL_INLINE void hil_generic_pad(const struct hil_generic_pad *p, const void *in,
     uint8_t *target = (uint8_t *)out;
     int32_t index[HIL_WALK_LOOPS] = {0};
     int32_t start = p->start;
-    memset(target, (int)p->pad_value, (size_t)p->size);
+    hil_fill(target, p->pad_value, p->size);
     for (int32_t row = 0; row < p->rows; row++) {
-        memcpy(target + start, source, (size_t)p->row);
+        hil_copy(target + start, source, p->row);
         source += p->row;
         start += p->out_jumps[hil_walk_next(index, p->counts)];
     }
@@ -315,7 +316,7 @@ HIL_INLINE void hil_generic_pad_elements(const struct hil_generic_pad_elements *
         memcpy(target + n * p->item, p->pad_value, (size_t)p->item);
     }
     for (int32_t row = 0; row < p->rows; row++) {
-        memcpy(target + start, source, (size_t)p->row);
+        hil_copy(target + start, source, p->row);
         source += p->row;
         start += p->out_jumps[hil_walk_next(index, p->counts)];
     }
@@ -359,9 +360,9 @@ HIL_INLINE void hil_generic_space_to_batch(const struct hil_generic_space_to_bat
                 for (int32_t column = 0; column < p->out_w; column++) {
                     if (y >= 0 && y < p->in_h && x >= 0 && x < p->in_w) {
                         const int32_t pixel = (image * p->in_h + y) * p->in_w + x;
-                        memcpy(target, source + pixel * p->depth, (size_t)p->depth);
+                        hil_copy(target, source + pixel * p->depth, p->depth);
                     } else {
-                        memset(target, (int)p->pad_value, (size_t)p->depth);
+                        hil_fill(target, p->pad_value, p->depth);
                     }
                     target += p->depth;
                     x += p->block_w;

@@ -6,6 +6,7 @@
 #include <stdint.h>
 #include <string.h>
 
+#include "hil/copy.h"
 #include "hil/kernels/generic/fields.h"
 #include "hil/quant.h"
 
@@ -61,7 +62,7 @@ HIL_INLINE void hil_patch_copy(uint8_t *to, const uint8_t *from, int32_t bytes) 
 /* Fills so many bytes with the element outside the image; one of 0 is all zeros. */
 HIL_INLINE void hil_patch_fill(const struct hil_patch *p, uint8_t *to, int32_t bytes) {
     if (p->pad_bytes != 2 || p->pad_value == 0) {
-        memset(to, p->pad_value, (size_t)bytes);
+        hil_fill(to, p->pad_value, bytes);
         return;
     }
     const int16_t element = (int16_t)p->pad_value;

@@ -5,7 +5,9 @@
 #include <stdint.h>
 #include <string.h>
 
+#include "hil/copy.h"
 #include "hil/kernels/generic/any.h"
+#include "hil/kernels/generic/move.h"
 #include "hil/quant.h"
 
 enum hil_scatter_way {
@@ -72,14 +74,12 @@ HIL_INLINE int32_t hil_generic_scatter(const struct hil_generic_scatter *p, cons
             return -1;
         }
     }
-    if (out != in) {
-        memmove(out, in, (size_t)(p->size * block_bytes));
-    }
+    hil_move(out, in, p->size * block_bytes);
     for (int32_t n = 0; n < p->count; n++) {
         void *place = (uint8_t *)out + indices[n] * block_bytes;
         const void *source = update;
         if (p->way == HIL_SCATTER_PUT) {
-            memcpy(place, update, (size_t)block_bytes);
+            hil_copy(place, update, block_bytes);
         } else if (p->type == HIL_SCATTER_S32) {
             HIL_SCATTER_BLOCK(p, hil_any_s32, int32_t, uint32_t, place, source);
         } else if (p->type == HIL_SCATTER_S64) {
