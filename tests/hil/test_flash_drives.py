@@ -22,6 +22,7 @@ from hil.access.flashers import mounts as drive_list
 from hil.access.flashers import uf2
 from hil.board import load_board
 from hil.cli import main
+from hil.errors import FlashError
 from hil.firmware.image import read_image
 
 FAMILY = 0xE48BFF56
@@ -320,6 +321,17 @@ def test_a_drive_that_disappears_at_once(mounts: Path, tmp_path: Path, elf: Path
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("os.fsync", fsync)
         assert main(["flash", str(elf), "--board", board_file(tmp_path)]) == 0
+
+
+def test_a_drive_that_is_gone_before_the_copy(tmp_path: Path) -> None:
+    """It has no image, though it disappeared as after an image."""
+    own = drive(tmp_path / "RPI-RP2")
+    image = tmp_path / "app.uf2"
+    image.write_bytes(bytes(512))
+    session = uf2.Uf2Session(uf2.Drive(own, "RPI-RP2", ""), 1, stays=False)
+    shutil.rmtree(own)
+    with pytest.raises(FlashError, match="cannot be copied .* No such file or directory"):
+        session.program(image, None)
 
 
 @pytest.mark.parametrize("command", ["reset", "erase"])

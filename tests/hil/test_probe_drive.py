@@ -3,20 +3,30 @@
 from __future__ import annotations
 
 import subprocess
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import probe_drive
 import pytest
-from probe_drive import programming, show
+from probe_drive import answering, away, programming, show
 
 from hil.access import flashers
+from hil.access.connection import Connection
 from hil.access.flashers import mounts
+from hil.access.protocols import FlasherSession
 from hil.board import board_names, load_board
 from hil.cli import main
+from hil.errors import FlashError, ProbeError
 
 #: Of a micro:bit V2.
 UID = "9904360258824e45005a800c0000000e000000009796990b"
+#: Of another one.
+OTHER = "9904360258824e45005a800c0000000f000000009796990b"
 BOARD = ("--board", "microbit-v2", "--flasher", "drive")
+SHORT = (*BOARD[:3], "drive:program_s=1")
+#: Of a NUCLEO-L476RG.
+PAGE = '<meta http-equiv="refresh" content="0; url=http://mbed.org/device/?code=07650221DE"/>'
 
 
 @pytest.fixture(scope="module")
@@ -26,6 +36,14 @@ def elf(tmp_path_factory: pytest.TempPathFactory) -> Path:
     words = ["arm-none-eabi-gcc", "-nostdlib", "-mcpu=cortex-m4", "a.s", "-o", "app.elf"]
     subprocess.run([*words, "-Wl,-n,-Ttext=0"], cwd=folder, check=True, timeout=60)
     return folder / "app.elf"
+
+
+@pytest.fixture
+def image(tmp_path: Path) -> Path:
+    """A hex file without data."""
+    path = tmp_path / "app.hex"
+    path.write_text(":00000001FF\n")
+    return path
 
 
 @pytest.fixture
@@ -99,10 +117,132 @@ def test_drive_that_stays_away(
     folder: Path, elf: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     show(folder, UID)
-    words = [*BOARD[:3], "drive:program_s=1"]
     with programming(folder, UID, tmp_path / "kept.hex", returns=False):
-        assert main(["flash", str(elf), *words]) == 4
+        assert main(["flash", str(elf), *SHORT]) == 4
     assert "was not back within 1 s" in capsys.readouterr().err
+
+
+def replaced(folder: Path, uid: str, **state: Any) -> None:
+    """Take the drive away, and show another state of it."""
+    away(folder)
+    show(folder, uid, **state)
+
+
+@pytest.mark.parametrize(
+    ("answer", "message"),
+    [
+        (lambda place: (place / "firmware.hex").unlink(), "gave no sign that it programmed"),
+        (lambda place: None, "gave no sign that it programmed"),
+        # Unplugged: DAPLink counts from 0 when it starts.
+        (lambda place: replaced(place, UID, count=0), "(Remount count 7, 0)"),
+        (lambda place: replaced(place, UID, count=7), "(Remount count 7, 7)"),
+        (lambda place: replaced(place, UID, mode="Bootloader", count=8), "DAPLink's own boot"),
+        (lambda place: replaced(place, OTHER, count=8), f"that of another board is there: {OTHER}"),
+        (
+            lambda place: replaced(place, UID, count=8, asserted=probe_drive.ASSERTED),
+            "says: Assert File: flash_manager.c Line: 211",
+        ),
+        (
+            lambda place: replaced(place, UID, count=0, asserted=probe_drive.ASSERTED),
+            "says: Assert File: flash_manager.c Line: 211",
+        ),
+    ],
+    ids=["deleted", "stays", "unplugged", "count", "bootloader", "other", "assert", "restarted"],
+)
+def test_not_programmed(
+    folder: Path,
+    elf: Path,
+    capsys: pytest.CaptureFixture[str],
+    answer: Callable[[Path], None],
+    message: str,
+) -> None:
+    """Without a sign that the image was programmed, the command fails."""
+    show(folder, UID, count=7)
+    with answering(folder, lambda: answer(folder)):
+        assert main(["flash", str(elf), *SHORT, "--probe", str(folder)]) == 4
+    assert message in capsys.readouterr().err
+
+
+def test_old_assertion(folder: Path, elf: Path) -> None:
+    """ASSERT.TXT stays from an earlier failure; it says nothing about this image."""
+    asserted = probe_drive.ASSERTED
+    show(folder, UID, count=7, asserted=asserted)
+    with answering(folder, lambda: replaced(folder, UID, count=8, asserted=asserted)):
+        assert main(["flash", str(elf), *SHORT]) == 0
+
+
+def test_programs_again(folder: Path, image: Path, tmp_path: Path) -> None:
+    """A session that programs again does not take the count of the first time as a sign."""
+    show(folder, UID)
+    words = {"program_s": "1"}
+    board = load_board("microbit-v2").with_settings("--flasher", "drive", words)
+    with flashers()["drive"].open(board, UID, Connection()) as session:
+        with programming(folder, UID, tmp_path / "kept.hex"):
+            session.program(image, None)
+        with (
+            answering(folder, (folder / "firmware.hex").unlink),
+            pytest.raises(FlashError, match=r"gave no sign .*\(Remount count 1, 1\)"),
+        ):
+            session.program(image, None)
+
+
+def test_gone_before_the_copy(folder: Path, image: Path) -> None:
+    """A drive that was unplugged, and has no image, is an error even if it comes back."""
+    show(folder, UID)
+    with flashers()["drive"].open(load_board("microbit-v2"), UID, Connection()) as session:
+        away(folder)
+        with pytest.raises(ProbeError, match="is gone"):
+            session.program(image, None)
+
+
+@pytest.mark.parametrize(("chunk", "error"), [(1, OSError), (100, mounts.DriveGoneError)])
+def test_gone_during_the_copy(
+    monkeypatch: pytest.MonkeyPatch, chunk: int, error: type[OSError]
+) -> None:
+    """Only a drive that disappears with the last bytes may have the image."""
+    monkeypatch.setattr(mounts, "_CHUNK_BYTES", chunk)
+    with pytest.raises(OSError, match="Input/output error") as caught:
+        mounts.copy_to(Path("/proc/self/mem"), b"image", None)  # Nothing is at address 0: EIO.
+    assert type(caught.value) is error
+
+
+def test_no_file(tmp_path: Path) -> None:
+    """A drive that is gone before its file is opened has no image."""
+    with pytest.raises(FileNotFoundError):
+        mounts.copy_to(tmp_path / "gone" / "firmware.hex", b"image", None)
+
+
+@pytest.fixture
+def st_link(folder: Path, tmp_path: Path) -> Iterator[FlasherSession]:
+    """A session with the drive of an ST-Link, chosen by its folder."""
+    st_link_drive(folder)
+    board = load_board("nucleo-l476rg").with_settings("--flasher", "drive", {"program_s": "1"})
+    with flashers()["drive"].open(board, str(folder), Connection()) as session:
+        yield session
+
+
+def st_link_drive(folder: Path) -> None:
+    folder.mkdir()
+    (folder / "MBED.HTM").write_text(PAGE)
+
+
+def test_no_count(folder: Path, st_link: FlasherSession, image: Path) -> None:
+    """An ST-Link does not count: its drive disappears."""
+
+    def answer() -> None:
+        away(folder)
+        st_link_drive(folder)
+
+    with answering(folder, answer):
+        assert st_link.program(image, None).programmed
+
+
+def test_no_count_and_stays(folder: Path, st_link: FlasherSession, image: Path) -> None:
+    with (
+        answering(folder, (folder / "firmware.hex").unlink),
+        pytest.raises(FlashError, match=r"gave no sign that it programmed the image within 1 s\n"),
+    ):
+        st_link.program(image, None)
 
 
 @pytest.mark.parametrize(

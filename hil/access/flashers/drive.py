@@ -3,7 +3,9 @@
 The drive has a file ``DETAILS.TXT``, of DAPLink with the probe's unique id, which is the serial
 number of its USB device as well, or ``MBED.HTM``, whose link has the board's code. The probe
 programs the file, takes the drive away and shows it again, with the reason in ``FAIL.TXT`` if that
-failed (DAPLink's documentation, docs/MSD_COMMANDS.md and docs/USERS-GUIDE.md).
+failed (DAPLink's documentation, docs/MSD_COMMANDS.md and docs/USERS-GUIDE.md). DAPLink counts this
+in ``Remount count`` of ``DETAILS.TXT``, from 0 when it starts: a rise says that the probe took the
+drive away itself, not a user who unplugged it. ``ASSERT.TXT`` says that DAPLink itself failed.
 """
 
 from __future__ import annotations
@@ -18,10 +20,10 @@ from typing import TYPE_CHECKING, Final
 
 from hil.access.connection import Flashed, ProbeInfo
 from hil.access.flashers.mounts import (
+    DriveGoneError,
     copy_error,
     copy_to,
     fat_mounts,
-    is_gone,
     text_of,
     usb_serial,
 )
@@ -34,11 +36,13 @@ if TYPE_CHECKING:
     from hil.access.connection import Connection
     from hil.board import Board
 
-_DETAILS, _PAGE, _FAIL, _IMAGE = "DETAILS.TXT", "MBED.HTM", "FAIL.TXT", "firmware.hex"
+_DETAILS, _PAGE, _FAIL, _ASSERT = "DETAILS.TXT", "MBED.HTM", "FAIL.TXT", "ASSERT.TXT"
+_IMAGE = "firmware.hex"
 _UNIQUE_ID: Final = re.compile(r"^Unique ID:\s*([0-9A-Fa-f]+)\s*$", re.MULTILINE)
 _CODE: Final = re.compile(r"\bcode=([0-9A-Fa-f]{4,})")
 _MODE: Final = re.compile(r"^Daplink Mode:\s*Bootloader\b", re.MULTILINE | re.IGNORECASE)
 _NO_RESET: Final = re.compile(r"^Auto Reset:\s*0\b", re.MULTILINE | re.IGNORECASE)
+_COUNT: Final = re.compile(r"^Remount count:\s*(\d+)", re.MULTILINE | re.IGNORECASE)
 _LOOK_S: Final = 0.05
 #: Words of FAIL.TXT, and what the user does.
 _REMEDIES: Final = (
@@ -60,6 +64,12 @@ class Drive:
     #: Begins with the board's code of four digits; "" if it is not known.
     board_id: str
     details: str
+
+    @property
+    def count(self) -> int | None:
+        """How often DAPLink has taken it away since it started; None for another probe."""
+        found = _COUNT.search(self.details)
+        return int(found[1]) if found else None
 
     @property
     def probe(self) -> ProbeInfo:
@@ -163,27 +173,27 @@ class DriveSession(FlasherSession):
 
     def program(self, image: Path, progress: Progress | None) -> Flashed:
         """Copy the image, and wait until the probe has programmed it."""
-        if _MODE.search(self._drive.details):
+        # Not what was read when it was opened: its count has risen if this programs again.
+        before = self._find()
+        if before is None:
+            raise ProbeError(f"the drive {self._drive.folder} is gone", _AGAIN, is_lost=True)
+        _check_mode(before)
+        if _NO_RESET.search(before.details):
             raise FlashError(
-                f"the drive {self._drive.folder} is that of DAPLink's own bootloader",
-                "connect the board without pressing its reset button",
-                remedy=None,
-            )
-        if _NO_RESET.search(self._drive.details):
-            raise FlashError(
-                f"the probe of {self._drive.folder} does not start what it has programmed",
+                f"the probe of {before.folder} does not start what it has programmed",
                 "switch its automatic reset on: copy an empty file AUTO_RST.CFG to the drive while "
                 "the reset button is held",
                 remedy=None,
             )
+        asserted = text_of(before.folder / _ASSERT)
         begin, data = time.monotonic(), image.read_bytes()
         try:
-            copy_to(self._drive.folder / _IMAGE, data, progress)
+            copy_to(before.folder / _IMAGE, data, progress)
+        except DriveGoneError:
+            pass  # The probe takes the drive away as soon as it has the last line.
         except OSError as error:
-            # The probe takes the drive away as soon as it has the last line.
-            if not is_gone(error):
-                raise copy_error(self._drive.folder, error, _AGAIN) from None
-        self._wait()
+            raise copy_error(before.folder, error, _AGAIN) from None
+        self._wait(before, asserted)
         self._is_programmed = True
         return Flashed(True, len(data), time.monotonic() - begin)
 
@@ -200,18 +210,42 @@ class DriveSession(FlasherSession):
     def close(self) -> None:
         """Do nothing: no file of the drive is open."""
 
-    def _wait(self) -> None:
-        """Return when the drive is back without the image; raise the reason in FAIL.TXT."""
+    def _find(self) -> Drive | None:
+        """Return the drive; None if it is gone, or another board's is at its folder."""
+        drive = _drive_of(self._uid)
+        return drive if drive is not None and drive.board_id == self._drive.board_id else None
+
+    def _wait(self, before: Drive, asserted: str) -> None:
+        """Return when the probe has programmed the image, which its drive must show.
+
+        ``before`` is the drive before the copy, ``asserted`` its ASSERT.TXT.
+        """
         deadline = time.monotonic() + self._program_s
+        drive: Drive | None = before
+        was_away = False
         while time.monotonic() < deadline:
-            drive = _drive_of(self._uid)
-            if drive is not None and not (drive.folder / _IMAGE).exists():
-                if said := text_of(drive.folder / _FAIL).strip():
-                    raise _failure(drive.folder, said.splitlines())
+            drive = self._find()
+            was_away |= drive is None
+            if drive is not None and _has_programmed(before, drive, asserted, was_away=was_away):
                 return
             time.sleep(_LOOK_S)
-        raise FlashError(
-            f"the drive {self._drive.folder} was not back within {self._program_s} s, so nobody "
+        raise self._silence(before, drive)
+
+    def _silence(self, before: Drive, drive: Drive | None) -> FlashError:
+        """Return the error for a drive that did not show in time that the image is programmed."""
+        if drive is not None:
+            count = "" if drive.count is None else f" (Remount count {before.count}, {drive.count})"
+            return FlashError(
+                f"the drive {drive.folder} gave no sign that it programmed the image within "
+                f"{self._program_s} s{count}",
+                "leave the board connected while it is programmed, and repeat; for a large image "
+                "raise the setting: --flasher drive:program_s=S",
+                remedy=Remedy.FLASH,
+            )
+        other = _drive_of(self._uid)
+        there = f" (that of another board is there: {other.board_id or other.uid})" if other else ""
+        return FlashError(
+            f"the drive {before.folder} was not back within {self._program_s} s{there}, so nobody "
             "says whether the board was programmed",
             "mount it again, as a desktop does by itself; or use another flasher; for a large "
             "image raise the setting: --flasher drive:program_s=S",
@@ -219,13 +253,42 @@ class DriveSession(FlasherSession):
         )
 
 
-def _failure(folder: Path, lines: Sequence[str]) -> FlashError:
+def _check_mode(drive: Drive) -> None:
+    """Raise FlashError for the drive of DAPLink's bootloader, which programs the probe itself."""
+    if _MODE.search(drive.details):
+        raise FlashError(
+            f"the drive {drive.folder} is that of DAPLink's own bootloader",
+            "connect the board without pressing its reset button",
+            remedy=None,
+        )
+
+
+def _has_programmed(before: Drive, drive: Drive, asserted: str, *, was_away: bool) -> bool:
+    """Return whether the drive shows that the probe has programmed the image.
+
+    Raises:
+        FlashError: It shows that the probe failed.
+    """
+    _check_mode(drive)
+    said = text_of(drive.folder / _ASSERT)
+    if said and said != asserted:
+        raise _failure(drive.folder, _ASSERT, said.splitlines())
+    # Without a count, a drive that was unplugged looks the same if its image was written whole.
+    is_again = was_away if before.count is None else (drive.count or 0) > before.count
+    if not is_again or text_of(drive.folder / _IMAGE):
+        return False
+    if said := text_of(drive.folder / _FAIL).strip():
+        raise _failure(drive.folder, _FAIL, said.splitlines())
+    return True
+
+
+def _failure(folder: Path, name: str, lines: Sequence[str]) -> FlashError:
     said = " ".join(" ".join(lines).split())
     hint = next(
         (hint for words, hint in _REMEDIES if re.search(words, said, re.IGNORECASE)), _AGAIN
     )
     return FlashError(
-        f"the probe did not program the board; {_FAIL} of {folder} says: {said[:300]}",
+        f"the probe did not program the board; {name} of {folder} says: {said[:300]}",
         hint,
         remedy=Remedy.FLASH,
     )

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -71,23 +73,39 @@ def text_of(path: Path) -> str:
         return ""
 
 
+class DriveGoneError(OSError):
+    """The drive disappeared while the last bytes of a file were written, as it does when it has an
+    image.
+    """
+
+
 def copy_to(path: Path, data: bytes, progress: Progress | None) -> None:
-    """Write a file through to its drive; raise OSError if that fails."""
+    """Write a file through to its drive.
+
+    Raises:
+        DriveGoneError: The drive disappeared while the last bytes were written.
+        OSError: The copy failed otherwise; a drive that was gone before has no image.
+    """
     with open(path, "wb", buffering=0) as file:
         for at in range(0, len(data), _CHUNK_BYTES):
             view = memoryview(data)[at : at + _CHUNK_BYTES]
-            while view:
-                view = view[file.write(view) :]
+            with _last_bytes(at + _CHUNK_BYTES >= len(data)):
+                while view:
+                    view = view[file.write(view) :]
             if progress is not None:
                 progress(min(1.0, (at + _CHUNK_BYTES) / len(data)))
-        os.fsync(file.fileno())
+        with _last_bytes(True):
+            os.fsync(file.fileno())
 
 
-def is_gone(error: OSError) -> bool:
-    """Return whether an error of a copy says that the drive disappeared, as it does with the last
-    byte of an image.
-    """
-    return error.errno in (errno.EIO, errno.ENODEV, errno.ENOENT)
+@contextlib.contextmanager
+def _last_bytes(are_last: bool) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        if are_last and error.errno in (errno.EIO, errno.ENODEV, errno.ENOENT):
+            raise DriveGoneError(*error.args) from error
+        raise
 
 
 def copy_error(folder: Path, error: OSError, otherwise: str) -> FlashError:

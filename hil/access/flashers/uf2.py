@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from hil.access.connection import Flashed, ProbeInfo
-from hil.access.flashers.mounts import copy_error, copy_to, fat_mounts, is_gone, text_of
+from hil.access.flashers.mounts import DriveGoneError, copy_error, copy_to, fat_mounts, text_of
 from hil.access.flashers.touch import touch
 from hil.access.protocols import Flasher, FlasherSession, Progress
 from hil.board.config import configured
@@ -169,7 +169,7 @@ class Uf2Session(FlasherSession):
             copy_to(self._drive.folder / _IMAGE, data, progress)
         except OSError as error:
             # The bootloader restarts as soon as it has the last block, before the file is closed.
-            if not is_gone(error) or self._is_there():
+            if not isinstance(error, DriveGoneError) or self._is_there():
                 again = "start the board's bootloader again, and repeat"
                 raise copy_error(self._drive.folder, error, again) from None
         if not self._stays:

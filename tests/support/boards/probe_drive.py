@@ -1,16 +1,19 @@
 """A stand-in of a probe's drive, written from DAPLink's documentation.
 
 docs/USERS-GUIDE.md and docs/MSD_COMMANDS.md of https://github.com/ARMmbed/DAPLink: a complete hex
-file is programmed, the drive is taken away and shown again, with FAIL.TXT if it failed. It is a
-folder here; the file's last record is its end.
+file is programmed, the drive is taken away and shown again, with FAIL.TXT if it failed and with
+`Remount count` of DETAILS.TXT one higher. The count begins at 0 when the probe starts. An assertion
+of DAPLink restarts it, with ASSERT.TXT. It is a folder here; the file's last record is its end.
 """
 
 from __future__ import annotations
 
 import contextlib
+import re
 import shutil
 import threading
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 DETAILS = """\
@@ -30,6 +33,8 @@ ORDER = (
     "error: File sent out of order by PC. Target might not be programmed correctly.\r\n"
     "type: transient, user\r\n"
 )
+ASSERTED = "Assert\r\nFile: flash_manager.c\r\nLine: 211\r\nSource: Application\r\n"
+_COUNT = re.compile(r"^Remount count: (\d+)", re.MULTILINE)
 _END = ":00000001FF"
 
 
@@ -41,34 +46,34 @@ def show(
     mode: str = "Interface",
     count: int = 0,
     fail: str = "",
+    asserted: str = "",
 ) -> Path:
     """Show the drive as a folder."""
     folder.mkdir()
+    # DETAILS.TXT is the last: the files of a drive that is mounted are all there.
+    for name, text in (("FAIL.TXT", fail), ("ASSERT.TXT", asserted)):
+        if text:
+            (folder / name).write_text(text)
     (folder / "DETAILS.TXT").write_text(DETAILS.format(unique_id, auto_reset, mode, count))
-    if fail:
-        (folder / "FAIL.TXT").write_text(fail)
     return folder
 
 
+def copied(folder: Path) -> str:
+    """Return the hex file on the drive; "" while it is not whole."""
+    text = next((file.read_text() for file in folder.glob("*.hex")), "")
+    return text if text.rstrip().endswith(_END) else ""
+
+
 @contextlib.contextmanager
-def programming(
-    folder: Path, unique_id: str, keep: Path, *, fail: str = "", returns: bool = True
-) -> Iterator[None]:
-    """Program the hex file that is copied to the drive into ``keep``, in a thread."""
+def answering(folder: Path, answer: Callable[[], object]) -> Iterator[None]:
+    """Call ``answer`` in a thread when a whole hex file is on the drive."""
     ended = threading.Event()
 
     def watch() -> None:
         while not ended.wait(0.02):
-            files = list(folder.glob("*.hex"))
-            text = files[0].read_text() if files else ""
-            if not text.rstrip().endswith(_END):
-                continue
-            keep.write_text(text)
-            shutil.rmtree(folder)
-            if returns:
-                ended.wait(0.1)
-                show(folder, unique_id, count=1, fail=fail)
-            return
+            if copied(folder):
+                answer()
+                return
 
     thread = threading.Thread(target=watch)
     thread.start()
@@ -77,3 +82,27 @@ def programming(
     finally:
         ended.set()
         thread.join()
+
+
+def away(folder: Path) -> None:
+    """Take the drive away for some looks of its user."""
+    shutil.rmtree(folder)
+    time.sleep(0.2)
+
+
+@contextlib.contextmanager
+def programming(
+    folder: Path, unique_id: str, keep: Path, *, fail: str = "", returns: bool = True
+) -> Iterator[None]:
+    """Program the hex file that is copied to the drive into ``keep``, in a thread."""
+
+    def program() -> None:
+        keep.write_text(copied(folder))
+        found = _COUNT.search((folder / "DETAILS.TXT").read_text())
+        assert found is not None
+        away(folder)
+        if returns:
+            show(folder, unique_id, count=int(found[1]) + 1, fail=fail)
+
+    with answering(folder, program):
+        yield
