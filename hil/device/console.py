@@ -148,10 +148,13 @@ class Console:
             self._log.add("sent", data)
 
     def reopened(self, line: Line) -> None:
-        """Continue on another line of the same firmware, after a reset."""
+        """Continue on another line of the same firmware, after a reset; what was received before
+        matches no more.
+        """
         self._line = line
         self._is_over = False
         self._plain = _Plain()
+        self._stream = None
 
     def drain(self) -> None:
         """Read what the firmware has printed and nobody awaited, for the log."""
