@@ -115,6 +115,8 @@ class DeviceError(HilError):
         self.recoveries: tuple[Attempt, ...] = ()
         #: Whether the board cannot be reached: no step brought it back, or its probe is missing.
         self.is_lost = is_lost
+        #: Whether it is the end of a process without an error: exit code 0.
+        self.is_good_end = False
 
     def is_like(self, other: DeviceError) -> bool:
         """Return whether ``other`` was the same failure, so that a restart would be in vain."""

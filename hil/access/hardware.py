@@ -47,7 +47,14 @@ from hil.board.config import remember
 from hil.errors import DeviceError, InputError, LinkError, ProbeError, Remedy
 from hil.firmware.formats import image_in
 from hil.firmware.image import symbol_address
-from hil.link.line import await_port, check_port, open_error, open_line, raise_if_ending
+from hil.link.line import (
+    await_port,
+    check_port,
+    discard_received,
+    open_error,
+    open_line,
+    raise_if_ending,
+)
 from hil.link.ports import is_lasting, is_there, lasting_name, resolve
 from hil.support.scope import decided
 from hil.virtual_probe import VirtualBoard
@@ -410,6 +417,9 @@ class _Start:
     def foreign(self, session: FlasherSession) -> UnprovenBoard:
         """Start other people's firmware. The line is opened before, for what is said first."""
         line = self._line_before() if self._flasher.uses_probe else None
+        # Where programming starts the firmware, the line has its first text already.
+        if line is not None and self._flasher.can_reset(self._board):
+            self._discard(line)
         board = self.unproven(session)
         board.line = line
         return board
@@ -430,6 +440,13 @@ class _Start:
             raise open_error(url, error) from None
         self._stack.callback(line.close)
         return line
+
+    def _discard(self, line: Line) -> None:
+        """Read away what the firmware before has printed."""
+        try:
+            discard_received(line)
+        except (serial.SerialException, OSError, ValueError) as error:
+            raise open_error(self._chosen.uid, error) from None
 
     def _only_port(self) -> str:
         """Return the device of the only port that may be the board's, locked for this process."""
@@ -457,6 +474,9 @@ class _Start:
 
     def over_rtt(self, session: FlasherSession) -> ProbedBoard:
         """Start the firmware; the line uses the probe, so there is no reset."""
+        if self._connection.is_foreign and "memory" in self._flasher.capabilities:
+            # The RAM still has the text of the start before, until the firmware initialises RTT.
+            session.memory.write(symbol_address(self._elf, "_SEGGER_RTT"), bytes(16))
         session.start(self._image)
         chosen = self._chosen
         assert chosen.probe is not None, "only a virtual board has no connected probe"
@@ -482,6 +502,8 @@ class _Start:
         url, memory = virtual.url, None
         # QEMU drops what other people's firmware says while nobody is connected.
         line = self._opened(url) if self._connection.is_foreign else None
+        if line is not None:
+            self._discard(line)
         session.start(self._image)
         qmp: socket.socket | None = None
 

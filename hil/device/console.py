@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 import serial
 
+from hil.device.firmware_tests import MOST_LINE as _MOST_LINE
+from hil.device.firmware_tests import QUIET_S as TESTS_QUIET_S
 from hil.device.firmware_tests import TIMEOUT_S as TESTS_TIMEOUT_S
 from hil.device.firmware_tests import FirmwareTest, FormatName, read_tests
 from hil.device.gcov import TIMEOUT_S as COVERAGE_TIMEOUT_S
@@ -35,6 +37,8 @@ _WINDOW: Final = 1 << 17
 #: Text that is kept while no expression matches, and of all that was received.
 _MOST_TEXT: Final = 1 << 20
 _MOST_LINES = 40
+#: Text that is searched at once, as much as one read brings.
+_MOST_READ = 1 << 16
 #: Colours and cursor movements of a terminal; the second form is one whose end is still to come.
 _CONTROLS = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]|\x1b[()][0-9A-B]|\x1b[=>c78]")
 _BEGUN = re.compile(r"\x1b(?:\[[0-9;?]{0,32}[ -/]{0,4}|[()])?\Z")
@@ -65,6 +69,8 @@ class Console:
         self._is_over = False
         self._received = ""
         self._stream: Any = None
+        #: What was read ahead of the search.
+        self._ahead = ""
 
     @property
     def text(self) -> str:
@@ -115,13 +121,47 @@ class Console:
         found: re.Match[str] = stream.match
         return found
 
-    def tests(self, form: FormatName, timeout_s: float = TESTS_TIMEOUT_S) -> Iterator[FirmwareTest]:
+    def foresee(self, wanted: Callable[[str], bool], quiet_s: float, timeout_s: float) -> bool:
+        """Return whether a line that is ``wanted`` follows, before the firmware ends, prints
+        nothing for ``quiet_s`` seconds, or ``timeout_s`` seconds have passed.
+
+        The text stays for later searches. At most 1 MiB of it is looked at. A program that ends
+        with an error raises :class:`~hil.errors.DeviceError`.
+        """
+        rest = (self._stream._before.getvalue() if self._stream is not None else "") + self._ahead
+        end = time.monotonic() + timeout_s
+        quiet = time.monotonic() + quiet_s
+        while True:
+            *lines, rest = rest.split("\n")
+            if any(map(wanted, lines)):
+                return True
+            if len(self._ahead) >= _MOST_TEXT or time.monotonic() >= min(quiet, end):
+                return wanted(rest)
+            try:
+                text = self._arrived()
+            except EOFError:
+                return wanted(rest)
+            if text:
+                self._ahead += text
+                rest = rest[-_MOST_LINE:] + text
+                quiet = time.monotonic() + quiet_s
+
+    def tests(
+        self,
+        form: FormatName,
+        timeout_s: float = TESTS_TIMEOUT_S,
+        quiet_s: float = TESTS_QUIET_S,
+    ) -> Iterator[FirmwareTest]:
         """Yield each result of the tests that the firmware runs: ``unity`` or ``ztest`` output.
 
+        The last run is the one after which the program ends, or prints nothing for ``quiet_s``
+        seconds; each run before counts too. Text after the last summary stays for later searches.
+
         Raise :class:`~hil.errors.ConsoleError` for a run without its summary ``timeout_s`` seconds
-        after the start, or that does not agree with it. A failed test raises nothing.
+        after the start, or that does not agree with it, and for a program whose tests passed and
+        that ends with an error afterwards. A failed test raises nothing.
         """
-        return read_tests(self, form, timeout_s)
+        return read_tests(self, form, timeout_s, quiet_s)
 
     def save_coverage(
         self, folder: str | Path, timeout_s: float = COVERAGE_TIMEOUT_S
@@ -148,10 +188,14 @@ class Console:
             self._log.add("sent", data)
 
     def reopened(self, line: Line) -> None:
-        """Continue on another line of the same firmware, after a reset."""
+        """Continue on another line of the same firmware, after a reset; what was received before
+        matches no more.
+        """
         self._line = line
         self._is_over = False
         self._plain = _Plain()
+        self._stream = None
+        self._ahead = ""
 
     def drain(self) -> None:
         """Read what the firmware has printed and nobody awaited, for the log."""
@@ -164,6 +208,11 @@ class Console:
                 return
 
     def _read(self) -> str:
+        """Return the next text to search; EOFError at the end of a program's output."""
+        text, self._ahead = self._ahead[:_MOST_READ], self._ahead[_MOST_READ:]
+        return text or self._arrived()
+
+    def _arrived(self) -> str:
         """Return the text that has arrived; EOFError at the end of a program's output."""
         if self._is_over:
             raise EOFError

@@ -75,7 +75,7 @@ class ElfDevice:
         self._running.alive()
 
     def reset(self) -> None:
-        """Start the firmware again; what it prints from then on follows on the console.
+        """Start the firmware again. Only what it prints from then on can match on the console.
 
         A real board is reset; an emulated one is a new machine.
         """

@@ -7,18 +7,24 @@ early, or begins again after a reset, is an error.
 from __future__ import annotations
 
 import re
+import time
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Final, Literal, Protocol, get_args
 
-from hil.errors import ConsoleError, InputError
+from hil.errors import ConsoleError, DeviceError, InputError, LinkError
 from hilc.support.suggest import nearest
 
 Outcome = Literal["passed", "failed", "skipped"]
 #: Deadline of a whole run whose caller states none.
 TIMEOUT_S: Final = 60.0
+#: How long a further run is awaited after a summary, from the last text on.
+QUIET_S: Final = 0.5
+#: Characters of a line that may be part of a run: the search for a result in a longer one would
+#: take too long.
+MOST_LINE: Final = 4096
 
 
 class Lines(Protocol):
@@ -27,6 +33,16 @@ class Lines(Protocol):
     def lines(self, timeout_s: float) -> Iterator[str]:
         """Yield the lines; raise :class:`~hil.errors.ConsoleError` ``timeout_s`` seconds after the
         start, or when the firmware ends.
+        """
+        ...
+
+
+class Runs(Lines, Protocol):
+    """What prints runs of tests: the console of a firmware."""
+
+    def foresee(self, wanted: Callable[[str], bool], quiet_s: float, timeout_s: float) -> bool:
+        """Return whether a line that is ``wanted`` follows, and leave it for :meth:`lines`; raise
+        :class:`~hil.errors.DeviceError` where the firmware ends with an error.
         """
         ...
 
@@ -50,14 +66,25 @@ class Format(ABC):
 
     #: What a complete run ends with, in words.
     summary: str
+    #: The lines that only a run has.
+    _lines: tuple[re.Pattern[str], ...]
 
     def __init__(self) -> None:
         self.tests: list[FirmwareTest] = []
         self.is_complete = False
 
-    @abstractmethod
     def feed(self, line: str) -> FirmwareTest | None:
+        """Read a line; return the test that it ends. A line that is too long is none of a run."""
+        return self._feed(line) if len(line) <= MOST_LINE else None
+
+    @abstractmethod
+    def _feed(self, line: str) -> FirmwareTest | None:
         """Read a line; return the test that it ends."""
+
+    @classmethod
+    def is_of_run(cls, line: str) -> bool:
+        """Return whether a line is part of a run."""
+        return len(line) <= MOST_LINE and any(form.fullmatch(line) for form in cls._lines)
 
     @abstractmethod
     def problems(self) -> list[str]:
@@ -78,6 +105,7 @@ class Unity(Format):
     )
     _COUNTS = re.compile(r"\s*(\d+) Tests (\d+) Failures (\d+) Ignored\s*")
     _END = re.compile(r"(OK|FAIL|FAILED)\s*")
+    _lines = _TEST, _COUNTS
     _OUTCOMES: Final[dict[str, Outcome]] = {
         "PASS": "passed",
         "FAIL": "failed",
@@ -89,7 +117,7 @@ class Unity(Format):
         self._counts: tuple[int, int, int] | None = None
         self._end = ""
 
-    def feed(self, line: str) -> FirmwareTest | None:
+    def _feed(self, line: str) -> FirmwareTest | None:
         """Read a line; return the test that it ends."""
         if match := self._COUNTS.fullmatch(line):
             self._counts = int(match[1]), int(match[2]), int(match[3])
@@ -147,6 +175,7 @@ class Ztest(Format):
         r"skip = (\d+), total = (\d+) duration.*"
     )
     _END = re.compile(r"\s*PROJECT EXECUTION (SUCCESSFUL|FAILED)\s*")
+    _lines = _SUITE, _START, _RESULT, _COUNTS, _END
     _OUTCOMES: Final[dict[str, Outcome]] = {
         "PASS": "passed",
         "FAIL": "failed",
@@ -163,7 +192,7 @@ class Ztest(Format):
         self._problems: list[str] = []
         self._end = ""
 
-    def feed(self, line: str) -> FirmwareTest | None:
+    def _feed(self, line: str) -> FirmwareTest | None:
         """Read a line; return the test that it ends."""
         if match := self._SUITE.fullmatch(line):
             self._leave_test("the next suite began")
@@ -251,18 +280,44 @@ def format_named(name: str) -> Format:
 
 
 def read_tests(
-    console: Lines, form: FormatName, timeout_s: float = TIMEOUT_S
+    console: Runs, form: FormatName, timeout_s: float = TIMEOUT_S, quiet_s: float = QUIET_S
 ) -> Iterator[FirmwareTest]:
-    """Yield each test of the run that the firmware prints, up to its summary.
+    """Yield each test of the runs that the firmware prints. The last run is the one after which the
+    firmware ends, or prints nothing for ``quiet_s`` seconds.
 
     Raise :class:`~hil.errors.ConsoleError` for a run that is not complete ``timeout_s`` seconds
     after the start, whose firmware ends before, or whose results do not agree with its summary,
-    and :class:`~hil.errors.DeviceError` if the board or the link fails. A failed test raises
-    nothing: its outcome says so.
+    and for a program that ends with an error after tests that all passed; and
+    :class:`~hil.errors.DeviceError` if the board or the link fails. A failed test raises nothing:
+    its outcome says so.
     """
-    reader = format_named(form)
+    end = time.monotonic() + timeout_s
+    lines = console.lines(timeout_s)
+    failed = 0
+    while True:
+        reader = format_named(form)
+        yield from _one_run(lines, reader, form)
+        failed += sum(test.outcome == "failed" for test in reader.tests)
+        try:
+            follows = console.foresee(reader.is_of_run, quiet_s, end - time.monotonic())
+        except LinkError:
+            raise
+        except DeviceError as error:
+            # A program often ends with the number of its failures, and an emulator by its firmware.
+            if failed or error.is_good_end:
+                return
+            raise ConsoleError(
+                f"all {form} tests passed, and then the firmware failed: {error.fact}",
+                "return 0 from main if all tests passed",
+            ) from None
+        if not follows:
+            return
+
+
+def _one_run(lines: Iterator[str], reader: Format, form: FormatName) -> Iterator[FirmwareTest]:
+    """Yield each test of a run, up to its summary."""
     try:
-        for line in console.lines(timeout_s):
+        for line in lines:
             if (test := reader.feed(line)) is not None:
                 yield test
             if reader.is_complete:

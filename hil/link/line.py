@@ -30,6 +30,9 @@ _APPEAR_LOOK_S = 0.1
 _WRITE_TIMEOUT_S = 5.0
 #: Time for a process to end after its line closed: its exit status explains more than the line.
 _END_GRACE_S = 1.0
+#: USB adapters keep received bytes for up to 16 ms. A firmware that never stops printing is not
+#: awaited.
+_QUIET_S, _DISCARD_S = 0.05, 1.0
 
 
 class Line(Protocol):
@@ -153,6 +156,15 @@ class _Socket:
 
     def close(self) -> None:
         self._socket.close()
+
+
+def discard_received(line: Line) -> None:
+    """Read away what was received until now; what follows is the firmware's that starts next."""
+    end = time.monotonic() + _DISCARD_S
+    quiet = time.monotonic() + _QUIET_S
+    while time.monotonic() < min(quiet, end):
+        if line.read():
+            quiet = time.monotonic() + _QUIET_S
 
 
 class Link:

@@ -86,6 +86,7 @@ class ChildProcess:
     def end(self) -> DeviceError:
         """Return the error of a process that has ended or is about to end."""
         ended_from_outside = False
+        code: int | None = None
         try:
             code = self.process.wait(_TERM_TIMEOUT_S)
             how, ended_from_outside = _describe(code), -code in _FROM_OUTSIDE
@@ -104,12 +105,14 @@ class ChildProcess:
             hint = "its last message gives the reason"
         else:
             hint = "run it again"
-        return DeviceError(
+        error = DeviceError(
             f"{self.name} ended: {how}{message}",
             hint,
             # A process that was ended on purpose is not restarted automatically.
             remedy=None if ended_from_outside else Remedy.POWER,
         )
+        error.is_good_end = code == 0
+        return error
 
     def _last_message(self) -> str:
         self._stderr.seek(max(0, self._stderr.seek(0, os.SEEK_END) - 4096))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import subprocess
 import time
 from collections.abc import Sequence
@@ -16,6 +17,7 @@ import hil
 from hil.device.console import Console
 from hil.device.console_log import ConsoleLog
 from hil.errors import ConsoleError, DeviceError, InputError, LinkError
+from hil.link.line import discard_received
 
 Part = bytes | Exception
 
@@ -67,6 +69,26 @@ def test_text_that_matches(parts: Sequence[bytes], pattern: str, groups: tuple[s
 def test_the_search_goes_on_after_a_match() -> None:
     one = console(b"a 1\na 2\na 3\n")
     assert [one.expect(r"a (\d)\n", PATIENCE_S)[1] for _ in range(3)] == ["1", "2", "3"]
+
+
+def test_nothing_from_before_a_reset_matches() -> None:
+    one = console(b"boot\ntest: PASS\n")
+    one.expect("boot", PATIENCE_S)
+    one.reopened(ScriptedLine(b"boot\ntest: FAIL\n", EOFError()))
+    assert list(itertools.islice(one.lines(PATIENCE_S), 2)) == ["boot", "test: FAIL"]
+
+
+def test_the_text_before_a_start_is_discarded() -> None:
+    line = ScriptedLine(b"old: PASS\n", b"", b"old: OK\n")
+    discard_received(line)
+    line.parts.append(b"new\n")
+    assert Console(line, lambda: None, "app").expect("(.*)\n", PATIENCE_S)[1] == "new"
+
+
+def test_a_firmware_that_never_stops_is_discarded_in_time() -> None:
+    line = ScriptedLine(*[b"x"] * 10_000)
+    line.read = lambda: b"x"  # type: ignore[method-assign]
+    discard_received(line)
 
 
 def test_what_was_awaited_and_received() -> None:
@@ -235,6 +257,24 @@ def test_a_program_of_this_machine(tmp_path: Path) -> None:
         device.console.expect("hi ada\n", PATIENCE_S)
         with pytest.raises(ConsoleError, match="app on native ended before it printed 'more'"):
             device.console.expect("more", PATIENCE_S)
+
+
+def test_a_program_that_fails_after_a_reset(tmp_path: Path) -> None:
+    """The first start prints what is awaited, the second one does not."""
+    mark = tmp_path / "started"
+    code = f"""
+        int main(void) {{
+            setvbuf(stdout, NULL, _IOFBF, 4096);
+            FILE *mark = fopen("{mark}", "r");
+            fclose(fopen("{mark}", "w"));
+            fputs(mark ? "boot\\ntest: FAIL\\n" : "boot\\ntest: PASS\\n", stdout);
+            fflush(stdout);
+            getchar();
+        }}"""
+    with hil.open_elf("native", build_program(tmp_path, code)) as device:
+        device.console.expect("boot\n", PATIENCE_S)
+        device.reset()
+        assert device.console.expect(r"test: (\w+)\n", PATIENCE_S)[1] == "FAIL"
 
 
 def test_a_program_that_crashes(tmp_path: Path) -> None:

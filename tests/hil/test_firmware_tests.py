@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import re
+import subprocess
 from pathlib import Path
 
 import pytest
-from firmware_app import BOARD, build_app, printing
+from firmware_app import BOARD, build_app, build_program, printing
 from waiting import PATIENCE_S
 
 import hil
@@ -216,3 +218,93 @@ def test_garbage_colours_and_carriage_returns(tmp_path: Path) -> None:
     app = printing(tmp_path, b"\xff\x00\xfe\r\n" + colours.replace(b"log:", b"\x80\x01log:"))
     found = run(app, "unity", "native", PATIENCE_S)
     assert [outcome for _, outcome in found] == ["passed", "failed", "skipped", "passed"]
+
+
+PASSED = "a.c:1:x:PASS\n\n1 Tests 0 Failures 0 Ignored\nOK\n"
+FAILED = "b.c:1:y:FAIL: bad\n\n1 Tests 1 Failures 0 Ignored\nFAIL\n"
+SUITES = "Running TESTSUITE {0}\nSTART - t\n {1} - t in 0.1 seconds\n" + (
+    "SUITE {1} - 100.00% [{0}]: pass = {2}, fail = {3}, skip = 0, total = 1 duration = 0.1 s\n"
+    "PROJECT EXECUTION {4}\n"
+)
+TWO_RUNS = SUITES.format("a", "PASS", 1, 0, "SUCCESSFUL") + SUITES.format(
+    "b", "FAIL", 0, 1, "FAILED"
+)
+
+
+@pytest.mark.parametrize(
+    ("form", "text", "names"),
+    [("unity", PASSED + "log\n" + FAILED, ["x", "y"]), ("ztest", TWO_RUNS, ["a.t", "b.t"])],
+)
+@pytest.mark.parametrize("end", ["return 1;", "getchar();"])
+def test_each_run_counts(
+    tmp_path: Path, form: FormatName, text: str, names: list[str], end: str
+) -> None:
+    """The second run fails; the program ends or stays."""
+    found = run(printing(tmp_path, text.encode(), end), form, "native", PATIENCE_S)
+    assert found == [(names[0], "passed"), (names[1], "failed")]
+
+
+def test_a_run_that_follows_later(tmp_path: Path) -> None:
+    first, second = c_text(PASSED), c_text(FAILED)
+    code = f"int main(void) {{ puts({first}); fflush(stdout); sleep(1); puts({second}); }}"
+    app = build_program(tmp_path, "#include <unistd.h>\n" + code)
+    with hil.open_elf("native", app) as device:
+        found = outcomes(list(device.console.tests("unity", PATIENCE_S, quiet_s=PATIENCE_S)))
+    assert found == [("x", "passed"), ("y", "failed")]
+
+
+def c_text(text: str) -> str:
+    return json.dumps(text)
+
+
+def test_a_second_run_without_summary(tmp_path: Path) -> None:
+    app = printing(tmp_path, (PASSED + FAILED[:18]).encode())
+    with pytest.raises(ConsoleError, match="without their summary"):
+        run(app, "unity", "native", PATIENCE_S)
+
+
+@pytest.mark.parametrize("end", ["return 3;", "abort();"])
+def test_a_program_that_fails_after_its_tests(tmp_path: Path, end: str) -> None:
+    with pytest.raises(ConsoleError, match="all unity tests passed, and then .*app ended: "):
+        run(printing(tmp_path, PASSED.encode(), end), "unity", "native", PATIENCE_S)
+
+
+def test_text_after_the_summary_stays(tmp_path: Path) -> None:
+    app = printing(tmp_path, PASSED.encode() + b"x" * 100_000 + b"\nall done\nend\n")
+    with hil.open_elf("native", app) as device:
+        assert len(list(device.console.tests("unity", PATIENCE_S))) == 1
+        device.console.expect("all done\n", PATIENCE_S)
+        assert next(device.console.lines(PATIENCE_S)) == "end"
+
+
+def test_a_firmware_that_prints_on(tmp_path: Path) -> None:
+    """The wait for a further run ends with the deadline, and is no error."""
+    app = printing(tmp_path, PASSED.encode(), 'for (;;) { puts("tick"); fflush(stdout); }')
+    assert run(app, "unity", "native", PATIENCE_S) == [("x", "passed")]
+
+
+#: Firmware that prints a run of tests, and then switches the machine off with an exit code.
+SWITCHES_OFF = """
+__attribute__((naked, section(".text.start"))) void start(void) {
+    __asm__ volatile("lui sp, 0x80100\\n j app");
+}
+void app(void) {
+    for (const char *text = TEXT; *text; ++text) *(volatile char *)0x10000000u = *text;
+    *(volatile unsigned *)0x100000u = CODE;
+    for (;;) {}
+}
+"""
+
+
+@pytest.mark.parametrize("code", ["0x5555u", "0x33333u"])
+def test_an_emulated_board_that_switches_itself_off(tmp_path: Path, code: str) -> None:
+    (tmp_path / "app.c").write_text(SWITCHES_OFF)
+    words = ["-march=rv32imc_zicsr", "-mabi=ilp32", "-O1", "-nostdlib", "-ffreestanding"]
+    words += ["-Wl,-n,-Ttext=0x80000000,--build-id=none,-estart", f"-DCODE={code}"]
+    command = ["riscv64-unknown-elf-gcc", *words, f"-DTEXT={c_text(PASSED)}", "app.c", "-oapp.elf"]
+    subprocess.run(command, cwd=tmp_path, check=True)
+    if code == "0x5555u":
+        assert run(tmp_path / "app.elf", "unity", "riscv-virt", PATIENCE_S) == [("x", "passed")]
+        return
+    with pytest.raises(ConsoleError, match=r"passed, and then .*QEMU ended: exit code 3"):
+        run(tmp_path / "app.elf", "unity", "riscv-virt", PATIENCE_S)
