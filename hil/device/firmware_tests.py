@@ -161,6 +161,8 @@ class _Suite:
     #: Passed, failed, skipped and all tests of its summary.
     counts: tuple[int, int, int, int] | None = None
     result: str = ""
+    #: Whether a run of it ended with ``TESTSUITE ... failed.``, also by its setup or teardown.
+    has_failed: bool = False
 
 
 class Ztest(Format):
@@ -170,12 +172,13 @@ class Ztest(Format):
     _SUITE = re.compile(r"\s*Running TESTSUITE (\S+)\s*")
     _START = re.compile(r"\s*START - (\S+)\s*")
     _RESULT = re.compile(r"\s*(PASS|FAIL|SKIP) - (\S+) in [\d.]+ seconds\s*")
+    _ENDED = re.compile(r"\s*TESTSUITE (\S+) (failed\.|succeeded)\s*")
     _COUNTS = re.compile(
         r"\s*SUITE (PASS|FAIL|SKIP) - +[\d.]+% \[(.+)\]: pass = (\d+), fail = (\d+), "
         r"skip = (\d+), total = (\d+) duration.*"
     )
     _END = re.compile(r"\s*PROJECT EXECUTION (SUCCESSFUL|FAILED)\s*")
-    _lines = _SUITE, _START, _RESULT, _COUNTS, _END
+    _lines = _SUITE, _START, _RESULT, _ENDED, _COUNTS, _END
     _OUTCOMES: Final[dict[str, Outcome]] = {
         "PASS": "passed",
         "FAIL": "failed",
@@ -203,6 +206,9 @@ class Ztest(Format):
             self._started, self._message = match[1], []
         elif match := self._RESULT.fullmatch(line):
             return self._result(match[1], match[2])
+        elif match := self._ENDED.fullmatch(line):
+            suite = self._suites.setdefault(match[1], _Suite())
+            suite.has_failed |= match[2] == "failed."
         elif match := self._COUNTS.fullmatch(line):
             suite = self._suites.setdefault(match[2], _Suite())
             suite.result = match[1]
@@ -236,10 +242,11 @@ class Ztest(Format):
         for name, suite in self._suites.items():
             problems += _suite_problems(name, suite)
         failed = any(test.outcome == "failed" for test in self.tests)
+        failed |= any(suite.has_failed or suite.result == "FAIL" for suite in self._suites.values())
         if failed and self._end == "SUCCESSFUL":
-            problems.append("a test failed, and PROJECT EXECUTION is SUCCESSFUL")
+            problems.append("a test or a suite failed, and PROJECT EXECUTION is SUCCESSFUL")
         if self._end == "FAILED" and not failed:
-            problems.append("no test failed, and PROJECT EXECUTION is FAILED")
+            problems.append("no test and no suite failed, and PROJECT EXECUTION is FAILED")
         return problems
 
 
@@ -247,14 +254,27 @@ def _suite_problems(name: str, suite: _Suite) -> list[str]:
     """Return what the summary of a suite and its printed results do not agree in."""
     if suite.counts is None:
         return [f"the suite {name} has no line in the summary (CONFIG_ZTEST_SUMMARY=y prints it)"]
+    passed, failed, skipped, total = suite.counts
+    # As ztest does it.
+    expected = "SKIP" if skipped == total else "FAIL" if failed else "PASS"
+    problems = []
+    if suite.result != expected:
+        problems.append(
+            f"the summary says SUITE {suite.result} of {name} and counts pass = {passed}, "
+            f"fail = {failed}, skip = {skipped}, total = {total}"
+        )
+    if passed + failed + skipped != total:
+        problems.append(f"the counts in the summary of {name} do not add up to total = {total}")
+    if suite.has_failed and suite.result != "FAIL":
+        problems.append(f"TESTSUITE {name} failed, and the summary says SUITE {suite.result}")
     if suite.result == "SKIP" and not suite.tests:
-        return []  # its predicate said that it does not apply
+        return problems  # its predicate said that it does not apply
     # ztest counts a test as passed, or as skipped, if all of its runs were.
     ends: Counter[Outcome] = Counter()
     for runs in suite.tests.values():
         ends[runs[0] if set(runs) in ({"passed"}, {"skipped"}) else "failed"] += 1
     printed = ends["passed"], ends["failed"], ends["skipped"], len(suite.tests)
-    return [
+    return problems + [
         f"the summary of {name} counts {count} {what}, and {seen} were printed"
         for what, count, seen in zip(
             ("passed", "failed", "skipped", "tests"), suite.counts, printed, strict=True
