@@ -59,8 +59,12 @@ class Console:
         alive: Callable[[], None],
         name: str,
         log: ConsoleLog | None = None,
+        elf: Path | None = None,
     ) -> None:
-        """Read ``line`` while ``alive`` raises nothing; ``name`` is the firmware's in messages."""
+        """Read ``line`` while ``alive`` raises nothing; ``name`` is in messages that of the
+        firmware, whose file is ``elf``.
+        """
+        self._elf = elf
         self._line = line
         self._alive = alive
         self._name = name
@@ -173,7 +177,7 @@ class Console:
         Raise :class:`~hil.errors.ConsoleError` if they are damaged, or not complete ``timeout_s``
         seconds after the start.
         """
-        return read_coverage(self, folder, timeout_s)
+        return read_coverage(self, folder, timeout_s, self._elf)
 
     def send(self, text: str | bytes) -> None:
         """Send ``text``, as UTF-8.
