@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 import time
 from abc import ABC, abstractmethod
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Final, Literal, Protocol, get_args
@@ -25,6 +25,8 @@ QUIET_S: Final = 0.5
 #: Characters of a line that may be part of a run: the search for a result in a longer one would
 #: take too long.
 MOST_LINE: Final = 4096
+#: Results of all runs, and suites of a run.
+_MOST_RESULTS: Final = 100_000
 
 
 class Lines(Protocol):
@@ -185,13 +187,15 @@ class Ztest(Format):
         "SKIP": "skipped",
     }
     _MOST_MESSAGE = 4096
+    #: Lines of a message, and what is wrong with a run.
+    _MOST_LINES = 100
 
     def __init__(self) -> None:
         super().__init__()
         self._suites: dict[str, _Suite] = {}
         self._suite = ""
         self._started = ""
-        self._message: list[str] = []
+        self._message: deque[str] = deque(maxlen=self._MOST_LINES)
         self._problems: list[str] = []
         self._end = ""
 
@@ -200,17 +204,18 @@ class Ztest(Format):
         if match := self._SUITE.fullmatch(line):
             self._leave_test("the next suite began")
             self._suite = match[1]
-            self._suites.setdefault(match[1], _Suite())
+            self._suite_named(match[1])
         elif match := self._START.fullmatch(line):
             self._leave_test("the next test began")
-            self._started, self._message = match[1], []
+            self._started = match[1]
+            self._message.clear()
         elif match := self._RESULT.fullmatch(line):
             return self._result(match[1], match[2])
         elif match := self._ENDED.fullmatch(line):
-            suite = self._suites.setdefault(match[1], _Suite())
+            suite = self._suite_named(match[1])
             suite.has_failed |= match[2] == "failed."
         elif match := self._COUNTS.fullmatch(line):
-            suite = self._suites.setdefault(match[2], _Suite())
+            suite = self._suite_named(match[2])
             suite.result = match[1]
             suite.counts = int(match[3]), int(match[4]), int(match[5]), int(match[6])
         elif match := self._END.fullmatch(line):
@@ -223,18 +228,28 @@ class Ztest(Format):
     def _result(self, word: str, name: str) -> FirmwareTest:
         if name != self._started:
             began = f"{self._started} had begun" if self._started else "no test had begun"
-            self._problems.append(f"{name} ended, and {began}")
+            self._add_problem(f"{name} ended, and {began}")
         outcome = self._OUTCOMES[word]
         message = "\n".join(self._message)[-self._MOST_MESSAGE :] if outcome != "passed" else ""
-        self._started, self._message = "", []
-        self._suites.setdefault(self._suite, _Suite()).tests.setdefault(name, []).append(outcome)
+        self._started = ""
+        self._message.clear()
+        self._suite_named(self._suite).tests.setdefault(name, []).append(outcome)
         full_name = f"{self._suite}.{name}" if self._suite else name
         return self._ended(FirmwareTest(full_name, outcome, message))
 
     def _leave_test(self, why: str) -> None:
         if self._started:
-            self._problems.append(f"{self._started} printed no result before {why}")
+            self._add_problem(f"{self._started} printed no result before {why}")
             self._started = ""
+
+    def _add_problem(self, problem: str) -> None:
+        if len(self._problems) < self._MOST_LINES:
+            self._problems.append(problem)
+
+    def _suite_named(self, name: str) -> _Suite:
+        if name not in self._suites and len(self._suites) >= _MOST_RESULTS:
+            raise ConsoleError(f"the ztest tests printed more than {_MOST_RESULTS} suites")
+        return self._suites.setdefault(name, _Suite())
 
     def problems(self) -> list[str]:
         """Return what does not agree in a complete run."""
@@ -313,10 +328,17 @@ def read_tests(
     """
     end = time.monotonic() + timeout_s
     lines = console.lines(timeout_s)
-    failed = 0
+    failed = count = 0
     while True:
         reader = format_named(form)
-        yield from _one_run(lines, reader, form)
+        for test in _one_run(lines, reader, form):
+            count += 1
+            if count > _MOST_RESULTS:
+                raise ConsoleError(
+                    f"the {form} tests printed more than {_MOST_RESULTS} results",
+                    "does the firmware repeat its tests forever?",
+                )
+            yield test
         failed += sum(test.outcome == "failed" for test in reader.tests)
         try:
             follows = console.foresee(reader.is_of_run, quiet_s, end - time.monotonic())

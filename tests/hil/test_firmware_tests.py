@@ -343,3 +343,27 @@ def test_a_line_that_is_too_long_takes_no_time(tmp_path: Path) -> None:
     long = 'for (int i = 0; i < 60000; i++) fputs(":1", stdout); puts("");'
     code = f"int main(void) {{ {long} puts({c_text(PASSED)}); }}"
     assert run(build_program(tmp_path, code), "unity", "native", 5) == [("x", "passed")]
+
+
+def test_too_many_results(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("hil.device.firmware_tests._MOST_RESULTS", 10)
+    app = printing(tmp_path, b"a.c:1:x:PASS\n" * 11, "for (;;) {}")
+    with pytest.raises(ConsoleError, match="printed more than 10 results"):
+        run(app, "unity", "native", PATIENCE_S)
+
+
+def test_too_many_suites(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("hil.device.firmware_tests._MOST_RESULTS", 10)
+    with pytest.raises(ConsoleError, match="more than 10 suites"):
+        read("ztest", "".join(f"Running TESTSUITE s{number}\n" for number in range(11)))
+
+
+def test_the_memory_of_a_message_is_bounded() -> None:
+    text = "START - t\n" * 1_000 + "noise\n" * 10_000 + " FAIL - t in 0.1 seconds\n"
+    (test,), _, _ = read("ztest", text)
+    assert 0 < len(test.message) <= 4096
+    reader = format_named("ztest")
+    for line in text.splitlines()[:-1]:
+        reader.feed(line)
+    assert len(reader._message) <= 100  # type: ignore[attr-defined]
+    assert len(reader._problems) <= 100  # type: ignore[attr-defined]
