@@ -59,8 +59,12 @@ class Console:
         alive: Callable[[], None],
         name: str,
         log: ConsoleLog | None = None,
+        elf: Path | None = None,
     ) -> None:
-        """Read ``line`` while ``alive`` raises nothing; ``name`` is the firmware's in messages."""
+        """Read ``line`` while ``alive`` raises nothing; ``name`` is in messages that of the
+        firmware, whose file is ``elf``.
+        """
+        self._elf = elf
         self._line = line
         self._alive = alive
         self._name = name
@@ -100,7 +104,8 @@ class Console:
         while True:
             if time.monotonic() >= deadline:
                 raise self._error(f"did not end its output within {timeout_s:g} s", "")
-            yield self._match(_LINE, deadline, timeout_s, "another line")[1]
+            self._match(_LINE_END, deadline, timeout_s, "another line")
+            yield self._stream.before
 
     def _match(
         self, pattern: re.Pattern[str], deadline: float, timeout_s: float, what: str
@@ -172,7 +177,7 @@ class Console:
         Raise :class:`~hil.errors.ConsoleError` if they are damaged, or not complete ``timeout_s``
         seconds after the start.
         """
-        return read_coverage(self, folder, timeout_s)
+        return read_coverage(self, folder, timeout_s, self._elf)
 
     def send(self, text: str | bytes) -> None:
         """Send ``text``, as UTF-8.
@@ -274,7 +279,8 @@ class _Plain:
         return text[: len(text) - len(self._begun)]
 
 
-_LINE: Final = re.compile(r"([^\n]*)\n")
+#: Only its end: an expression for a whole line takes quadratic time where none ends.
+_LINE_END: Final = re.compile("\n")
 
 
 def _compiled(pattern: str | re.Pattern[str]) -> re.Pattern[str]:

@@ -5,11 +5,13 @@ from __future__ import annotations
 import datetime
 from pathlib import Path
 from types import TracebackType
-from typing import Literal
+from typing import Final, Literal
 
 from hil.support.escape import escaped
 from hilc.support.outputs import cannot_write
 
+#: Characters that a log takes, of a firmware that never stops printing too.
+MOST_CHARACTERS: Final = 1 << 26
 _MARKS = {"received": "<", "sent": ">"}
 
 
@@ -20,6 +22,7 @@ class ConsoleLog:
         """Begin the file; raise :class:`~hil.errors.InputError` if it cannot be written."""
         self._path = path
         self._is_broken = False
+        self._size = 0
         #: The line that has not ended: its direction, when it began, and its bytes.
         self._begun: tuple[Literal["received", "sent"], str, bytes] | None = None
         try:
@@ -83,8 +86,11 @@ class ConsoleLog:
         self._put(f"{since} {_MARKS[direction]} {text}\n")
 
     def _put(self, line: str) -> None:
-        if self._is_broken:
-            return  # the test has failed of it
+        if self._is_broken or self._size > MOST_CHARACTERS:
+            return  # the test has failed by it, or the log says that it is full
+        self._size += len(line)
+        if self._size > MOST_CHARACTERS:
+            line = f"{_now()} # the log ends here: it has {MOST_CHARACTERS} characters\n"
         try:
             self._file.write(line)
             self._file.flush()  # the reader may be another program

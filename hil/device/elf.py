@@ -56,7 +56,8 @@ class ElfDevice:
         self._log = log
         self._held = ExitStack()
         self._open()
-        self.console = Console(self.line, self.alive, f"{elf.name} on {self.board}", log)
+        name = f"{elf.name} on {self.board}"
+        self.console = Console(self.line, self.alive, name, log, elf)
 
     @property
     def line(self) -> Line:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 import time
 from abc import ABC, abstractmethod
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Final, Literal, Protocol, get_args
@@ -25,6 +25,8 @@ QUIET_S: Final = 0.5
 #: Characters of a line that may be part of a run: the search for a result in a longer one would
 #: take too long.
 MOST_LINE: Final = 4096
+#: Results of all runs, and suites of a run.
+_MOST_RESULTS: Final = 100_000
 
 
 class Lines(Protocol):
@@ -161,6 +163,8 @@ class _Suite:
     #: Passed, failed, skipped and all tests of its summary.
     counts: tuple[int, int, int, int] | None = None
     result: str = ""
+    #: Whether a run of it ended with ``TESTSUITE ... failed.``, also by its setup or teardown.
+    has_failed: bool = False
 
 
 class Ztest(Format):
@@ -170,25 +174,28 @@ class Ztest(Format):
     _SUITE = re.compile(r"\s*Running TESTSUITE (\S+)\s*")
     _START = re.compile(r"\s*START - (\S+)\s*")
     _RESULT = re.compile(r"\s*(PASS|FAIL|SKIP) - (\S+) in [\d.]+ seconds\s*")
+    _ENDED = re.compile(r"\s*TESTSUITE (\S+) (failed\.|succeeded)\s*")
     _COUNTS = re.compile(
         r"\s*SUITE (PASS|FAIL|SKIP) - +[\d.]+% \[(.+)\]: pass = (\d+), fail = (\d+), "
         r"skip = (\d+), total = (\d+) duration.*"
     )
     _END = re.compile(r"\s*PROJECT EXECUTION (SUCCESSFUL|FAILED)\s*")
-    _lines = _SUITE, _START, _RESULT, _COUNTS, _END
+    _lines = _SUITE, _START, _RESULT, _ENDED, _COUNTS, _END
     _OUTCOMES: Final[dict[str, Outcome]] = {
         "PASS": "passed",
         "FAIL": "failed",
         "SKIP": "skipped",
     }
     _MOST_MESSAGE = 4096
+    #: Lines of a message, and what is wrong with a run.
+    _MOST_LINES = 100
 
     def __init__(self) -> None:
         super().__init__()
         self._suites: dict[str, _Suite] = {}
         self._suite = ""
         self._started = ""
-        self._message: list[str] = []
+        self._message: deque[str] = deque(maxlen=self._MOST_LINES)
         self._problems: list[str] = []
         self._end = ""
 
@@ -197,14 +204,18 @@ class Ztest(Format):
         if match := self._SUITE.fullmatch(line):
             self._leave_test("the next suite began")
             self._suite = match[1]
-            self._suites.setdefault(match[1], _Suite())
+            self._suite_named(match[1])
         elif match := self._START.fullmatch(line):
             self._leave_test("the next test began")
-            self._started, self._message = match[1], []
+            self._started = match[1]
+            self._message.clear()
         elif match := self._RESULT.fullmatch(line):
             return self._result(match[1], match[2])
+        elif match := self._ENDED.fullmatch(line):
+            suite = self._suite_named(match[1])
+            suite.has_failed |= match[2] == "failed."
         elif match := self._COUNTS.fullmatch(line):
-            suite = self._suites.setdefault(match[2], _Suite())
+            suite = self._suite_named(match[2])
             suite.result = match[1]
             suite.counts = int(match[3]), int(match[4]), int(match[5]), int(match[6])
         elif match := self._END.fullmatch(line):
@@ -217,18 +228,28 @@ class Ztest(Format):
     def _result(self, word: str, name: str) -> FirmwareTest:
         if name != self._started:
             began = f"{self._started} had begun" if self._started else "no test had begun"
-            self._problems.append(f"{name} ended, and {began}")
+            self._add_problem(f"{name} ended, and {began}")
         outcome = self._OUTCOMES[word]
         message = "\n".join(self._message)[-self._MOST_MESSAGE :] if outcome != "passed" else ""
-        self._started, self._message = "", []
-        self._suites.setdefault(self._suite, _Suite()).tests.setdefault(name, []).append(outcome)
+        self._started = ""
+        self._message.clear()
+        self._suite_named(self._suite).tests.setdefault(name, []).append(outcome)
         full_name = f"{self._suite}.{name}" if self._suite else name
         return self._ended(FirmwareTest(full_name, outcome, message))
 
     def _leave_test(self, why: str) -> None:
         if self._started:
-            self._problems.append(f"{self._started} printed no result before {why}")
+            self._add_problem(f"{self._started} printed no result before {why}")
             self._started = ""
+
+    def _add_problem(self, problem: str) -> None:
+        if len(self._problems) < self._MOST_LINES:
+            self._problems.append(problem)
+
+    def _suite_named(self, name: str) -> _Suite:
+        if name not in self._suites and len(self._suites) >= _MOST_RESULTS:
+            raise ConsoleError(f"the ztest tests printed more than {_MOST_RESULTS} suites")
+        return self._suites.setdefault(name, _Suite())
 
     def problems(self) -> list[str]:
         """Return what does not agree in a complete run."""
@@ -236,10 +257,11 @@ class Ztest(Format):
         for name, suite in self._suites.items():
             problems += _suite_problems(name, suite)
         failed = any(test.outcome == "failed" for test in self.tests)
+        failed |= any(suite.has_failed or suite.result == "FAIL" for suite in self._suites.values())
         if failed and self._end == "SUCCESSFUL":
-            problems.append("a test failed, and PROJECT EXECUTION is SUCCESSFUL")
+            problems.append("a test or a suite failed, and PROJECT EXECUTION is SUCCESSFUL")
         if self._end == "FAILED" and not failed:
-            problems.append("no test failed, and PROJECT EXECUTION is FAILED")
+            problems.append("no test and no suite failed, and PROJECT EXECUTION is FAILED")
         return problems
 
 
@@ -247,14 +269,27 @@ def _suite_problems(name: str, suite: _Suite) -> list[str]:
     """Return what the summary of a suite and its printed results do not agree in."""
     if suite.counts is None:
         return [f"the suite {name} has no line in the summary (CONFIG_ZTEST_SUMMARY=y prints it)"]
+    passed, failed, skipped, total = suite.counts
+    # As ztest does it.
+    expected = "SKIP" if skipped == total else "FAIL" if failed else "PASS"
+    problems = []
+    if suite.result != expected:
+        problems.append(
+            f"the summary says SUITE {suite.result} of {name} and counts pass = {passed}, "
+            f"fail = {failed}, skip = {skipped}, total = {total}"
+        )
+    if passed + failed + skipped != total:
+        problems.append(f"the counts in the summary of {name} do not add up to total = {total}")
+    if suite.has_failed and suite.result != "FAIL":
+        problems.append(f"TESTSUITE {name} failed, and the summary says SUITE {suite.result}")
     if suite.result == "SKIP" and not suite.tests:
-        return []  # its predicate said that it does not apply
+        return problems  # its predicate said that it does not apply
     # ztest counts a test as passed, or as skipped, if all of its runs were.
     ends: Counter[Outcome] = Counter()
     for runs in suite.tests.values():
         ends[runs[0] if set(runs) in ({"passed"}, {"skipped"}) else "failed"] += 1
     printed = ends["passed"], ends["failed"], ends["skipped"], len(suite.tests)
-    return [
+    return problems + [
         f"the summary of {name} counts {count} {what}, and {seen} were printed"
         for what, count, seen in zip(
             ("passed", "failed", "skipped", "tests"), suite.counts, printed, strict=True
@@ -293,10 +328,17 @@ def read_tests(
     """
     end = time.monotonic() + timeout_s
     lines = console.lines(timeout_s)
-    failed = 0
+    failed = count = 0
     while True:
         reader = format_named(form)
-        yield from _one_run(lines, reader, form)
+        for test in _one_run(lines, reader, form):
+            count += 1
+            if count > _MOST_RESULTS:
+                raise ConsoleError(
+                    f"the {form} tests printed more than {_MOST_RESULTS} results",
+                    "does the firmware repeat its tests forever?",
+                )
+            yield test
         failed += sum(test.outcome == "failed" for test in reader.tests)
         try:
             follows = console.foresee(reader.is_of_run, quiet_s, end - time.monotonic())

@@ -181,6 +181,18 @@ def test_the_log_has_what_nobody_awaited(tmp_path: Path) -> None:
     assert "< and more" in path.read_text()
 
 
+def test_the_log_has_a_limit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("hil.device.console_log.MOST_CHARACTERS", 10_000)
+    path = tmp_path / "x.log"
+    with ConsoleLog(path) as log:
+        for _ in range(100):
+            log.add("received", b"noise\n" * 100)
+    text = path.read_text()
+    assert len(text) < 10_200
+    assert text.splitlines()[-1].endswith("# the log ends here: it has 10000 characters")
+    assert text.count("the log ends here") == 1
+
+
 def test_a_full_disk() -> None:
     log = ConsoleLog(Path("/dev/full"))
     with pytest.raises(InputError, match="cannot write /dev/full: No space left") as caught:

@@ -64,6 +64,17 @@ SUITE SKIP -   0.00% [absent]: pass = 0, fail = 0, skip = 3, total = 3 duration 
 PROJECT EXECUTION FAILED
 """
 
+PASSED = "a.c:1:x:PASS\n\n1 Tests 0 Failures 0 Ignored\nOK\n"
+FAILED = "b.c:1:y:FAIL: bad\n\n1 Tests 1 Failures 0 Ignored\nFAIL\n"
+SUITES = "Running TESTSUITE {0}\nSTART - t\n {1} - t in 0.1 seconds\n" + (
+    "SUITE {1} - 100.00% [{0}]: pass = {2}, fail = {3}, skip = 0, total = 1 duration = 0.1 s\n"
+    "PROJECT EXECUTION {4}\n"
+)
+EMPTY = "SUITE FAIL - 0.00% [b]: pass = 0, fail = 0, skip = 0, total = 0 duration = 0.0 s"
+TWO_RUNS = SUITES.format("a", "PASS", 1, 0, "SUCCESSFUL") + SUITES.format(
+    "b", "FAIL", 0, 1, "FAILED"
+)
+
 
 def read(form: str, text: str) -> tuple[list[FirmwareTest], bool, list[str]]:
     """The tests of a text, whether their run is whole, and what does not agree."""
@@ -144,6 +155,15 @@ def test_unity_that_does_not_agree(text: str, problem: str) -> None:
         (without(ZTEST, "pass = 1", "pass = 2"), "math counts 2 passed, and 1 were printed"),
         (without(ZTEST, "skip = 1, total = 1", "skip = 2, total = 2"), "text counts 2 skipped"),
         (without(ZTEST, "EXECUTION FAILED", "EXECUTION SUCCESSFUL"), "is SUCCESSFUL"),
+        (without(ZTEST, "SUITE FAIL", "SUITE PASS"), "says SUITE PASS of math and counts pass = 1"),
+        (without(ZTEST, "SUITE FAIL", "SUITE SKIP"), "says SUITE SKIP of math and counts pass = 1"),
+        (without(ZTEST, r"SUITE SKIP(.*text)", r"SUITE FAIL\1"), "says SUITE FAIL of text and"),
+        (
+            without(ZTEST, "text succeeded", "text failed."),
+            "TESTSUITE text failed, and the summary",
+        ),
+        (without(ZTEST, "skip = 3, total = 3", "skip = 3, total = 4"), "of absent do not add up"),
+        (without(ZTEST, "fail = 0, skip = 3", "fail = 3, skip = 0"), "says SUITE SKIP of absent"),
         (ZTEST[: ZTEST.index("\n    Assertion")] + ZTEST, "test_sub printed no result before"),
     ],
 )
@@ -151,6 +171,25 @@ def test_ztest_that_does_not_agree(text: str, problem: str) -> None:
     _, is_whole, problems = read("ztest", text)
     assert is_whole
     assert problem in "; ".join(problems)
+
+
+def test_ztest_whose_suite_failed_without_a_test() -> None:
+    """Its setup or teardown failed."""
+    whole = SUITES.format("a", "PASS", 1, 0, "SUCCESSFUL")
+    for changed in (
+        without(whole, "SUITE PASS", "SUITE FAIL"),
+        without(whole, "SUITE PASS", "SUITE SKIP"),
+        without(whole, "^SUITE PASS", "TESTSUITE a failed.\nSUITE PASS"),
+        without(whole, "^PROJECT", f"{EMPTY}\nPROJECT"),
+    ):
+        _, is_whole, problems = read("ztest", changed)
+        assert problems or not is_whole, changed
+
+
+def test_a_line_that_is_too_long_is_no_result() -> None:
+    """Its search would take quadratic time."""
+    tests, is_whole, problems = read("unity", ":1" * 20_000 + ":x:PASS\n" + PASSED)
+    assert (outcomes(tests), is_whole, problems) == ([("x", "passed")], True, [])
 
 
 @pytest.mark.parametrize(("form", "text"), [("unity", UNITY), ("ztest", ZTEST)])
@@ -218,17 +257,6 @@ def test_garbage_colours_and_carriage_returns(tmp_path: Path) -> None:
     app = printing(tmp_path, b"\xff\x00\xfe\r\n" + colours.replace(b"log:", b"\x80\x01log:"))
     found = run(app, "unity", "native", PATIENCE_S)
     assert [outcome for _, outcome in found] == ["passed", "failed", "skipped", "passed"]
-
-
-PASSED = "a.c:1:x:PASS\n\n1 Tests 0 Failures 0 Ignored\nOK\n"
-FAILED = "b.c:1:y:FAIL: bad\n\n1 Tests 1 Failures 0 Ignored\nFAIL\n"
-SUITES = "Running TESTSUITE {0}\nSTART - t\n {1} - t in 0.1 seconds\n" + (
-    "SUITE {1} - 100.00% [{0}]: pass = {2}, fail = {3}, skip = 0, total = 1 duration = 0.1 s\n"
-    "PROJECT EXECUTION {4}\n"
-)
-TWO_RUNS = SUITES.format("a", "PASS", 1, 0, "SUCCESSFUL") + SUITES.format(
-    "b", "FAIL", 0, 1, "FAILED"
-)
 
 
 @pytest.mark.parametrize(
@@ -308,3 +336,34 @@ def test_an_emulated_board_that_switches_itself_off(tmp_path: Path, code: str) -
         return
     with pytest.raises(ConsoleError, match=r"passed, and then .*QEMU ended: exit code 3"):
         run(tmp_path / "app.elf", "unity", "riscv-virt", PATIENCE_S)
+
+
+def test_a_line_that_is_too_long_takes_no_time(tmp_path: Path) -> None:
+    """Its results are found before a deadline that a search in the line would exceed."""
+    long = 'for (int i = 0; i < 60000; i++) fputs(":1", stdout); puts("");'
+    code = f"int main(void) {{ {long} puts({c_text(PASSED)}); }}"
+    assert run(build_program(tmp_path, code), "unity", "native", 5) == [("x", "passed")]
+
+
+def test_too_many_results(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("hil.device.firmware_tests._MOST_RESULTS", 10)
+    app = printing(tmp_path, b"a.c:1:x:PASS\n" * 11, "for (;;) {}")
+    with pytest.raises(ConsoleError, match="printed more than 10 results"):
+        run(app, "unity", "native", PATIENCE_S)
+
+
+def test_too_many_suites(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("hil.device.firmware_tests._MOST_RESULTS", 10)
+    with pytest.raises(ConsoleError, match="more than 10 suites"):
+        read("ztest", "".join(f"Running TESTSUITE s{number}\n" for number in range(11)))
+
+
+def test_the_memory_of_a_message_is_bounded() -> None:
+    text = "START - t\n" * 1_000 + "noise\n" * 10_000 + " FAIL - t in 0.1 seconds\n"
+    (test,), _, _ = read("ztest", text)
+    assert 0 < len(test.message) <= 4096
+    reader = format_named("ztest")
+    for line in text.splitlines()[:-1]:
+        reader.feed(line)
+    assert len(reader._message) <= 100  # type: ignore[attr-defined]
+    assert len(reader._problems) <= 100  # type: ignore[attr-defined]

@@ -56,6 +56,7 @@ def test_gcov_counts_the_lines(tmp_path: Path) -> None:
         assert [test.outcome for test in device.console.tests("unity", PATIENCE_S)][0] == "passed"
         (path,) = device.console.save_coverage(tmp_path / "out", PATIENCE_S)
     assert path == tmp_path / "out" / "filter.gcda"
+    assert path.with_suffix(".gcno").is_file()
     found = counts(tmp_path / "out")
     assert found[line_with("sum += numbers[i]")] == "3"
     assert found[line_with("return high")] == "1"
@@ -137,13 +138,62 @@ def test_no_file_is_written_elsewhere(tmp_path: Path, name: str) -> None:
     assert all(path.is_relative_to(folder) and path.suffix == ".gcda" for path in found)
 
 
+def image_naming(folder: Path, *names: str) -> Path:
+    """A stand-in for a firmware that was compiled with these files of counters."""
+    image = folder / "app.elf"
+    image.write_bytes(b"\x7fELF" + b"".join(name.encode() + b"\0" for name in names))
+    return image
+
+
+def test_only_graphs_of_the_firmware_are_copied(tmp_path: Path) -> None:
+    """A board may name any file of this machine."""
+    for name in ("own", "other"):
+        (tmp_path / f"{name}.gcno").write_bytes(NOTE)
+    reader = read(lines_of(*((f"{tmp_path}/{name}.gcda", DATA) for name in ("own", "other"))))
+    reader.elf = image_naming(tmp_path, f"{tmp_path}/own.gcda")
+    reader.save(tmp_path / "out")
+    assert [path.name for path in (tmp_path / "out").rglob("*.gcno")] == ["own.gcno"]
+
+
+@pytest.mark.parametrize(
+    "names",
+    [
+        ("/b/x/../main.gcda", "/b/x/main.gcda"),
+        ("/b/a?c.gcda", "/b/a_c.gcda"),
+        ("/b/main.c", "/b/main.S"),
+    ],
+)
+def test_two_counters_with_one_name(tmp_path: Path, names: tuple[str, str]) -> None:
+    with pytest.raises(ConsoleError, match="have the same name, b/"):
+        read(lines_of(*((name, DATA) for name in names))).save(tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+
+
+def test_counters_that_were_sent_twice() -> None:
+    with pytest.raises(ConsoleError, match="/b/a.gcda was sent twice"):
+        read(lines_of(("/b/a.gcda", DATA), ("/b/a.gcda", DATA)))
+
+
+def test_too_many_counters(monkeypatch: pytest.MonkeyPatch) -> None:
+    files = [(f"/b/{number}.gcda", DATA) for number in range(5)]
+    monkeypatch.setattr("hil.device.gcov._MOST_FILES", 4)
+    with pytest.raises(ConsoleError, match="more than 4 files"):
+        read(lines_of(*files))
+    monkeypatch.undo()
+    monkeypatch.setattr("hil.device.gcov._MOST_BYTES", 4 * len(DATA))
+    with pytest.raises(ConsoleError, match=f"have more than {4 * len(DATA)} bytes"):
+        read(lines_of(*files))
+
+
 def test_only_graphs_of_gcc_are_copied(tmp_path: Path) -> None:
     build = tmp_path / "build"
     (build / "sub").mkdir(parents=True)
     (build / "a.gcno").write_bytes(NOTE)
     (build / "sub" / "a.gcno").write_text("a secret")
     names = (f"{build}/a.gcda", f"{build}/sub/a.gcda")
-    saved = read(lines_of(*((name, DATA) for name in names))).save(tmp_path / "out")
+    reader = read(lines_of(*((name, DATA) for name in names)))
+    reader.elf = image_naming(tmp_path, *names)
+    saved = reader.save(tmp_path / "out")
     assert saved == [tmp_path / "out" / "a.gcda", tmp_path / "out" / "sub" / "a.gcda"]
     assert [path.name for path in (tmp_path / "out").rglob("*.gcno")] == ["a.gcno"]
     assert (tmp_path / "out" / "a.gcno").read_bytes() == NOTE

@@ -34,7 +34,7 @@ def run_elf_command(args: argparse.Namespace, console: Console) -> int:
     elf, pattern = _checked(args)
     board = board_of(args)
     matched = False
-    coverage = None if args.coverage is None else CoverageReader()
+    coverage = None if args.coverage is None else CoverageReader(elf=elf)
     files: list[Path] = []
 
     def result(code: int) -> None:

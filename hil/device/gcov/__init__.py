@@ -22,7 +22,9 @@ _LINE = re.compile(r".*?hil-gcov: (?P<word>file|data|end|done) ?(?P<rest>.*)")
 _DATA_MAGIC, _NOTE_MAGIC = b"adcg", b"oncg"
 #: The name is fixed by GCC where it compiles; a board may send any.
 _UNSAFE = re.compile(r"[^A-Za-z0-9_.#@=,+-]")
+#: Bytes of all files together, and their number.
 _MOST_BYTES = 1 << 26
+_MOST_FILES = 10_000
 
 
 @dataclass
@@ -32,6 +34,11 @@ class CoverageReader:
     #: The counters by the path at which GCC would have them.
     files: dict[PurePosixPath, bytes] = field(default_factory=dict)
     is_complete: bool = False
+    #: The firmware: only the graphs of objects that it names are copied.
+    elf: Path | None = None
+    #: The paths as they were sent.
+    _names: dict[PurePosixPath, str] = field(default_factory=dict)
+    _size: int = 0
     _path: PurePosixPath | None = None
     _data: bytearray = field(default_factory=bytearray)
 
@@ -44,13 +51,22 @@ class CoverageReader:
         if word == "file":
             if self._path is not None:
                 raise _damaged(f"{self._path} has no end")
-            self._path, self._data = PurePosixPath(rest), bytearray()
+            self._begin(rest)
         elif word == "data":
             self._add(rest)
         elif word == "end":
             self._end(rest)
         else:
             self._done(rest)
+
+    def _begin(self, name: str) -> None:
+        path = PurePosixPath(name)
+        if path in self.files:
+            raise _damaged(f"{path} was sent twice")
+        if len(self.files) >= _MOST_FILES:
+            raise _damaged(f"there are more than {_MOST_FILES} files")
+        self._names[path] = name
+        self._path, self._data = path, bytearray()
 
     def _add(self, text: str) -> None:
         if self._path is None:
@@ -59,8 +75,8 @@ class CoverageReader:
             self._data += bytes.fromhex(text)
         except ValueError:
             raise _damaged(f"{self._path}: {text[:40]!r} is no hexadecimal") from None
-        if len(self._data) > _MOST_BYTES:
-            raise _damaged(f"{self._path} has more than {_MOST_BYTES} bytes")
+        if self._size + len(self._data) > _MOST_BYTES:
+            raise _damaged(f"the files up to {self._path} have more than {_MOST_BYTES} bytes")
 
     def _end(self, text: str) -> None:
         sums = f"{len(self._data):08x} {zlib.crc32(self._data):08x}"
@@ -72,6 +88,7 @@ class CoverageReader:
         if not self._data.startswith(_DATA_MAGIC):
             raise _damaged(f"{self._path} is no file of gcov")
         self.files[self._path] = bytes(self._data)
+        self._size += len(self._data)
         self._path = None
 
     def _done(self, text: str) -> None:
@@ -87,20 +104,24 @@ class CoverageReader:
         self.is_complete = True
 
     def save(self, folder: str | Path) -> list[Path]:
-        """Write the counters below ``folder``, each with its graph (.gcno) if GCC's is there.
+        """Write the counters below ``folder``, each with its graph (.gcno) if GCC's is there and
+        :attr:`elf` names its object.
 
         Return the files of counters. Raise :class:`~hil.errors.InputError` if one cannot be
-        written.
+        written, and :class:`~hil.errors.ConsoleError` if two would have one name.
         """
         names = {path: _parts(path) for path in self.files}
+        _refuse_same(names)
         shared = _shared([parts[:-1] for parts in names.values()])
+        image = self.elf.read_bytes() if self.elf is not None else b""
         written = []
         for path, data in self.files.items():
             place = Path(folder).joinpath(*names[path][shared:])
             try:
                 place.parent.mkdir(parents=True, exist_ok=True)
                 place.write_bytes(data)
-                if (graph := _graph(path)) is not None:
+                is_named = f"{self._names[path]}\0".encode() in image
+                if is_named and (graph := _graph(path)) is not None:
                     place.with_suffix(".gcno").write_bytes(graph)
             except OSError as error:
                 raise cannot_write(place, error) from None
@@ -108,13 +129,16 @@ class CoverageReader:
         return written
 
 
-def read_coverage(console: Lines, folder: str | Path, timeout_s: float = TIMEOUT_S) -> list[Path]:
-    """Write the counters of gcov that the firmware prints below ``folder``; return their files.
+def read_coverage(
+    console: Lines, folder: str | Path, timeout_s: float = TIMEOUT_S, elf: Path | None = None
+) -> list[Path]:
+    """Write the counters of gcov that the firmware ``elf`` prints below ``folder``; return their
+    files.
 
     Raise :class:`~hil.errors.ConsoleError` if they are damaged, or not complete ``timeout_s``
     seconds after the start.
     """
-    reader = CoverageReader()
+    reader = CoverageReader(elf=elf)
     try:
         for line in console.lines(timeout_s):
             reader.feed(line)
@@ -141,6 +165,21 @@ def _parts(path: PurePosixPath) -> list[str]:
     """Return the parts of a path from a board as names of files, which lead nowhere else."""
     parts = [_UNSAFE.sub("_", part) for part in path.parts if part not in ("/", ".", "..")]
     return [*parts[:-1], PurePosixPath(parts[-1] if parts else "unnamed").stem + ".gcda"]
+
+
+def _refuse_same(names: dict[PurePosixPath, list[str]]) -> None:
+    """Raise :class:`~hil.errors.ConsoleError` if the counters of two objects have one name: one of
+    them would be lost.
+    """
+    owners: dict[tuple[str, ...], PurePosixPath] = {}
+    for path, parts in names.items():
+        other = owners.setdefault(tuple(parts), path)
+        if other != path:
+            raise ConsoleError(
+                f"the counters of {other} and {path} have the same name, {'/'.join(parts)}",
+                "compile them to objects whose names differ in other ways than by their suffix, "
+                "by '..' or by special characters",
+            )
 
 
 def _shared(folders: list[list[str]]) -> int:
