@@ -28,6 +28,7 @@ PLACES = {
     "examples/byoc/README.md": "examples/byoc.md",
     "examples/digits/README.md": "examples/digits.md",
     "examples/networks/README.md": "examples/networks.md",
+    "examples/own_firmware/README.md": "examples/own-firmware.md",
     "examples/pytorch/README.md": "examples/pytorch.md",
     "examples/transformers/README.md": "examples/transformers.md",
     "firmware_template/README.md": "reference/firmware-project.md",
