@@ -45,6 +45,8 @@ _C_TYPES = {
 _STACK_ALIGNMENT = 16
 #: Function fields of XPULP's minimum and maximum.
 _XPULP = {"min": 0x2B, "max": 0x2D}
+#: Those of four bytes.
+_XPULP_FOUR = {"min": 0x10, "max": 0x18}
 _BYTE = 255
 #: Bytes of an instruction, on average: many are compressed.
 _BYTES = 3.3
@@ -234,6 +236,14 @@ class Function:
         self._emit(
             f".insn r {fields[0]:#x}, {fields[1]}, {fields[2]:#x}, {words}",
             f"{total.variable} = hil_riscv_sdotsp({sum_}, {a.variable}, {b.variable});",
+        )
+
+    def operate_four(self, name: str, to: Register, left: Register, right: Register) -> None:
+        """Compute XPULP's ``min`` or ``max`` of four signed bytes, each by itself."""
+        self._emit(
+            f".insn r 0x7b, 1, {_XPULP_FOUR[name]:#x}, {to.machine}, {left.machine}, "
+            f"{right.machine}",
+            f"{to.variable} = hil_riscv_{name}4({left.variable}, {right.variable});",
         )
 
     def clip(self, value: Register) -> None:

@@ -74,6 +74,25 @@ HIL_INLINE uint32_t hil_riscv_sdotsp(uint32_t sum, uint32_t a, uint32_t b) {
     return sum;
 }
 
+/* Likewise the smaller, or the larger, of each two bytes. */
+HIL_INLINE uint32_t hil_riscv_min4(uint32_t a, uint32_t b) {
+    uint32_t out = 0;
+    for (uint32_t bits = 0; bits < 32U; bits += 8U) {
+        const uint32_t least = (int8_t)(a >> bits) < (int8_t)(b >> bits) ? a : b;
+        out |= least & (UINT32_C(255) << bits);
+    }
+    return out;
+}
+
+HIL_INLINE uint32_t hil_riscv_max4(uint32_t a, uint32_t b) {
+    uint32_t out = 0;
+    for (uint32_t bits = 0; bits < 32U; bits += 8U) {
+        const uint32_t largest = (int8_t)(a >> bits) > (int8_t)(b >> bits) ? a : b;
+        out |= largest & (UINT32_C(255) << bits);
+    }
+    return out;
+}
+
 HIL_INLINE uint32_t hil_riscv_clip(uint32_t value) {
     const int32_t number = (int32_t)value;
     return number < -128 ? (uint32_t)-128 : number > 127 ? 127U : value;
