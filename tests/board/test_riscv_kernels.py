@@ -22,6 +22,7 @@ from riscv_layers import (
     sums,
     tables,
     wide_layers,
+    wide_maxima,
 )
 from single_op import random_op
 
@@ -191,6 +192,34 @@ def test_xpulp_is_exact_on_its_rtl(capsys: pytest.CaptureFixture[str]) -> None:
     assert answers.entry(capsys.readouterr().out)["match"]
 
 
+@pytest.mark.full  # The simulator is slow.
+@cases("channels", [71, 32, 2100], first=1)
+def test_xpulp_maxima_are_exact_on_its_rtl(
+    channels: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    layers = wide_maxima(np.random.default_rng(82))
+    (layer,) = (layer for layer in layers if layer.outs[0].shape[-1] == channels)
+    cpu = get_cpu("rv32imc_xpulp")
+    assert any(one.kernel.startswith("hil_xpulp") for one in checks_of(layer, cpu, ""))
+    model = tmp_path / "maxima.tflite"
+    model.write_bytes(layer.tflite())
+    command = ["verify", str(model), "--board", "rtl-cv32e40p-xpulp", "--json"]
+    assert main([*command, "--optimize", "speed"]) == 0
+    assert answers.entry(capsys.readouterr().out)["match"]
+
+
+def test_four_maxima_at_once_are_chosen() -> None:
+    """They take less than half of the portable kernel's instructions."""
+    layer = wide_maxima(np.random.default_rng(82))[0]
+    estimates = [
+        hilc.compile(layer.graph(), cpu=cpu, name="maxima", optimize="speed", pools="external")
+        .reports["maxima"]
+        .chosen.instructions
+        for cpu in ("rv32imc_xpulp", "rv32imc")
+    ]
+    assert estimates[0] < estimates[1] / 2
+
+
 @cases(
     "core",
     ["rv32imac", "rv32imac_zve32x", "rv32imc_xpulp", "rv32imac_zbb", "rv32imafc"],
@@ -200,6 +229,7 @@ def test_the_head_of_an_emitted_kernel_has_nine_parts(core: str) -> None:
     rng = np.random.default_rng(75)
     layers: list[Operator] = [random_op(rng, "UNIDIRECTIONAL_SEQUENCE_LSTM", "float32")]
     layers += [*riscv_layers(rng, 1), *wide_layers(rng, 1), *real_layers(rng, 1)]
+    layers += pools(rng, 1)
     found = emitted_checks(layers, get_cpu(core), 75)
     parts = ["Tile", "Registers", "Data", "Order", "Bounds", "Output", "Scratch", "Cost", "Tests"]
     root = Path(__file__).resolve().parents[2]

@@ -138,7 +138,34 @@ def pools(rng: np.random.Generator, count: int) -> list[SingleOp]:
     x = activation_tensor(rng, "int8", (2, 7, 3, 70))
     for axes in ([1, 2], [1], [2]):
         layers.append(finish(rng, "MEAN", Draft([x, index_tensor(axes, "axes")], x.quant)))
-    return layers
+    return [*layers, *wide_maxima(rng)]
+
+
+def wide_maxima(rng: np.random.Generator) -> list[SingleOp]:
+    """Return MAX_POOL_2D of many channels, the last with steps beyond an instruction's offset."""
+    return [
+        finish(
+            rng,
+            "MAX_POOL_2D",
+            Draft(
+                [x := activation_tensor(rng, "int8", shape)],
+                x.quant,
+                {
+                    "filter_h": 3,
+                    "filter_w": 2,
+                    "stride_h": 2,
+                    "stride_w": 1,
+                    "padding": "SAME",
+                    "activation": activation,
+                },
+            ),
+        )
+        for shape, activation in (
+            ((2, 5, 3, 71), "RELU"),
+            ((1, 4, 3, 32), "NONE"),
+            ((1, 3, 2, 2100), "NONE"),
+        )
+    ]
 
 
 #: Operators that move bytes.

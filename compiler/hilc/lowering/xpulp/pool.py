@@ -20,7 +20,7 @@ _INT8 = ELEMENT_TYPES["int8"].bounds
 #: Bytes of a word, and words whose maxima registers hold at once.
 _WORD, _WORDS = 4, 8
 #: Instructions of the glue, and of its loop for a pixel.
-_CALL, _PIXEL = 40.0, 50.0
+_CALL, _PIXEL = 40.0, 25.0
 
 
 @record(frozen=True, eq=False, kw_only=True)
