@@ -19,18 +19,20 @@ from riscv_layers import (
     pools,
     real_layers,
     riscv_layers,
+    softmaxes,
     sums,
     tables,
     wide_layers,
     wide_maxima,
 )
-from single_op import random_op
+from single_op import Draft, activation_tensor, finish, random_op
 
 import hil
 import hilc
 from hil.board import Board, load_board
 from hil.cli import main
 from hil.verify.bench import layer_counts
+from hilc.ir import Quant
 from hilc.lowering.kernels import registered_header
 from hilc.target import get_cpu
 
@@ -88,6 +90,31 @@ def test_moves_are_exact(core: str, vector_bits: int) -> None:
     check([one for _, one in found] + over, board)
     assert len(found) >= len(layers)
     assert len(over) > 10
+
+
+@cases("core", ["rv32imac", "rv32imac_zbb"], first=2)
+def test_softmax_is_exact(core: str) -> None:
+    """The output of some lies over the input as far as the order of access allows."""
+    board = board_of(core)
+    found = emitted_checks(softmaxes(np.random.default_rng(84)), board.cpu, 84)
+    over = [one for layer, first in found[::3] for one in overlapping_checks(first, layer)]
+    check([one for _, one in found] + over, board)
+    assert len(found) > 30
+    assert len(over) > 10
+
+
+def test_softmax_takes_less_than_in_portable_code() -> None:
+    """That takes 48 instructions an element."""
+    board = load_board("riscv-virt")
+    rng = np.random.default_rng(85)
+    x = activation_tensor(rng, "int8", (16, 64))
+    layer = finish(rng, "SOFTMAX", Draft([x], Quant((1 / 256,), (-128,)), {"beta": 1.0}))
+    library = hilc.compile(layer.graph(), cpu=board.cpu.name, name="softmax", pools="external")
+    with hil.open(board, library) as device:
+        (counted,) = layer_counts(device, library.modules[0])
+    assert counted < 32 * x.size
+    estimate = library.reports["softmax"].chosen.instructions
+    assert estimate == pytest.approx(counted, rel=0.12)
 
 
 @cases("name", ["riscv-virt", "riscv-virt-v"], first=2)
@@ -229,7 +256,7 @@ def test_the_head_of_an_emitted_kernel_has_nine_parts(core: str) -> None:
     rng = np.random.default_rng(75)
     layers: list[Operator] = [random_op(rng, "UNIDIRECTIONAL_SEQUENCE_LSTM", "float32")]
     layers += [*riscv_layers(rng, 1), *wide_layers(rng, 1), *real_layers(rng, 1)]
-    layers += pools(rng, 1)
+    layers += [*pools(rng, 1), *softmaxes(rng)[:1]]
     found = emitted_checks(layers, get_cpu(core), 75)
     parts = ["Tile", "Registers", "Data", "Order", "Bounds", "Output", "Scratch", "Cost", "Tests"]
     root = Path(__file__).resolve().parents[2]

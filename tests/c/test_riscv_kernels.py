@@ -13,6 +13,7 @@ from riscv_layers import (
     pools,
     real_layers,
     riscv_layers,
+    softmaxes,
     sums,
     tables,
     wide_layers,
@@ -54,10 +55,17 @@ def test_the_c_form_is_exact(core: str, every: int) -> None:
         *sums(rng, 12),
         *tables(rng, 3),
         *pools(rng, 8),
+        *softmaxes(rng),
     ]
     counts = forms(layers, core, 71, every)
-    assert counts.keys() == OPERATORS | ELEMENTWISE.get(core, set())
+    assert counts.keys() == OPERATORS | {"softmax"} | ELEMENTWISE.get(core, set())
     assert min(counts.values()) >= 1, counts
+
+
+@cases("core", ["rv32imac", "rv32imac_zbb"], first=1)
+def test_the_c_form_of_softmax_is_exact(core: str) -> None:
+    layers = softmaxes(np.random.default_rng(83))
+    assert forms(layers, core, 83, 1) == {"softmax": len(layers)}
 
 
 @cases(

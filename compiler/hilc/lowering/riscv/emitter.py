@@ -430,6 +430,17 @@ class Function:
             self._count += self._times * share
             self._static += 2
 
+    def raise_to(self, largest: Register, value: Register) -> None:
+        """Make a signed word the larger of itself and another, which it is half of the times."""
+        label = self._label()
+        self._emit(
+            f"bge {largest.machine}, {value.machine}, {label}",
+            f"if ((int32_t){largest.variable} >= (int32_t){value.variable}) {{ goto {label}; }}",
+        )
+        self.move(largest, value)
+        self._count -= self._times / 2
+        self._lines.append((f"{label}:", f"{label}:;"))
+
     # -- RV32F ------------------------------------------------------------------------------------
 
     def load_float(self, to: Register, offset: int, base: Register) -> None:

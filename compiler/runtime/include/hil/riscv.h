@@ -52,6 +52,14 @@ HIL_INLINE uint32_t hil_riscv_mulhsu(uint32_t a, uint32_t b) {
     return (uint32_t)((uint64_t)((int64_t)(int32_t)a * (int64_t)b) >> 32);
 }
 
+HIL_INLINE uint32_t hil_riscv_mulhu(uint32_t a, uint32_t b) {
+    return (uint32_t)(((uint64_t)a * b) >> 32);
+}
+
+HIL_INLINE uint32_t hil_riscv_sltu(uint32_t a, uint32_t b) { return a < b ? 1U : 0U; }
+
+HIL_INLINE uint32_t hil_riscv_srl(uint32_t value, uint32_t bits) { return value >> (bits & 31U); }
+
 HIL_INLINE uint32_t hil_riscv_slt(uint32_t a, uint32_t b) {
     return (int32_t)a < (int32_t)b ? 1U : 0U;
 }
