@@ -19,17 +19,20 @@ from riscv_layers import (
     pools,
     real_layers,
     riscv_layers,
+    softmaxes,
     sums,
     tables,
     wide_layers,
+    wide_maxima,
 )
-from single_op import random_op
+from single_op import Draft, activation_tensor, finish, random_op
 
 import hil
 import hilc
 from hil.board import Board, load_board
 from hil.cli import main
 from hil.verify.bench import layer_counts
+from hilc.ir import Quant
 from hilc.lowering.kernels import registered_header
 from hilc.target import get_cpu
 
@@ -87,6 +90,31 @@ def test_moves_are_exact(core: str, vector_bits: int) -> None:
     check([one for _, one in found] + over, board)
     assert len(found) >= len(layers)
     assert len(over) > 10
+
+
+@cases("core", ["rv32imac", "rv32imac_zbb"], first=2)
+def test_softmax_is_exact(core: str) -> None:
+    """The output of some lies over the input as far as the order of access allows."""
+    board = board_of(core)
+    found = emitted_checks(softmaxes(np.random.default_rng(84)), board.cpu, 84)
+    over = [one for layer, first in found[::3] for one in overlapping_checks(first, layer)]
+    check([one for _, one in found] + over, board)
+    assert len(found) > 30
+    assert len(over) > 10
+
+
+def test_softmax_takes_less_than_in_portable_code() -> None:
+    """That takes 48 instructions an element."""
+    board = load_board("riscv-virt")
+    rng = np.random.default_rng(85)
+    x = activation_tensor(rng, "int8", (16, 64))
+    layer = finish(rng, "SOFTMAX", Draft([x], Quant((1 / 256,), (-128,)), {"beta": 1.0}))
+    library = hilc.compile(layer.graph(), cpu=board.cpu.name, name="softmax", pools="external")
+    with hil.open(board, library) as device:
+        (counted,) = layer_counts(device, library.modules[0])
+    assert counted < 32 * x.size
+    estimate = library.reports["softmax"].chosen.instructions
+    assert estimate == pytest.approx(counted, rel=0.12)
 
 
 @cases("name", ["riscv-virt", "riscv-virt-v"], first=2)
@@ -191,6 +219,34 @@ def test_xpulp_is_exact_on_its_rtl(capsys: pytest.CaptureFixture[str]) -> None:
     assert answers.entry(capsys.readouterr().out)["match"]
 
 
+@pytest.mark.full  # The simulator is slow.
+@cases("channels", [71, 32, 2100], first=1)
+def test_xpulp_maxima_are_exact_on_its_rtl(
+    channels: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    layers = wide_maxima(np.random.default_rng(82))
+    (layer,) = (layer for layer in layers if layer.outs[0].shape[-1] == channels)
+    cpu = get_cpu("rv32imc_xpulp")
+    assert any(one.kernel.startswith("hil_xpulp") for one in checks_of(layer, cpu, ""))
+    model = tmp_path / "maxima.tflite"
+    model.write_bytes(layer.tflite())
+    command = ["verify", str(model), "--board", "rtl-cv32e40p-xpulp", "--json"]
+    assert main([*command, "--optimize", "speed"]) == 0
+    assert answers.entry(capsys.readouterr().out)["match"]
+
+
+def test_four_maxima_at_once_are_chosen() -> None:
+    """They take less than half of the portable kernel's instructions."""
+    layer = wide_maxima(np.random.default_rng(82))[0]
+    estimates = [
+        hilc.compile(layer.graph(), cpu=cpu, name="maxima", optimize="speed", pools="external")
+        .reports["maxima"]
+        .chosen.instructions
+        for cpu in ("rv32imc_xpulp", "rv32imc")
+    ]
+    assert estimates[0] < estimates[1] / 2
+
+
 @cases(
     "core",
     ["rv32imac", "rv32imac_zve32x", "rv32imc_xpulp", "rv32imac_zbb", "rv32imafc"],
@@ -200,6 +256,7 @@ def test_the_head_of_an_emitted_kernel_has_nine_parts(core: str) -> None:
     rng = np.random.default_rng(75)
     layers: list[Operator] = [random_op(rng, "UNIDIRECTIONAL_SEQUENCE_LSTM", "float32")]
     layers += [*riscv_layers(rng, 1), *wide_layers(rng, 1), *real_layers(rng, 1)]
+    layers += [*pools(rng, 1), *softmaxes(rng)[:1]]
     found = emitted_checks(layers, get_cpu(core), 75)
     parts = ["Tile", "Registers", "Data", "Order", "Bounds", "Output", "Scratch", "Cost", "Tests"]
     root = Path(__file__).resolve().parents[2]

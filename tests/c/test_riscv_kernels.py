@@ -13,6 +13,7 @@ from riscv_layers import (
     pools,
     real_layers,
     riscv_layers,
+    softmaxes,
     sums,
     tables,
     wide_layers,
@@ -34,6 +35,11 @@ def forms(layers: Sequence[Operator], core: str, seed: int, every: int) -> dict[
 
 #: The operators that have emitted kernels.
 OPERATORS = {"matmul", "conv2d", "depthwise_conv2d"}
+#: Those that have some for a core alone.
+ELEMENTWISE = {
+    "rv32imac_zve32x": {"sum", "lut", "max_pool", "average_pool", "mean", "mul"},
+    "rv32imc_xpulp": {"max_pool"},
+}
 
 
 @cases(
@@ -49,12 +55,17 @@ def test_the_c_form_is_exact(core: str, every: int) -> None:
         *sums(rng, 12),
         *tables(rng, 3),
         *pools(rng, 8),
+        *softmaxes(rng),
     ]
     counts = forms(layers, core, 71, every)
-    assert counts.keys() == OPERATORS | (
-        {"sum", "lut", "max_pool", "average_pool", "mean", "mul"} if "zve32x" in core else set()
-    )
+    assert counts.keys() == OPERATORS | {"softmax"} | ELEMENTWISE.get(core, set())
     assert min(counts.values()) >= 1, counts
+
+
+@cases("core", ["rv32imac", "rv32imac_zbb"], first=1)
+def test_the_c_form_of_softmax_is_exact(core: str) -> None:
+    layers = softmaxes(np.random.default_rng(83))
+    assert forms(layers, core, 83, 1) == {"softmax": len(layers)}
 
 
 @cases(

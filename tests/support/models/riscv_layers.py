@@ -22,7 +22,7 @@ from kernel_layers import (
 from linear_layers import Layer, make_layer, random_layer
 from single_op import Draft, SingleOp, activation_tensor, finish, index_tensor, random_op
 
-from hilc.ir import Rounding
+from hilc.ir import Quant, Rounding, Tensor
 from hilc.target import Cpu
 
 PREFIXES = ("hil_riscv_", "hil_rvv_", "hil_xpulp_")
@@ -138,7 +138,51 @@ def pools(rng: np.random.Generator, count: int) -> list[SingleOp]:
     x = activation_tensor(rng, "int8", (2, 7, 3, 70))
     for axes in ([1, 2], [1], [2]):
         layers.append(finish(rng, "MEAN", Draft([x, index_tensor(axes, "axes")], x.quant)))
+    return [*layers, *wide_maxima(rng)]
+
+
+def softmaxes(rng: np.random.Generator) -> list[SingleOp]:
+    """Return SOFTMAX of int8: random ones, each distance of two values, and rows whose shares are
+    nothing, for scales from where one exponential counts to where all do.
+    """
+    layers = [random_op(rng, "SOFTMAX", "int8") for _ in range(12)]
+    bytes_ = np.arange(-128, 128, dtype=np.int8)
+    distances = np.stack([np.full(256, 127, np.int8), bytes_], axis=1)
+    several = np.concatenate([distances, np.roll(distances, 1, axis=0), distances[:, ::-1]], axis=1)
+    rows = (distances, several, bytes_[None], np.zeros((1, 600), np.int8))
+    quant = Quant((1 / 256,), (-128,))
+    for scale in (1.0, 0.25, 0.1, 0.03, 0.004):
+        for values in (*rows, np.full((1, 4095), -128, np.int8)):
+            x = Tensor("x", values.shape, "int8", Quant((scale,), (3,)))
+            layers.append(finish(rng, "SOFTMAX", Draft([x], quant, {"beta": 1.0}), [values]))
     return layers
+
+
+def wide_maxima(rng: np.random.Generator) -> list[SingleOp]:
+    """Return MAX_POOL_2D of many channels, the last with steps beyond an instruction's offset."""
+    return [
+        finish(
+            rng,
+            "MAX_POOL_2D",
+            Draft(
+                [x := activation_tensor(rng, "int8", shape)],
+                x.quant,
+                {
+                    "filter_h": 3,
+                    "filter_w": 2,
+                    "stride_h": 2,
+                    "stride_w": 1,
+                    "padding": "SAME",
+                    "activation": activation,
+                },
+            ),
+        )
+        for shape, activation in (
+            ((2, 5, 3, 71), "RELU"),
+            ((1, 4, 3, 32), "NONE"),
+            ((1, 3, 2, 2100), "NONE"),
+        )
+    ]
 
 
 #: Operators that move bytes.

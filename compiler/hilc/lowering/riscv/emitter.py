@@ -45,6 +45,8 @@ _C_TYPES = {
 _STACK_ALIGNMENT = 16
 #: Function fields of XPULP's minimum and maximum.
 _XPULP = {"min": 0x2B, "max": 0x2D}
+#: Those of four bytes.
+_XPULP_FOUR = {"min": 0x10, "max": 0x18}
 _BYTE = 255
 #: Bytes of an instruction, on average: many are compressed.
 _BYTES = 3.3
@@ -236,6 +238,14 @@ class Function:
             f"{total.variable} = hil_riscv_sdotsp({sum_}, {a.variable}, {b.variable});",
         )
 
+    def operate_four(self, name: str, to: Register, left: Register, right: Register) -> None:
+        """Compute XPULP's ``min`` or ``max`` of four signed bytes, each by itself."""
+        self._emit(
+            f".insn r 0x7b, 1, {_XPULP_FOUR[name]:#x}, {to.machine}, {left.machine}, "
+            f"{right.machine}",
+            f"{to.variable} = hil_riscv_{name}4({left.variable}, {right.variable});",
+        )
+
     def clip(self, value: Register) -> None:
         """Clamp a word to the range of int8 with XPULP's instruction."""
         # The field of the second source has the bits of the range.
@@ -419,6 +429,17 @@ class Function:
             ]
             self._count += self._times * share
             self._static += 2
+
+    def raise_to(self, largest: Register, value: Register) -> None:
+        """Make a signed word the larger of itself and another, which it is half of the times."""
+        label = self._label()
+        self._emit(
+            f"bge {largest.machine}, {value.machine}, {label}",
+            f"if ((int32_t){largest.variable} >= (int32_t){value.variable}) {{ goto {label}; }}",
+        )
+        self.move(largest, value)
+        self._count -= self._times / 2
+        self._lines.append((f"{label}:", f"{label}:;"))
 
     # -- RV32F ------------------------------------------------------------------------------------
 

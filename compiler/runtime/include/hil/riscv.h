@@ -52,6 +52,14 @@ HIL_INLINE uint32_t hil_riscv_mulhsu(uint32_t a, uint32_t b) {
     return (uint32_t)((uint64_t)((int64_t)(int32_t)a * (int64_t)b) >> 32);
 }
 
+HIL_INLINE uint32_t hil_riscv_mulhu(uint32_t a, uint32_t b) {
+    return (uint32_t)(((uint64_t)a * b) >> 32);
+}
+
+HIL_INLINE uint32_t hil_riscv_sltu(uint32_t a, uint32_t b) { return a < b ? 1U : 0U; }
+
+HIL_INLINE uint32_t hil_riscv_srl(uint32_t value, uint32_t bits) { return value >> (bits & 31U); }
+
 HIL_INLINE uint32_t hil_riscv_slt(uint32_t a, uint32_t b) {
     return (int32_t)a < (int32_t)b ? 1U : 0U;
 }
@@ -72,6 +80,25 @@ HIL_INLINE uint32_t hil_riscv_sdotsp(uint32_t sum, uint32_t a, uint32_t b) {
         sum += (uint32_t)((int8_t)(a >> bits) * (int8_t)(b >> bits));
     }
     return sum;
+}
+
+/* Likewise the smaller, or the larger, of each two bytes. */
+HIL_INLINE uint32_t hil_riscv_min4(uint32_t a, uint32_t b) {
+    uint32_t out = 0;
+    for (uint32_t bits = 0; bits < 32U; bits += 8U) {
+        const uint32_t least = (int8_t)(a >> bits) < (int8_t)(b >> bits) ? a : b;
+        out |= least & (UINT32_C(255) << bits);
+    }
+    return out;
+}
+
+HIL_INLINE uint32_t hil_riscv_max4(uint32_t a, uint32_t b) {
+    uint32_t out = 0;
+    for (uint32_t bits = 0; bits < 32U; bits += 8U) {
+        const uint32_t largest = (int8_t)(a >> bits) > (int8_t)(b >> bits) ? a : b;
+        out |= largest & (UINT32_C(255) << bits);
+    }
+    return out;
 }
 
 HIL_INLINE uint32_t hil_riscv_clip(uint32_t value) {
