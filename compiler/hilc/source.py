@@ -12,6 +12,7 @@ from hilc.external import ExternalCodegen
 from hilc.frontends import LoadedModel, Specialization, read_model
 from hilc.frontends.objects import file_of, name_of
 from hilc.ir import Annotations, Array, Graph, Numerics, Rounding
+from hilc.ir.dtypes import KEEP
 from hilc.ops import OPS
 from hilc.ops.verify import verify
 from hilc.target import Cpu
@@ -19,7 +20,7 @@ from hilc.transforms import run_passes
 from hilc.transforms.float_sums import with_float_sums
 from hilc.transforms.fold_channels import NOTHING_FOLDED, Folded, fold_channels, folded_away
 from hilc.transforms.fuse_quantized import fuse_quantized, require_integers
-from hilc.transforms.io_types import KEEP, with_io
+from hilc.transforms.io_types import with_io
 from hilc.transforms.numerics import with_numerics
 from hilc.transforms.partition import partition
 

@@ -31,8 +31,9 @@ class Setting:
     """A setting of a runner or a flasher: its type, its range and its default."""
 
     #: ``name`` is a word for another program, which could take other characters for options;
-    #: ``size`` is a number of bytes such as ``"64K"``.
-    type: Literal["integer", "boolean", "name", "text", "size"]
+    #: ``words`` are some of these, with blanks between them; ``size`` is a number of bytes such as
+    #: ``"64K"``.
+    type: Literal["integer", "boolean", "name", "words", "text", "size"]
     #: Description, for the reference.
     help: str
     #: None: the setting must be given.
@@ -58,6 +59,13 @@ class Setting:
                 return table.size(key)
             case "text":
                 return table.text(key)
+            case "words":
+                words = table.text(key)
+                if not all(map(_NAME.match, words.split(" "))):
+                    raise table.error(
+                        key, f"{words!r} are not names", "write letters, digits and . _ -"
+                    )
+                return words
             case "name":
                 name = table.string(key)
                 if not _NAME.match(name):

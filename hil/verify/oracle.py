@@ -24,6 +24,7 @@ from hilc.errors import InputError, ModelError
 from hilc.frontends import read_model, reader_of
 from hilc.frontends.tflite.signatures import EntriesError
 from hilc.ir import Array, Graph, Numerics
+from hilc.ir.dtypes import IO_TYPES
 from hilc.ops.verify import verify as verify_graph
 from hilc.references import (
     Reference,
@@ -37,7 +38,7 @@ from hilc.support.inputs import check_regular
 from hilc.target import get_cpu
 from hilc.transforms.float_sums import with_float_sums
 from hilc.transforms.fuse_quantized import fuse_quantized, is_quantized
-from hilc.transforms.io_types import IO_TYPES, converted, rounding_of, with_io
+from hilc.transforms.io_types import converted, rounding_of, with_io
 from hilc.transforms.numerics import computed_otherwise, with_numerics
 
 _Taken = TypeVar("_Taken")

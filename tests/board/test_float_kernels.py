@@ -94,7 +94,7 @@ def test_lstms_are_bit_exact() -> None:
     check(checks, board)
 
 
-def test_lstms_on_a_cortex_m4_equal_the_portable_kernel() -> None:
+def test_lstms_of_dsp_cores_equal_the_portable_one() -> None:
     """To the last bit, whatever its C library rounds."""
     rng = np.random.default_rng(9)
     layers = [random_op(rng, "UNIDIRECTIONAL_SEQUENCE_LSTM", "float32") for _ in range(20)]

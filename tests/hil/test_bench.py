@@ -245,7 +245,7 @@ def test_limits() -> None:
     assert "90" in report._repr_html_()
 
 
-def test_cycles_are_not_called_instructions_of_the_limit() -> None:
+def test_limit_in_cycles_is_no_limit_in_instructions() -> None:
     report = replace(limited(), counter="cycles")
     text = bench_text(report, per_layer=False, limit=True)
     assert text.splitlines()[-5].endswith("the inference takes 5.10 cycles for each of them")

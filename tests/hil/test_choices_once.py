@@ -121,6 +121,7 @@ def test_pytest(
     )
     without = [f"-pno:{name}" for name in ("cacheprovider", "xdist", "labgrid")]
     pytester.runpytest_inprocess(*without).assert_outcomes(passed=1)
-    # Before the test, the session asks which boards there are, and whether workers share them.
-    assert {name: 2 for name in OF_SESSION} == twice(steps)
+    # Before the test, the session asks which boards there are, and whether workers share them;
+    # after each of its three phases, how the board is reached, for the report.
+    assert {name: 2 for name in OF_SESSION} | {"the runner": 5} == twice(steps)
     assert set(steps) >= {"the route", "the reference", "the compiled models", "the static bytes"}

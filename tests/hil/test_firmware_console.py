@@ -85,7 +85,7 @@ def test_the_text_before_a_start_is_discarded() -> None:
     assert Console(line, lambda: None, "app").expect("(.*)\n", PATIENCE_S)[1] == "new"
 
 
-def test_a_firmware_that_never_stops_is_discarded_in_time() -> None:
+def test_a_firmware_that_never_stops_is_discarded() -> None:
     line = ScriptedLine(*[b"x"] * 10_000)
     line.read = lambda: b"x"  # type: ignore[method-assign]
     discard_received(line)

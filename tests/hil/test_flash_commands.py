@@ -482,7 +482,7 @@ def test_an_unknown_chip_is_refused() -> None:
             "the core rv32imac is for riscv, but --base microbit has a core for arm (cortex-m0)",
         ),
         (Answers(base="native"), InputError, "is this machine, not a board"),
-        (Answers(base="microbit", cpu="cortex-m9"), BoardError, "unknown value 'cortex-m9'"),
+        (Answers(base="microbit", cpu="cortex-m9"), InputError, "unknown CPU 'cortex-m9'"),
         (
             Answers(base="microbit", flash=["64K"]),
             InputError,

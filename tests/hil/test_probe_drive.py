@@ -29,6 +29,12 @@ SHORT = (*BOARD[:3], "drive:program_s=1")
 PAGE = '<meta http-equiv="refresh" content="0; url=http://mbed.org/device/?code=07650221DE"/>'
 
 
+@pytest.fixture(autouse=True)
+def own_locks(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The stand-ins share their unique ids with those of other workers."""
+    monkeypatch.setenv("HIL_LOCKS", str(tmp_path_factory.mktemp("locks")))
+
+
 @pytest.fixture(scope="module")
 def elf(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("elf")

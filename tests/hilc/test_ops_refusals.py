@@ -490,7 +490,8 @@ def test_damage_raises_nothing_else(op, draws):
             refused += 1
             continue
         call = kernel_call(node, ins, outs)
-        assert all(np.isfinite(np.asarray(v, float)).all() for v in call.fields.values())
+        # A limit of floats may be infinite.
+        assert not any(np.isnan(np.asarray(v, float)).any() for v in call.fields.values())
         if sum(t.nbytes for t in outs) < 1 << 16:
             values = [
                 t if t is None else t.data if t.data is not None else np.zeros(t.shape, t.dtype)

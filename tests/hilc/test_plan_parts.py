@@ -568,11 +568,14 @@ def test_the_peak_is_the_first_of_the_fullest_steps() -> None:
     def peak(*steps: tuple[int, int]) -> int:
         told = [SimpleNamespace(ends=(ends,), used_bytes=used) for ends, used in steps]
         program: Any = SimpleNamespace(
-            steps=told, graph=SimpleNamespace(name="net"), cpu=CPU, io_in_pool=True, pools=(),
+            steps=told, feed=None,
+            graph=SimpleNamespace(name="net", inputs=(), outputs=(), tensors={}, nodes=()),
+            cpu=CPU, io_in_pool=True, pools=(),
             workspace_bytes=0, state_bytes=0,
         )  # fmt: skip
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(explain, "_arena_slots", lambda program: [])
+            patch.setattr(explain, "io_saving", lambda graph: None)
             patch.setattr(explain, "_step_memory", lambda program, index, living: told[index])
             return explain.explain(program).peak
 

@@ -1184,6 +1184,8 @@ def test_a_change_of_the_policy_is_meant() -> None:
         "goals": GOALS,
         "error": 1.015,
         "equal_sums": 0.02,
+        "instructions_error": 0.25,
+        "flash_error": 0.25,
         "flash_worths": (1e6, 200, 50, 15, 4, 0),
         "decoding_bytes": 8192,
         "frontier_programs": 60,

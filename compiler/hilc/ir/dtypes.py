@@ -157,3 +157,12 @@ DTYPES = tuple(ELEMENT_TYPES)
 
 #: Types of tensors that list axes, sizes and other integers for an operator.
 INDEX_TYPES = ("int32", "int64")
+
+#: For inputs and outputs: as the model's file says.
+KEEP = "keep"
+#: Accepted values of the option `io`, with the type of the tensors.
+IO_TYPES: Mapping[str, str] = MappingProxyType(
+    {KEEP: "", "float": "float32", "int8": "int8", "uint8": "uint8", "int16": "int16"}
+)
+#: Those of them that are signed integers.
+SIGNED_IO = ("int8", "int16")

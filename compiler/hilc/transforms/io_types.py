@@ -4,26 +4,20 @@ converts, or floats in place of its integers.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import replace
-from types import MappingProxyType
 
 import numpy as np
 
 from hilc.errors import InputError
 from hilc.interpreter import run_node
 from hilc.ir import ELEMENT_TYPES, Array, Graph, IoSaving, Node, Quant, Rounding, Tensor
-from hilc.ops.quantize import QuantizeAttributes
+from hilc.ir.dtypes import IO_TYPES, KEEP, SIGNED_IO
+from hilc.ops import OPS
+from hilc.ops.quantize import DEQUANTIZE, QUANTIZE, QuantizeAttributes
 from hilc.ops.verify import verify
 from hilc.ops.views import ReshapeAttributes
 from hilc.support.identifiers import unused
-
-#: As the model's file says.
-KEEP = "keep"
-#: Accepted values, with the type of the tensors.
-IO_TYPES: Mapping[str, str] = MappingProxyType(
-    {KEEP: "", "float": "float32", "int8": "int8", "uint8": "uint8", "int16": "int16"}
-)
 
 
 def with_io(graph: Graph, io: str) -> Graph:
@@ -50,7 +44,7 @@ def with_io(graph: Graph, io: str) -> Graph:
 
 def io_saving(graph: Graph) -> IoSaving | None:
     """Return the type of integers that saves bytes of inputs and outputs; None if none does."""
-    for io in ("int8", "int16"):
+    for io in SIGNED_IO:
         try:
             made = with_io(graph, io)
         except InputError:
@@ -106,7 +100,7 @@ class _Borders:
             tensor = self.tensors[name]
             if to_float and tensor.quant is not None:
                 self._float_input(tensor)
-            elif not to_float and (tensor.dtype == "float32" or self._differs(tensor)):
+            elif not to_float and (tensor.element.is_real or self._differs(tensor)):
                 self._integer_input(tensor)
         for name in dict.fromkeys(self.graph.outputs):
             tensor = self.tensors[name]
@@ -114,7 +108,7 @@ class _Borders:
                 continue
             if to_float and tensor.quant is not None:
                 self._float_output(tensor)
-            elif not to_float and (tensor.dtype == "float32" or self._differs(tensor)):
+            elif not to_float and (tensor.element.is_real or self._differs(tensor)):
                 self._integer_output(tensor)
 
     def _differs(self, tensor: Tensor) -> bool:
@@ -140,7 +134,7 @@ class _Borders:
     def _integer_input(self, tensor: Tensor) -> None:
         readers = [node for node in self.nodes if tensor.name in node.inputs]
         if tensor.quant is None:
-            others = [node for node in readers if node.op != "QUANTIZE"]
+            others = [node for node in readers if OPS[node.op] is not QUANTIZE]
             forms = {node.outputs[0]: self.tensors[node.outputs[0]] for node in readers}
             kinds = {(made.dtype, made.quant) for made in forms.values()}
             if others or len(kinds) != 1 or tensor.name in self.graph.results:
@@ -165,7 +159,7 @@ class _Borders:
     def _integer_output(self, tensor: Tensor) -> None:
         (maker,) = (node for node in self.nodes if tensor.name in node.outputs)
         if tensor.quant is None:
-            if maker.op != "DEQUANTIZE":
+            if OPS[maker.op] is not DEQUANTIZE:
                 self._refuse("output", tensor, f"computed in floats by {maker.op}")
             source = self.tensors[maker.inputs[0]]
             assert source.quant is not None
@@ -184,7 +178,7 @@ class _Borders:
         made = replace(tensor, dtype=self._dtype, quant=wanted)
         self.tensors[tensor.name] = made
         converted = next((node for node in self.nodes if source.name in node.outputs), None)
-        if converted is not None and converted.op == "QUANTIZE":
+        if converted is not None and OPS[converted.op] is QUANTIZE:
             before = self.tensors[converted.inputs[0]]
             if (before.dtype, before.quant) == (made.dtype, made.quant):
                 source = before
@@ -274,7 +268,7 @@ class _Borders:
             for node in [n for n in self.nodes if n.inputs == first.outputs[:1]]:
                 made = self.tensors[node.outputs[0]]
                 is_back = (made.dtype, made.quant) == (given.dtype, given.quant)
-                if "QUANTIZE" == first.op == node.op and is_back:
+                if OPS[first.op] is OPS[node.op] is QUANTIZE and is_back:
                     self._bypass(made.name, name)
 
     def _quantize(self, source: str, made: Tensor) -> Node:

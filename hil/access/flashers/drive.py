@@ -106,7 +106,7 @@ class ProbeDrive(Flasher):
     connect = "connect the board, and mount its drive (MICROBIT, DAPLINK, NODE_...)"
     settings = {
         "board_id": Setting(
-            "text", "codes of the board, the first digits of the unique id; empty: any", ""
+            "words", "codes of the board, the first digits of the unique id; empty: any", ""
         ),
         "program_s": Setting("integer", "longest time until the drive is back", 60, 1, 600),
     }

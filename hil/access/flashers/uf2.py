@@ -79,7 +79,7 @@ class Uf2(Flasher):
     settings = {
         "family": Setting("integer", "number of the chip's family in the image", 0, 0, 0xFFFFFFFF),
         "board_id": Setting(
-            "text", "Board-ID in INFO_UF2.TXT, or its first letters; empty: any", ""
+            "words", "Board-ID in INFO_UF2.TXT, or its first letters; empty: any", ""
         ),
         "touch": Setting(
             "boolean",

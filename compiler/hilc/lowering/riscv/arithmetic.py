@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from hilc.ir import ELEMENT_TYPES
 from hilc.lowering.linear import LinearWeights
 from hilc.lowering.riscv.emitter import Function, Register
 from hilc.lowering.riscv.outputs import LINEAR, RECTIFIED, Output
@@ -65,7 +66,7 @@ class Floats:
 
     element: int = 4
     dtype: str = "float"
-    name: str = "f32"
+    name: str = ELEMENT_TYPES["float32"].suffix
 
     def registers(self, f: Function, name: str, count: int) -> list[Register]:
         """Return free registers."""

@@ -11,27 +11,19 @@ into scratch, and are rows then. What is checked here for each layer:
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
-from hilc.ir import Array, Rounding
-from hilc.lowering.kernels import KernelCall
+from hilc.ir import Array
 from hilc.lowering.linear import (
-    LINEAR,
-    Convolution,
     LinearWeights,
-    MatrixProduct,
-    linear_calls,
     packed_once,
 )
 from hilc.lowering.parameters import HilImages, HilWindow
 from hilc.lowering.records import record
-from hilc.lowering.registry import Layer, lowers
-from hilc.lowering.riscv import depthwise
 from hilc.lowering.riscv.arithmetic import (
     Arithmetic,
     FloatOutput,
@@ -129,53 +121,6 @@ class Packed:
     #: The tile of most rows; its ``rows`` is the number of rows that a call of the layer takes.
     tile: Tile
     function: Function
-
-
-@lowers(
-    *LINEAR,
-    dtypes={"int16"},
-    requires={"riscv", "mul32"},
-    lacks={"zve32x"},
-    roundings={Rounding.SINGLE, Rounding.NEAREST_EVEN},
-)
-def wide(layer: Layer) -> Iterator[KernelCall]:
-    """Return the emitted kernels for a linear layer of int16."""
-    return _calls(layer)
-
-
-@lowers(*LINEAR, dtypes={"float32"}, requires={"riscv", "fpu"})
-def floats(layer: Layer) -> Iterator[KernelCall]:
-    """Return the emitted kernels for a linear layer of float32."""
-    return _calls(layer)
-
-
-def _calls(layer: Layer) -> Iterator[KernelCall]:
-    features = layer.cpu.features
-    extension = next((name for name in ("zbb", "xpulp") if name in features), "")
-    return linear_calls(
-        layer,
-        rows=lambda form: _matmul(form, extension),
-        convolution=lambda form: _conv2d(form, extension),
-        depthwise=lambda form: depthwise.depthwise(form, extension),
-    )
-
-
-def _matmul(form: MatrixProduct, extension: str) -> Iterator[EmittedParameters]:
-    single = form.rows == 1
-    if (packed := packed_columns(form.packing, extension, single)) is not None:
-        made = _matmul_class(form.packing, extension, single)
-        yield made(rows=form.rows, scales=packed.scales, weights=packed.weights)
-
-
-def _conv2d(form: Convolution, extension: str) -> Iterator[EmittedParameters]:
-    if (packed := packed_columns(form.packing, extension, False)) is not None:
-        made = _conv_class(form.packing, extension)
-        yield made(
-            images=form.images,
-            window=form.window,
-            scales=packed.scales,
-            weights=packed.weights,
-        )
 
 
 @packed_once
@@ -342,7 +287,8 @@ def _arrays(tile: Tile) -> str:
 
 
 @packed_once
-def _matmul_class(layer: LinearWeights, extension: str, single: bool) -> type[RowsParameters]:
+def matmul_class(layer: LinearWeights, extension: str, single: bool) -> type[RowsParameters]:
+    """Return the class of the kernel for rows, or for a single one."""
     packed = packed_columns(layer, extension, single)
     assert packed is not None
     tile = packed.tile
@@ -370,7 +316,8 @@ def _matmul_class(layer: LinearWeights, extension: str, single: bool) -> type[Ro
 
 
 @packed_once
-def _conv_class(layer: LinearWeights, extension: str) -> type[WindowsParameters]:
+def conv_class(layer: LinearWeights, extension: str) -> type[WindowsParameters]:
+    """Return the class of the kernel for windows."""
     packed = packed_columns(layer, extension, False)
     assert packed is not None
     tile = packed.tile
@@ -460,7 +407,7 @@ def _emitted(
 
 
 def _head(tile: Tile, function: Function) -> dict[str, str]:
-    is_float = isinstance(tile.output, FloatOutput)
+    is_real = isinstance(tile.output, FloatOutput)
     products = tile.rows * tile.columns * tile.depth
     return {
         "Tile": f"{tile.rows} rows x {tile.block} columns x 1 element of depth, for all "
@@ -472,7 +419,7 @@ def _head(tile: Tile, function: Function) -> dict[str, str]:
         "Order": "A block of columns of the rows' outputs is written after all rows are read for "
         "it; windows are gathered before.",
         "Bounds": "any float."
-        if is_float
+        if is_real
         else "Sums with their biases are words for all inputs: narrow_sums().",
         "Output": tile.output.text,
         "Scratch": "windows; of a matrix the rows beyond the last whole tile, if not a single one.",

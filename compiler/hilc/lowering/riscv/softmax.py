@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 
 import numpy as np
 
-from hilc.ir import Array
+from hilc.ir import ELEMENT_TYPES, Array
 from hilc.lowering.generic.softmax import portable
 from hilc.lowering.kernels import KernelCall
 from hilc.lowering.parameters import HilGenericSoftmaxS8
@@ -126,7 +126,7 @@ def emit_shares(depth: int) -> Function:
         f.operate("add", x, x, product)
         f.operate("srl", x, x, shift)
         f.clamp(x, most, 255, 0)
-        f.advance(x, -128)
+        f.advance(x, int(ELEMENT_TYPES["int8"].low))
         f.store_byte(x, index, out)
 
     _each(f, depth, share, [source, out])

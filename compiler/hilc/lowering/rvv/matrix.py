@@ -13,25 +13,17 @@ is checked here for each layer:
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
-from hilc.ir import Rounding
-from hilc.lowering.kernels import KernelCall
 from hilc.lowering.linear import (
-    LINEAR,
-    Convolution,
     LinearWeights,
-    MatrixProduct,
     WideRequantization,
-    linear_calls,
     packed_once,
 )
-from hilc.lowering.registry import Layer, lowers
 from hilc.lowering.riscv.arithmetic import scale_words
 from hilc.lowering.riscv.emitted import NAME, Description, EmittedParameters, emitted
 from hilc.lowering.riscv.emitter import LARGEST_OFFSET, ZERO, Register
@@ -42,11 +34,9 @@ from hilc.lowering.riscv.linear import (
     PaddedRows,
     Runs,
     kernel_text,
-    padded_rows,
 )
 from hilc.lowering.riscv.outputs import Output, output_of
 from hilc.lowering.riscv.wide import WideOutput, wide_output_of
-from hilc.lowering.rvv import depthwise
 from hilc.lowering.rvv.emitter import (
     VectorFunction,
     blocks_of,
@@ -118,7 +108,7 @@ class Tile:
 
 
 @dataclass(frozen=True, eq=False)
-class _Packed:
+class Packed:
     weights: npt.NDArray[np.int8]
     scales: npt.NDArray[np.int32]
     output: Output | WideOutput
@@ -129,50 +119,18 @@ class _Packed:
         return 2 if isinstance(self.output, WideOutput) else 1
 
 
-@lowers(*LINEAR, dtypes={"int8", "int16"}, requires={"zve32x"}, roundings=Rounding)
-def linear(layer: Layer) -> Iterator[KernelCall]:
-    """Return the emitted kernels for a linear layer."""
-    return linear_calls(layer, rows=_matmul, convolution=_conv2d, depthwise=depthwise.depthwise)
-
-
-def _matmul(form: MatrixProduct) -> Iterable[EmittedParameters]:
-    packed = _packed(form.packing)
-    if packed is not None:
-        made = _matmul_class(form.packing, min(form.rows, _most_rows(packed)))
-        yield made(rows=form.rows, scales=packed.scales, weights=packed.weights)
-
-
-def _conv2d(form: Convolution) -> Iterable[EmittedParameters]:
-    packed = _packed(form.packing)
-    if packed is None:
-        return
-    classes = [_conv_class(form.packing)]
-    if (rows := padded_rows(form)) is not None:
-        # Its columns consist of bytes.
-        rows = replace(rows, in_c=packed.element * rows.in_c)
-        classes.insert(0, _padded_class(form.packing, rows))
-    for made in classes:
-        yield made(
-            images=form.images,
-            window=form.window,
-            in_zero_point=form.pad_value,
-            scales=packed.scales,
-            weights=packed.weights,
-        )
-
-
-def _most_rows(packed: _Packed) -> int:
+def most_rows(packed: Packed) -> int:
     signed = isinstance(packed.output, Output) and packed.output.signed
     return _SIGNED_ROWS if signed else _ROWS
 
 
 @packed_once
-def _packed(layer: LinearWeights) -> _Packed | None:
+def packed_weights(layer: LinearWeights) -> Packed | None:
     """Return weights and scales; None where the kernel does not serve the layer."""
     if isinstance(layer.outputs, WideRequantization):
         if (wide := wide_output_of(layer, "zve32x")) is None:
             return None
-        return _Packed(_transposed(layer.matrix), _transposed(wide[1]), wide[0])
+        return Packed(_transposed(layer.matrix), _transposed(wide[1]), wide[0])
     channels = require_right_shifts(layer.matrix, layer.requantization)
     if channels is None:
         return None
@@ -181,7 +139,7 @@ def _packed(layer: LinearWeights) -> _Packed | None:
     if found is None:
         return None
     output, scales = found
-    return _Packed(_transposed(channels.weights), _transposed(scales), output)
+    return Packed(_transposed(channels.weights), _transposed(scales), output)
 
 
 def _transposed(matrix: npt.NDArray[_T]) -> npt.NDArray[_T]:
@@ -297,15 +255,15 @@ _ARRAYS = (
 
 
 def _tile(layer: LinearWeights, rows: int, runs: Runs | None = None) -> Tile:
-    packed = _packed(layer)
+    packed = packed_weights(layer)
     assert packed is not None
     row = layer.depth * packed.element
     runs = runs or Runs(1, row, row, row)
-    return Tile(layer.depth, layer.channels, min(rows, _most_rows(packed)), runs, packed.output)
+    return Tile(layer.depth, layer.channels, min(rows, most_rows(packed)), runs, packed.output)
 
 
 @packed_once
-def _matmul_class(layer: LinearWeights, rows: int) -> type[MatmulParameters]:
+def matmul_class(layer: LinearWeights, rows: int) -> type[MatmulParameters]:
     tile = _tile(layer, rows)
     struct = f"    int32_t rows; /* rows of the input, and of the output */\n{_ARRAYS}"
     copy = (
@@ -327,7 +285,7 @@ COPIED_BYTES = 32
 
 
 @packed_once
-def _conv_class(layer: LinearWeights) -> type[ConvParameters]:
+def conv_class(layer: LinearWeights) -> type[ConvParameters]:
     tile = _tile(layer, _ROWS)
     struct = IMAGE_FIELDS + _ARRAYS
     # Windows consist of bytes.
@@ -351,7 +309,7 @@ def _conv_class(layer: LinearWeights) -> type[ConvParameters]:
 
 
 @packed_once
-def _padded_class(layer: LinearWeights, rows: PaddedRows) -> type[ConvParameters]:
+def padded_class(layer: LinearWeights, rows: PaddedRows) -> type[ConvParameters]:
     most = _tile(layer, _ROWS).rows
     tiles = [_tile(layer, count, rows.runs) for count in rows.sizes(most)]
     functions = [emit_tile(tile) for tile in tiles]
@@ -431,7 +389,7 @@ def _emitted(
                 "Data": f"rows in scratch, int{8 * tile.element} [row][depth], or rows of the "
                 "image with their padding, of which a window has runs; weights int8 "
                 f"[depth][columns]; scales int32 [{scale_words(tile.output)}][columns], packed by "
-                "_packed().",
+                "packed_weights().",
                 "Order": "What is under a row of outputs is copied to scratch, then it is written."
                 if padded
                 else f"{tile.rows} rows are copied to scratch, then their outputs are written, "

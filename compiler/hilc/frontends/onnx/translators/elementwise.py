@@ -287,7 +287,7 @@ def prelu(n: Operation) -> Tensor:
     if len(slope.shape) == 1 and len(x.shape) > 2 and slope.size == x.shape[1] != x.shape[-1]:
         # One slope a channel, as before opset 7.
         slope = n.reshape(slope, (slope.size, *(1,) * (len(x.shape) - 2)))
-    if x.dtype == "float32":
+    if x.element.is_real:
         return n.emit("PRELU", x, slope)
     zero = n.constant(0, x.dtype)
     product = combined(n, "Mul", x, slope)
