@@ -131,6 +131,10 @@ def other_operators(rng: np.random.Generator) -> list[SingleOp]:
     singles += float_ops(rng, 12)
     pools = [random_op(rng, "AVERAGE_POOL_2D", "int8") for _ in range(40)]
     pools += [even_op(rng, "AVERAGE_POOL_2D", "int8") for _ in range(20)]
+    lstms = [random_op(rng, "UNIDIRECTIONAL_SEQUENCE_LSTM", "float32") for _ in range(12)]
+    singles += lstms + [
+        replace(one, node=replace(one.node, rounding=Rounding.SINGLE)) for one in lstms
+    ]
     return singles + [deep(rng, pool) for pool in pools]
 
 

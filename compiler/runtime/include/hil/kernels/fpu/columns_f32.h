@@ -29,7 +29,7 @@
  * makes all of these the default one meanwhile, which is positive. Sums are not compared with the
  * ends of the type. An infinite one is from an overflow, which the unit has a flag for, or from an
  * input that is infinite or no number, which every column shows: then all is computed once more,
- * and compared. Weights and biases are finite (`_is_finite()`).
+ * and compared. Weights and biases are finite (`is_finite()`).
  *
  * Scratch: x, 16 bytes an element of depth.
  *
