@@ -15,7 +15,7 @@ from hil.cli import main
 from hil.verify.oracle import reference_of
 from hilc.errors import InputError
 from hilc.ir import Array
-from hilc.transforms.io_types import IO_TYPES
+from hilc.ir.dtypes import IO_TYPES
 
 _RNG = np.random.default_rng(8)
 
