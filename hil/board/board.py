@@ -247,6 +247,10 @@ class Board:
         """Return the memory regions of a kind, in the order of the description."""
         return tuple(region for region in self.memory if region.kind == kind)
 
+    def total_bytes(self, kind: Literal["flash", "ram"]) -> int:
+        """Return the bytes of all memory regions of a kind."""
+        return sum(region.size for region in self.regions(kind))
+
     @property
     def stack_guard_bytes(self) -> int:
         """Size of an MPU region without memory below the first RAM region; 0 if another region is

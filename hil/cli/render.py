@@ -519,7 +519,7 @@ def shown_by(board: Board) -> tuple[str, ...]:
 
 def memory_bytes(board: Board, kind: Literal["flash", "ram"]) -> int | None:
     """Return the bytes of one kind of memory; None for a board that is this machine."""
-    return None if board.is_host else sum(region.size for region in board.regions(kind))
+    return None if board.is_host else board.total_bytes(kind)
 
 
 def size_text(size: int | None) -> str:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -149,7 +150,7 @@ def _chip(cpu: str, ram: int, flash: int) -> Board:
             f"no board has the core {core.name}, so the firmware's own RAM is not known",
             f"choose one of {', '.join(sorted(_board_cores()))}",
         )
-    model = min(alike, key=lambda b: (abs(_bytes(b, "ram") - ram), b.name))
+    model = min(alike, key=lambda b: (abs(b.total_bytes("ram") - ram), b.name))
     region = {kind: model.regions(kind)[0] for kind in ("flash", "ram")}
     memory = (replace(region["flash"], size=flash), replace(region["ram"], size=ram))
     return replace(model, name=f"{core.name} chip", memory=memory, flashers=("command",))
@@ -159,14 +160,12 @@ def _board_cores() -> set[str]:
     return {b.cpu.name for b in map(load_board, board_names()) if not b.is_host}
 
 
-def _bytes(board: Board, kind: Any) -> int:
-    return sum(region.size for region in board.regions(kind))
-
-
 def _smallest(boards: Sequence[Board], results: Sequence[BoardFit]) -> str | None:
     holding = [board for board, result in zip(boards, results, strict=True) if result.fits == "yes"]
     real = [board for board in holding if not board.is_emulated]
-    least = min(real, key=lambda b: (_bytes(b, "ram"), _bytes(b, "flash"), b.name), default=None)
+    least = min(
+        real, key=lambda b: (b.total_bytes("ram"), b.total_bytes("flash"), b.name), default=None
+    )
     return None if least is None else least.name
 
 
@@ -195,8 +194,6 @@ class _Core:
         self._options = options
         self._compiler = self._compiler_for(options)
         self._goals: dict[str, _Candidate] = {}
-        self._rows: _Candidate | None = None
-        self._rows_tried = False
 
     def _goal(self, goal: str) -> _Candidate:
         """Return the program of a goal."""
@@ -250,7 +247,7 @@ class _Core:
         region = max(board.regions("ram"), key=lambda region: room(board, region))
         ram = room(board, region) - 2 * GUARD_BYTES - UNKNOWN_BYTES
         beside = _demands(candidate, board)["flash"].needed - _flash_bytes(candidate)
-        free = _code_region_bytes(board) - beside - _LIBRARY_BYTES
+        free = board.regions("flash")[0].size - beside - _LIBRARY_BYTES
         flash = int(free / (1 + POLICY.flash_error))
         if min(ram, flash) <= 0:
             return None
@@ -330,7 +327,7 @@ class _Core:
             yield "hil build says for certain"
             return
         if not _demands(self._least(), board)["RAM"].fits:
-            rows = self._fed_by_rows()
+            rows = self._fed_by_rows
             if rows is not None and _demands(rows, board)["RAM"].fits:
                 needed = _program(rows, board).ram_bytes
                 yield f"{' '.join(rows.options)} takes {needed:,} bytes of RAM"
@@ -342,17 +339,15 @@ class _Core:
         if all(program.flash_bytes > program.flash_available for program in programs):
             yield "a smaller model, or a board with more flash"
 
+    @cached_property
     def _fed_by_rows(self) -> _Candidate | None:
-        """Return the smallest program that takes its input by rows, if the model permits that."""
-        if not self._rows_tried:
-            self._rows_tried = True
-            given: Mapping[str, Any] = {**self._options.given, "feed": "rows"}
-            try:
-                library = self._compiler_for(replace(self._options, given=given)).compile("ram")
-            except InputError:
-                return None
-            self._rows = _Candidate(("--feed", "rows", "--optimize", "ram"), "ram", library)
-        return self._rows
+        """The smallest program that takes its input by rows, if the model permits that."""
+        given: Mapping[str, Any] = {**self._options.given, "feed": "rows"}
+        try:
+            library = self._compiler_for(replace(self._options, given=given)).compile("ram")
+        except InputError:
+            return None
+        return _Candidate(("--feed", "rows", "--optimize", "ram"), "ram", library)
 
 
 def _doubt(program: ProgramFit, board: Board) -> str:
@@ -400,10 +395,6 @@ def _flash_bytes(candidate: _Candidate) -> int:
     return candidate.library.reports[candidate.module.name].chosen.flash_bytes
 
 
-def _code_region_bytes(board: Board) -> int:
-    return board.regions("flash")[0].size
-
-
 def _program(candidate: _Candidate, board: Board) -> ProgramFit:
     demands = _demands(candidate, board)
     ram, flash = demands["RAM"], demands["flash"]
@@ -426,7 +417,7 @@ def _program(candidate: _Candidate, board: Board) -> ProgramFit:
         fits=fits,
         workspace_bytes=candidate.module.workspace_bytes,
         ram_bytes=base + stacks + sum(static_bytes([candidate.module], "own").values()),
-        ram_available=_bytes(board, "ram"),
+        ram_available=board.total_bytes("ram"),
         flash_bytes=flash.needed,
         flash_available=flash.had,
         per_inference=cost.instructions,

@@ -399,7 +399,7 @@ def output_index(outputs: Sequence[TensorInfo], name: str | None, model: str) ->
 
 
 def gives_label(tensor: TensorInfo) -> bool:
-    """Return whether an output is the number of a class: one integer that stands for itself."""
+    """Return whether an output is the number of a class: one integer without a scale."""
     is_integer = np.dtype(tensor.dtype).kind in "iu"
     return is_integer and tensor.scale is None and math.prod(tensor.shape) == 1
 
