@@ -8,18 +8,21 @@ import onnx
 from onnx import numpy_helper
 
 from hilc.errors import InputError
+from hilc.frontends.onnx.class_labels import has_labels_to_number
 from hilc.frontends.onnx.load import load, parse, refers_to_files
 from hilc.frontends.readers import Specialization
 from hilc.ir import Array
 
 
 def specialized(data: bytes, stated: Specialization) -> bytes:
-    """Return the model with the stated shapes, and with the stated values as its constants.
+    """Return the model with the stated shapes, and with the stated values as its constants; labels
+    that are texts are numbers of classes.
 
     Raise :class:`~hilc.errors.InputError` for a shape or value of an input that the model does not
     have.
     """
-    if stated.states_nothing and not refers_to_files(parse(data)):
+    read = parse(data)
+    if stated.states_nothing and not (refers_to_files(read) or has_labels_to_number(read)):
         return data
     model = load(data, stated.folder)
     given = _given(model.graph)
