@@ -8,6 +8,7 @@ import shlex
 import signal
 import subprocess
 import sys
+import tarfile
 import threading
 import time
 from collections.abc import Callable
@@ -173,6 +174,14 @@ def write_calibration(place: Path) -> None:
     np.savez(place, x=values.astype(np.float32))
 
 
+def unpack_sklearn(name: str, place: Path) -> None:
+    """A classifier of scikit-learn, or samples or labels for it (tools/sklearn_models.py)."""
+    with tarfile.open(ROOT / "tests" / "sklearn_models.tar.xz") as archive:
+        file = archive.extractfile(name)
+        assert file is not None
+        place.write_bytes(file.read())
+
+
 #: What makes the files that documents name and do not make.
 GIVEN: dict[str, Callable[[Path], object]] = {
     "digits.tflite": link(DIGITS),
@@ -183,6 +192,11 @@ GIVEN: dict[str, Callable[[Path], object]] = {
     "net.onnx": write_floats,
     "calibration.npz": write_calibration,
     "x.npz": write_inputs,
+    "forest.onnx": partial(unpack_sklearn, "forest.onnx"),
+    "words.onnx": partial(unpack_sklearn, "text_forest.onnx"),
+    "x_test.npy": partial(unpack_sklearn, "x.npy"),
+    "y_test.npy": partial(unpack_sklearn, "forest.npy"),
+    "y_words.npy": partial(unpack_sklearn, "text_forest.npy"),
     "broken.tar": write_broken,
     "app.elf": lambda path: build_app("console_app", path.parent).rename(path),
     "unity.elf": lambda path: build_app("unity_app", path.parent).rename(path),
