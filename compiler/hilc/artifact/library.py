@@ -172,7 +172,7 @@ def require_distinct(modules: Sequence[Module]) -> None:
         if module.fed_rows:
             words = ("start_rows", "push_rows", "push_bytes", "pull_rows", "__tvm_feed__")
             entries |= {f"{module.symbol}_{word}" for word in words}
-        layers = {layer.function for layer in module.layers}
+        layers = {layer.function for layer in module.layers if module.style == "tvm"}
         externals = {symbol for external in module.externals for symbol in external.symbols}
         for function in sorted({*entries, *layers, *externals, *module.functions}):
             if function in owners:
@@ -243,9 +243,9 @@ def _require_files(module: Module, files: Mapping[str, bytes], label: str) -> No
     linked.
     """
     folder, suffix = ("lib", "o") if module.codegen == "llvm" else ("src", "c")
-    stem = f"codegen/host/{folder}/{module.name}_lib"
-    for number in (0, 1):
-        _file(files, f"{stem}{number}.{suffix}", label)
+    parts = ("",) if module.style == "plain" else ("_lib0", "_lib1")
+    for part in parts:
+        _file(files, f"codegen/host/{folder}/{module.name}{part}.{suffix}", label)
     _file(files, f"codegen/host/include/{module.symbol}.h", label)
 
 

@@ -15,7 +15,15 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from hilc.codegen.cwriter import C_TYPES, c_array, c_comment, c_int, c_struct_initialiser, c_wrapped
+from hilc.codegen.cwriter import (
+    C_TYPES,
+    c_array,
+    c_comment,
+    c_int,
+    c_static_assert,
+    c_struct_initialiser,
+    c_wrapped,
+)
 from hilc.fusion.call import Entry, FusedCall, Location, Stage, numbers
 from hilc.ir import Array, Node
 
@@ -71,14 +79,16 @@ def write_group(
     constant: Callable[[Array], str],
     pool: str,
     describe: Callable[[Node], tuple[str, ...]],
+    *,
+    plain: bool = False,
 ) -> GroupText:
     """Return the C of ``call``; the names that it defines begin with ``prefix``.
 
     ``constant`` gives the C expression of an array; ``pool`` is the declaration of the variable
     that those expressions need, "" for none. ``describe`` returns paragraphs that describe a node's
-    computation.
+    computation. ``plain`` code is C99.
     """
-    return _Group(call, prefix, constant, pool, describe).write()
+    return _Group(call, prefix, constant, pool, describe, plain).write()
 
 
 class _Group:
@@ -89,8 +99,10 @@ class _Group:
         constant: Callable[[Array], str],
         pool: str,
         describe: Callable[[Node], tuple[str, ...]],
+        plain: bool,
     ) -> None:
         self._call = call
+        self._plain = plain
         self._prefix = prefix
         self._constant = constant
         self._constants = call.constants
@@ -143,9 +155,11 @@ class _Group:
             "/* Where it is between two calls of it. */\n"
             f"struct {feed} {{\n    struct hil_feed feed;\n{where}{cursors}}};\n"
         )
+        fits = f"sizeof(struct {feed}) <= {self._call.feed_bytes}"
         size = (
-            f"_Static_assert(sizeof(struct {feed}) <= {self._call.feed_bytes}, "
-            '"the memory plan is of another one");\n'
+            c_static_assert(fits, f"{feed}_fits")
+            if self._plain
+            else f'_Static_assert({fits}, "the memory plan is of another one");\n'
         )
         end = (
             "    /* What comes behind the last row that is read is not looked at. */\n"
