@@ -30,7 +30,7 @@ from hilc.ir import Tensor
 from hilc.memory.allocate import ALIGNMENT
 from hilc.memory.plan import BufferRef, Program
 from hilc.memory.program import STATE_POOL
-from hilc.support.identifiers import C_HEADERS, c_identifier, unused
+from hilc.support.identifiers import C_HEADERS, unused
 
 #: Names of the pools, in place of TVM's.
 POOLS: Mapping[str, str] = {POOL: "workspace", STATE_POOL: "state"}
@@ -363,7 +363,7 @@ class PlainInterface(Interface):
         Raise InputError for a name that begins with a digit or an underscore, or is a header of C.
         """
         hint = f"give the model another name: --name model_{module.strip('_')}"
-        if not module[0].isalpha() or c_identifier(module) != module:
+        if not module[0].isalpha():
             raise InputError(
                 f"the names of plain C code would begin with {module!r}, which C does not allow or "
                 "reserves for itself",
