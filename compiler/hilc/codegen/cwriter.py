@@ -78,9 +78,9 @@ def c_includes(*headers: str, library: str = "") -> str:
     return "\n".join(group for group in groups if group)
 
 
-def c_static_assert(condition: str, name: str) -> str:
-    """Return a check at compile time for C99, which has no ``_Static_assert``."""
-    return f"typedef char {name}[({condition}) ? 1 : -1];\n"
+def c_static_assert(condition: str, message: str) -> str:
+    """Return a check at compile time that C99, too, accepts without a warning."""
+    return f'__extension__ _Static_assert({condition}, "{message}");\n'
 
 
 def c_int(value: int) -> str:

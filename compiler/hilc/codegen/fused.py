@@ -79,16 +79,14 @@ def write_group(
     constant: Callable[[Array], str],
     pool: str,
     describe: Callable[[Node], tuple[str, ...]],
-    *,
-    plain: bool = False,
 ) -> GroupText:
     """Return the C of ``call``; the names that it defines begin with ``prefix``.
 
     ``constant`` gives the C expression of an array; ``pool`` is the declaration of the variable
     that those expressions need, "" for none. ``describe`` returns paragraphs that describe a node's
-    computation. ``plain`` code is C99.
+    computation.
     """
-    return _Group(call, prefix, constant, pool, describe, plain).write()
+    return _Group(call, prefix, constant, pool, describe).write()
 
 
 class _Group:
@@ -99,10 +97,8 @@ class _Group:
         constant: Callable[[Array], str],
         pool: str,
         describe: Callable[[Node], tuple[str, ...]],
-        plain: bool,
     ) -> None:
         self._call = call
-        self._plain = plain
         self._prefix = prefix
         self._constant = constant
         self._constants = call.constants
@@ -155,11 +151,8 @@ class _Group:
             "/* Where it is between two calls of it. */\n"
             f"struct {feed} {{\n    struct hil_feed feed;\n{where}{cursors}}};\n"
         )
-        fits = f"sizeof(struct {feed}) <= {self._call.feed_bytes}"
-        size = (
-            c_static_assert(fits, f"{feed}_fits")
-            if self._plain
-            else f'_Static_assert({fits}, "the memory plan is of another one");\n'
+        size = c_static_assert(
+            f"sizeof(struct {feed}) <= {self._call.feed_bytes}", "the memory plan is of another one"
         )
         end = (
             "    /* What comes behind the last row that is read is not looked at. */\n"

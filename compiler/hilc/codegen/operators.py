@@ -297,7 +297,6 @@ class _Writer:
             lambda array: f"{self._pool}{self.constants.name(array)}",
             f"const struct {struct_tag(self._names)} *pool" if self.external else "",
             self._texts,
-            plain=self._names.plain,
         )
         layers = [self._texts(node)[0] for node in call.nodes]
         names = ", ".join(layers)

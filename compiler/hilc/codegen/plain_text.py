@@ -94,6 +94,7 @@ def plain_header(data: bytes, path: str) -> bytes:
     what only this project reads.
     """
     text = _PROPERTIES.sub("", data.decode())
+    text = text.replace("_Static_assert(", "__extension__ _Static_assert(")
     if text.startswith("/*"):
         end = text.index("*/")
         text = _without_paragraphs(text[:end].rstrip()) + " */" + text[end + 2 :]

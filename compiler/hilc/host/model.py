@@ -288,8 +288,8 @@ class HostModel:
             else:
                 pools = self._pool_struct() if given else []
                 if given and self.module.style == "plain":
-                    pool = self.states[0].pool
-                    pools = self._struct("pool", ["pool"], _addresses([self._pools[pool]]))
+                    own = [self._pools[self.states[0].pool]]
+                    pools = self._struct("pool", ["pool"], _addresses(own))
                 self._call_structs(name, pools)
 
     def state(self, which: Which) -> Array:
