@@ -17,6 +17,7 @@ from hilc.artifact.extra import extra_files, is_extra
 from hilc.artifact.foreign import foreign_reader, path_beside_others
 from hilc.artifact.manifest import Argument, Layer, Module, Origin, Pool, TensorInfo
 from hilc.artifact.notebook import module_html
+from hilc.artifact.shared import share_constants
 from hilc.artifact.shipped import shipped_runtime
 from hilc.codegen.function_table import function_table
 from hilc.errors import InputError
@@ -147,6 +148,7 @@ def merge(libraries: Sequence[ModelLibrary]) -> ModelLibrary:
         functions = [function for module in packed for function in module.functions]
         files[_REGISTRY] = function_table().source(functions, weak=False).encode()
     files[METADATA] = json_bytes({"version": FORMAT_VERSION, "modules": entries})
+    files = share_constants(modules, files)
     reports = {name: r for library in libraries for name, r in library.reports.items()}
     plans = {name: plan for library in libraries for name, plan in library.plans.items()}
     return ModelLibrary(modules, files, reports, plans)

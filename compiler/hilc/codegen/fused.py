@@ -130,7 +130,7 @@ class _Group:
         one_row = len(cases) == 1 and not self._stages[0].columns
         order, calls = f"{self._prefix}_order", f"{self._prefix}_calls"
         row = "" if one_row else f"        const {row_type} *const call = {calls}[{order}[i]];\n"
-        count = str(len(self._call.entries)) if one_row else f"sizeof {order} / sizeof {order}[0]"
+        count = str(len(self._call.entries)) if one_row else f"(sizeof {order} / sizeof {order}[0])"
         first = "0" if fed is None else "(size_t)feed->feed.entry"
         loop = (
             f"    for (size_t i = {first}; i < {count}; i++) {{\n{row}{self._switch(cases)}    }}\n"

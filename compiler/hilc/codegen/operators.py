@@ -30,7 +30,7 @@ from hilc.codegen.fused import FEED, ROWS, write_group
 from hilc.codegen.main import Pointers, write_main
 from hilc.codegen.names import CONSTANT_POOL, Names
 from hilc.codegen.options import Options
-from hilc.codegen.plain_text import banner, c_headers
+from hilc.codegen.plain_text import banner, c_headers, discard_results
 from hilc.external import ExternalCall
 from hilc.fusion.call import FusedCall, constant_arrays
 from hilc.ir import Node, Tensor
@@ -114,11 +114,11 @@ def _plain_source(
         *layers,
         *run,
     ]
-    text = "\n".join(parts)
+    text = discard_results("\n".join(parts))
     what = "A graph that a layer calls" if names.called else "The neural network"
     own = [] if names.called else [names.header]
     needed = [*c_headers(text), "stdint.h", *own, *_headers(program, options, calls, text)]
-    head = banner(f'{what} "{program.graph.name}".', program.cpu.title)
+    head = banner(f'{what} "{program.graph.name}".', program.cpu)
     text = f"{head}{c_includes(*needed, library=names.header)}\n{text}"
     return Source(text, operators, writer.constants)
 

@@ -462,7 +462,7 @@ def write_plain_header(program: Program, names: Names, options: Options) -> str:
     """Return ``<name>.h``, for C and C++."""
     guard = names.macro("H")
     sections = [
-        f"{banner(f'The neural network {c_text(program.graph.name)}.', program.cpu.title)}"
+        f"{banner(f'The neural network {c_text(program.graph.name)}.', program.cpu)}"
         f"#ifndef {guard}\n#define {guard}\n\n#include <stdint.h>\n",
         '#ifdef __cplusplus\nextern "C" {\n#endif\n',
         *PlainInterface().declarations(program, names, options),
