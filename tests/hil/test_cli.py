@@ -425,7 +425,7 @@ def test_compile_to_tar_and_folder(tmp_path: Path, capsys: pytest.CaptureFixture
         assert report["files"] == sorted(library.files)
         assert report["workspace_bytes"] == module.workspace_bytes
         assert report["io_bytes"] == module.io_bytes == 12
-        assert report["layers"] == 1
+        assert report["layer_count"] == 1
         assert report["macs"] == 32
         assert report["constants_bytes"] >= 32
 
