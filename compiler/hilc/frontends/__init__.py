@@ -44,6 +44,7 @@ register_reader(
         ".tflite",
         tflite.is_tflite,
         tflite.import_graph,
+        quantizer="tflite",
         select=signatures.selected,
     )
 )

@@ -2,7 +2,8 @@
 
 The front end of the model chooses the quantizer: ONNX models go through onnxruntime's
 (:mod:`~hilc.quantization.qdq`), programs of PyTorch through torchao's with a statement of what the
-kernels compute (:mod:`~hilc.quantization.pt2e`, :class:`TorchQuantizer`). The result is compared
+kernels compute (:mod:`~hilc.quantization.pt2e`, :class:`TorchQuantizer`), TFLite files through one
+of this package (:mod:`~hilc.quantization.tflite`). The result is compared
 with the model in floats, tensor by tensor (:mod:`~hilc.quantization.report`).
 """
 
@@ -50,6 +51,10 @@ __all__ = [
 ]
 
 
+#: Suffix of the only format that cannot be written as ONNX too.
+_TFLITE = ".tflite"
+
+
 def __getattr__(name: str) -> Any:
     if name != "TorchQuantizer":
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
@@ -61,25 +66,22 @@ def __getattr__(name: str) -> Any:
 class QuantizedModel(NamedFile):
     """A quantized model as a file, for :func:`hilc.compile` or to be saved, and its report."""
 
-    #: Suffix of the file's format: ``.onnx`` or ``.pt2``.
+    #: Suffix of the file's format: ``.onnx``, ``.pt2`` or ``.tflite``.
     suffix: str = ".onnx"
     report: Report = field(kw_only=True)
-    #: The quantized model as ONNX, if the file has another format.
-    onnx: bytes = field(kw_only=True, repr=False)
+    #: The quantized model as ONNX; None for a TFLite file, which has no such form.
+    onnx: bytes | None = field(kw_only=True, repr=False)
 
     def save(self, path: str | Path) -> Path:
         """Write the file: as an ONNX model if ``path`` ends in ``.onnx``.
 
         Raise :class:`~hilc.errors.InputError` for another suffix.
         """
-        suffixes = dict.fromkeys((self.suffix, ".onnx"))
-        if Path(path).suffix.lower() not in suffixes:
-            raise InputError(
-                f"the output {str(path)!r} has the wrong suffix for the quantized model",
-                f"use a name that ends in {' or '.join(suffixes)}",
-            )
+        check_suffix(path, self.suffix)
         is_own = Path(path).suffix.lower() == self.suffix
-        write_file(path, marked(self.data if is_own else self.onnx))
+        data = self.data if is_own else self.onnx
+        assert data is not None, "the suffix has been checked"
+        write_file(path, marked(data))
         return Path(path)
 
     def __repr__(self) -> str:
@@ -90,6 +92,18 @@ class QuantizedModel(NamedFile):
     def _repr_html_(self) -> str:
         """Return the report as tables of HTML, for notebooks."""
         return self.report._repr_html_()
+
+
+def check_suffix(path: str | Path, own: str) -> None:
+    """Raise :class:`~hilc.errors.InputError` unless a quantized model whose format has the suffix
+    ``own`` can be written to ``path``.
+    """
+    suffixes = (own,) if own == _TFLITE else tuple(dict.fromkeys((own, ".onnx")))
+    if Path(path).suffix.lower() not in suffixes:
+        raise InputError(
+            f"the output {str(path)!r} has the wrong suffix for the quantized model",
+            f"use a name that ends in {' or '.join(suffixes)}",
+        )
 
 
 @typed
@@ -150,10 +164,11 @@ def quantize(
         len(calibration),
         keep_state=keep_state,
         excluded=made.excluded,
+        integers=made.integers,
+        float_layers=made.float_layers,
     )
-    return QuantizedModel(
-        graph.name, made.file, quantizer.SUFFIX, report=report, onnx=quantized.data
-    )
+    onnx = None if quantizer.SUFFIX == _TFLITE else quantized.data
+    return QuantizedModel(graph.name, made.file, quantizer.SUFFIX, report=report, onnx=onnx)
 
 
 def _source(
@@ -169,14 +184,13 @@ def _source(
     else:
         raise InputError(
             f"a model of type {type(model).__name__} cannot be quantized",
-            "give an ONNX or .pt2 file, a PyTorch module, or a program of torch.export",
+            "give an ONNX, TFLite or .pt2 file, a PyTorch module, or a program of torch.export",
         )
     reader = reader_of(data)
     if reader is not None and not reader.quantizer:
         raise ModelError(
             f"models of {reader.name} are not quantized here",
-            "let TensorFlow's converter quantize it: converter.optimizations = "
-            "[tf.lite.Optimize.DEFAULT] and converter.representative_dataset = samples",
+            "give an ONNX, TFLite or .pt2 file",
         )
     stated = {n: tuple(shape) for n, shape in (shapes or {}).items()}
     read = read_model(model, name, specialization=Specialization(stated))

@@ -145,7 +145,7 @@ class _Network:
         return declare(name, shape, "int8", *quant)
 
     def _const(self, kind: str, data: Array, scale: Array | None = None, axis: int = 0) -> str:
-        name = f"{kind}_{len(self._builder._tensors)}"
+        name = f"{kind}_{len(self._builder.tensors)}"
         return self._builder.const(name, data, scale, axis=axis)
 
 
