@@ -498,7 +498,7 @@ class _Writer:
         if value is None:
             return index
         if rule.shared:
-            form = self._forms[self._model.reals(operator.outputs)[0]]
+            form = next(self._forms[i] for i in operator.outputs if i in self._forms)
         else:
             form = form_of(self._constant_range(index, value, operator), self._dtype)
         return self._constant(index, self._dtype, form, quantized(value, form, self._dtype))
