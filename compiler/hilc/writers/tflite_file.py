@@ -145,9 +145,7 @@ class ModelBuilder:
     #: Subgraphs that operators call, from number 1 on.
     functions: list[ModelBuilder] = field(default_factory=list)
     #: Entry points: name, subgraph, and the tensors by the names of inputs and of outputs.
-    signatures: list[tuple[str, int, dict[str, int], dict[str, int]]] = field(
-        default_factory=list
-    )
+    signatures: list[tuple[str, int, dict[str, int], dict[str, int]]] = field(default_factory=list)
     tensors: list[FileTensor] = field(default_factory=list)
     operators: list[FileOperator] = field(default_factory=list)
     #: Positions of the inputs and outputs among the tensors.

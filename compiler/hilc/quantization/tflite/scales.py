@@ -9,12 +9,14 @@ import numpy.typing as npt
 
 from hilc.ir import Array
 from hilc.quantization.settings import ACTIVATIONS
-from hilc.quantization.tflite_ranges import Range
+from hilc.quantization.tflite.ranges import Range
 
 #: Largest weight: -128 is not used, so that the kernels may negate weights.
 _MOST = 127
 #: Biases, and the largest one, which leaves place for the sums, by the type of activations.
 _BIASES = {"int8": ("int32", 2**30), "int16": ("int64", 2**40)}
+#: The least scale: denormal numbers are none.
+_TINY = float(np.finfo(np.float32).tiny)
 
 
 class Form(NamedTuple):
@@ -38,18 +40,25 @@ def form_of(limits: Range, activations: str) -> Form:
 
 def _scale(value: float) -> float:
     """Return a scale as a file holds it; 1 for a tensor of zeros."""
-    return float(np.float32(max(value, np.finfo(np.float32).tiny))) if value > 0 else 1.0
+    return max(float(np.float32(value)), _TINY) if value > 0 else 1.0
 
 
 def quantized(values: Array, form: Form, activations: str) -> Array:
     """Return a constant operand as integers."""
     kind = ACTIVATIONS[activations]
     steps = np.rint(values.astype(np.float64) / form.scale[0]) + form.zero_point[0]
-    return np.clip(steps, kind.low, kind.high).astype(activations)
+    made: Array = np.clip(steps, kind.low, kind.high).astype(activations)
+    return made
 
 
 def weight_form(
-    weights: Array, bias: Array | None, axis: int, image: Form, activations: str, *, per_channel: bool
+    weights: Array,
+    bias: Array | None,
+    axis: int,
+    image: Form,
+    activations: str,
+    *,
+    per_channel: bool,
 ) -> Form:
     """Return the scales of weights: one for each channel along ``axis``, or one for all.
 
@@ -76,11 +85,13 @@ def quantized_weights(weights: Array, form: Form) -> npt.NDArray[np.int8]:
     return np.clip(steps, -_MOST, _MOST).astype(np.int8)
 
 
-def quantized_bias(
-    bias: Array, image: Form, weights: Form, activations: str
-) -> tuple[Array, Form]:
-    """Return a bias as integers with the scale of the sums."""
-    dtype, _ = _BIASES[activations]
+def bias_form(image: Form, weights: Form) -> Form:
+    """Return the quantization of a bias: that of the sums of products."""
     scales = tuple(float(np.float32(image.scale[0]) * np.float32(s)) for s in weights.scale)
-    steps = np.rint(bias.astype(np.float64) / np.array(scales, np.float64))
-    return steps.astype(dtype), Form(scales, (0,) * len(scales))
+    return Form(scales, (0,) * len(scales))
+
+
+def quantized_bias(bias: Array, form: Form, activations: str) -> Array:
+    """Return a bias as integers."""
+    steps = np.rint(bias.astype(np.float64) / np.array(form.scale, np.float64))
+    return steps.astype(_BIASES[activations][0])

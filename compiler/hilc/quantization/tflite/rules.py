@@ -117,7 +117,6 @@ RULES: Mapping[str, Rule] = {
     "RESIZE_BILINEAR": _shared(2),
     "RESIZE_NEAREST_NEIGHBOR": _copying(2, 4),
     "REVERSE_V2": _copying(3, 3),
-    "RSQRT": Rule({"int16": 3}),
     "SELECT": _copying(2, 2),
     "SELECT_V2": _copying(1, 1),
     "SLICE": _copying(2, 4),

@@ -85,7 +85,9 @@ def observe(
     return Observed(found, masked)
 
 
-def _runs(graph: Graph, samples: Sequence[Sample], settings: Settings) -> Iterator[dict[str, Array]]:
+def _runs(
+    graph: Graph, samples: Sequence[Sample], settings: Settings
+) -> Iterator[dict[str, Array]]:
     interpreter = Interpreter(graph)
     for sample in samples:
         if not settings.keep_state:
