@@ -153,7 +153,8 @@ class Forms:
                 continue
             root = self._groups.root(made[0])
             for index in operator.inputs:
-                if (value := self._model.constant(index)) is not None:
+                value = None if rule.limits else self._model.constant(index)
+                if value is not None:
                     limits.setdefault(root, []).append(self._hidden.get(index, range_of(value)))
                     sources.setdefault(root, set()).add(None)
         chosen: dict[int, Form] = {}

@@ -36,6 +36,9 @@ class Rule:
     shared: bool = False
     #: Whether it only copies elements, so that nothing is gained between float layers.
     copies: bool = False
+    #: Whether a constant operand only limits the other one: it has no effect beyond the range of
+    #: the results.
+    limits: bool = False
     #: The only quantization of its results that the kernels compute; empty for any.
     fixed: Fixed = field(default_factory=dict)
     weights: Weights | None = None
@@ -97,10 +100,10 @@ RULES: Mapping[str, Rule] = {
     "LEAKY_RELU": _free(2, 2),
     "LOGISTIC": _fixed((2, 1 / 256, -128), (3, 1 / 32768, 0)),
     "LOG_SOFTMAX": _fixed((2, 16 / 256, 127)),
-    "MAXIMUM": _shared(2, 4),
+    "MAXIMUM": Rule(_versions(2, 4), shared=True, limits=True),
     "MAX_POOL_2D": _shared(2, 3),
     "MEAN": _free(2, 3),
-    "MINIMUM": _shared(2, 4),
+    "MINIMUM": Rule(_versions(2, 4), shared=True, limits=True),
     "MIRROR_PAD": _copying(2),
     "MUL": _free(2, 4),
     "PACK": _copying(2, 3),
