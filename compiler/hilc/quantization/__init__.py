@@ -21,6 +21,7 @@ from hilc.frontends import Specialization, load_model, read_file, read_model, re
 from hilc.frontends.objects import NamedFile, file_of, name_of, tensor_of
 from hilc.ir import Graph
 from hilc.ops import OPS
+from hilc.quantization.keras import converted, is_convertible, is_keras_model
 from hilc.quantization.marks import is_own_file, marked
 from hilc.quantization.report import (
     NOISE_SAMPLES,
@@ -34,6 +35,7 @@ from hilc.quantization.samples import Samples, check_labels, named_arrays
 from hilc.quantization.settings import ACTIVATIONS, CALIBRATORS, Settings
 from hilc.quantization.source import Source
 from hilc.support.arguments import typed
+from hilc.support.jsondata import shown_argument
 from hilc.support.outputs import write_file
 
 __all__ = [
@@ -94,6 +96,18 @@ class QuantizedModel(NamedFile):
         return self.report._repr_html_()
 
 
+def suffix_of(model: str | Path) -> str:
+    """Return the suffix of the format in which a model's file is quantized; empty for a file that
+    no quantizer takes.
+    """
+    if is_convertible(Path(model)):
+        return _TFLITE
+    reader = reader_of(_read(Path(model)))
+    if reader is None or not reader.quantizer:
+        return ""
+    return str(import_module(f"{__name__}.{reader.quantizer}").SUFFIX)
+
+
 def check_suffix(path: str | Path, own: str) -> None:
     """Raise :class:`~hilc.errors.InputError` unless a quantized model whose format has the suffix
     ``own`` can be written to ``path``.
@@ -125,8 +139,10 @@ def quantize(
 ) -> QuantizedModel:
     """Return a model in floats on integers, calibrated with samples, and its report.
 
-    ``model`` is an ONNX model or a program of PyTorch: a file or its bytes, a ``torch.nn.Module``
-    in evaluation mode, a program of ``torch.export``, or an ONNX ``ModelProto``. ``samples`` are
+    ``model`` is an ONNX model, a TFLite model or a program of PyTorch: a file or its bytes, a
+    ``torch.nn.Module`` in evaluation mode, a program of ``torch.export``, or an ONNX
+    ``ModelProto``. A Keras model, its file or a SavedModel folder is converted to a TFLite model
+    by TensorFlow. ``samples`` are
     one array, a tuple of one for each input, or a mapping of names to arrays; the first axis counts
     them, in place of a batch of 1 or before the input's shape. A module is exported for a batch
     of 1. States are reset in front of each sample, unless ``keep_state`` says that the samples are
@@ -174,6 +190,12 @@ def quantize(
 def _source(
     model: Any, samples: Any, name: str | None, shapes: Mapping[str, Sequence[int]] | None
 ) -> Source:
+    if isinstance(model, str | Path):
+        name = name or shown_argument(Path(model).stem)
+        if is_convertible(Path(model)):
+            model = converted(Path(model))
+    elif is_keras_model(model):
+        name, model = name or model.name, converted(model)
     data = _file_of(model, samples)
     if data is not None:
         name, model = name or name_of(model), data
@@ -184,7 +206,8 @@ def _source(
     else:
         raise InputError(
             f"a model of type {type(model).__name__} cannot be quantized",
-            "give an ONNX, TFLite or .pt2 file, a PyTorch module, or a program of torch.export",
+            "give an ONNX, TFLite, Keras or .pt2 file, a PyTorch module, or a program of "
+            "torch.export",
         )
     reader = reader_of(data)
     if reader is not None and not reader.quantizer:

@@ -72,6 +72,8 @@ class Report:
     accuracy: Accuracy | None = None
     #: Excluded layers that are computed on integers nevertheless, as their neighbours are.
     not_excluded: tuple[str, ...] = ()
+    #: Whether layers in floats are only compiled with ``allow_float``.
+    floats_are_refused: bool = True
 
     def _repr_html_(self) -> str:
         """Return the report as tables of HTML, for notebooks."""
@@ -105,10 +107,11 @@ def summary_lines(report: Report) -> list[str]:
         )
     names = list(dict.fromkeys(layer.name for layer in report.float_layers))
     if names:
+        stay = f"{counted(len(names), 'layer')} {'stay' if len(names) > 1 else 'stays'} in floats"
+        remedy = ", compile with --allow-float (in Python allow_float=True)"
         more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
         lines.append(
-            f"{counted(len(names), 'layer')} {'stay' if len(names) > 1 else 'stays'} in floats, "
-            "compile with --allow-float (in Python allow_float=True): "
+            f"{stay}{remedy if report.floats_are_refused else ''}: "
             f"{', '.join(names[:_NAMED])}{more}"
         )
     lines += [
@@ -185,6 +188,7 @@ def compare(
         in_floats,
         None if labels is None else Accuracy(len(samples), right, kept, same),
         tuple(n for n, made in (excluded or {}).items() if names.isdisjoint(made)),
+        floats_are_refused=float_layers is None,
     )
 
 
