@@ -10,8 +10,8 @@ import numpy as np
 
 from hilc.errors import ModelError
 from hilc.frontends.tflite.reader import rounding_of_sums
-from hilc.ir import Array, Quant, Tensor
-from hilc.ops.verify import check_node
+from hilc.ir import Array, Node, Quant, Tensor
+from hilc.ops.verify import check_node, describe
 from hilc.quantization.settings import ACTIVATIONS, MASKED, Settings
 from hilc.quantization.tflite.model import Layers, Model
 from hilc.quantization.tflite.ranges import Observed, Range, range_of, union
@@ -102,11 +102,16 @@ class Forms:
     def refused(self) -> dict[int, str]:
         """Return the layers whose quantizations no kernel computes, with the reasons."""
         found = {}
+        nodes = {node.outputs[0]: node for node in self._model.graph.nodes}
         for place, rule in self._layers.integers.items():
+            operator = self._model.operators[place]
+            node = nodes.get(self._model.names[operator.outputs[0]])
+            if node is None:
+                continue
             try:
-                self._check(self._model.operators[place], rule)
+                self._check(operator, rule, node)
             except ModelError as error:
-                found[place] = error.fact
+                found[place] = error.fact.removeprefix(f"{describe(node)}: ")
         return found
 
     # Groups ---------------------------------------------------------------------------------------
@@ -200,12 +205,9 @@ class Forms:
 
     # Checks ---------------------------------------------------------------------------------------
 
-    def _check(self, operator: FileOperator, rule: Rule) -> None:
+    def _check(self, operator: FileOperator, rule: Rule, node: Node) -> None:
         """Raise :class:`~hilc.errors.ModelError` for quantizations that the operator refuses."""
         graph, names = self._model.graph, self._model.names
-        node = next((n for n in graph.nodes if n.outputs[0] == names[operator.outputs[0]]), None)
-        if node is None:
-            return
         constants = self.constants(operator, rule)
         tensors = dict(graph.tensors)
         fixed = self.fixed(rule)
