@@ -135,7 +135,8 @@ def test_networks_by_keras(network: str, activations: str) -> None:
     if file not in keras_files.files():
         file = keras_files.KerasFile(network, "float32", "open")
     graph = load_model(file.data)
-    given = file.samples([graph.tensors[name] for name in graph.inputs], 12)
+    inputs: list[Any] = [graph.tensors[name] for name in graph.inputs]
+    given = file.samples(inputs, 12)
     samples = {name: np.stack([each[name] for each in given]) for name in graph.inputs}
     result = quantize(file.data, samples, activations=activations)
     ratios = [db for db in result.report.outputs.values() if db is not None]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 from linear_layers import random_layer
@@ -44,7 +45,13 @@ def network() -> ModelBuilder:
     made.op("DEPTHWISE_CONV_2D", ("conv", "d", "c"), ("deep",), padding="SAME", depth_multiplier=1)
     made.op("ADD", ("deep", "conv"), ("sum",), activation="NONE")
     made.op("LOGISTIC", ("sum",), ("gate",))
-    window = {"filter_h": 2, "filter_w": 2, "stride_h": 2, "stride_w": 2, "padding": "VALID"}
+    window: dict[str, Any] = {
+        "filter_h": 2,
+        "filter_w": 2,
+        "stride_h": 2,
+        "stride_w": 2,
+        "padding": "VALID",
+    }
     made.op("MAX_POOL_2D", ("gate",), ("pool",), **window)
     made.op("AVERAGE_POOL_2D", ("sum",), ("least",), **window)
     made.op("CONCATENATION", ("pool", "least"), ("both",), axis=3)

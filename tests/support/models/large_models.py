@@ -11,7 +11,9 @@ from functools import cache
 from typing import Any
 
 import numpy as np
-from tflite_builder import Array, ModelBuilder
+from tflite_builder import ModelBuilder
+
+from hilc.ir import Array
 
 #: Scale and zero point of activations, and those behind a ReLU.
 _LINEAR, _POSITIVE = (0.05, -3), (0.05, -128)
