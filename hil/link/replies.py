@@ -30,8 +30,8 @@ LOG_BYTES_MAX = 1 << 16
 _DIMENSIONS_MAX = 16
 #: Hint of a run that the model itself gives up.
 _FAILED_HINT = (
-    "a loop exceeds its bound (--loop-bound), memory of the run time is exhausted, or external "
-    "code reports an error"
+    "an index is outside of its tensor, a loop exceeds its bound (--loop-bound), memory of the run "
+    "time is exhausted, or external code reports an error"
 )
 _PACKED_HINT = "compile the model with interface=packed and build the firmware again"
 _BOARD_NAME_BYTES_MAX = 100

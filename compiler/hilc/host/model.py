@@ -33,7 +33,10 @@ from hilc.ir import Array
 from hilc.memory.allocate import ALIGNMENT
 
 #: Hint of a function that fails without a message.
-_FAILED_HINT = "a loop exceeds its bound (loop_bounds), or external code reports an error"
+_FAILED_HINT = (
+    "an index is outside of its tensor, a loop exceeds its bound (loop_bounds), or external code "
+    "reports an error"
+)
 
 #: Contexts of devices by the device's name: an address, the bytes of the context, or none.
 Contexts = Mapping[str, "int | Array | None"]

@@ -8,17 +8,21 @@ import numpy as np
 from numpy.typing import NDArray
 from onnx import parser
 
+#: A square matrix, in a model's text.
+WEIGHTS = ", ".join(["1", *["0.5"] * 4] * 3 + ["1"])
+
 #: Text of models (:mod:`onnx.parser`): the graph and its inputs and outputs.
 _TEXTS: Mapping[str, str] = {
     # Branches: each reads the graph around it, one of them a constant too.
     "if": """
-        g (float[2,4] x, float[4] b) => (float[2,4] y) <float[4,4] W = {WEIGHTS}, float zero = {0}> {
+        g (float[2,4] x, float[4] b) => (float[2,4] y)
+        <float[4,4] W = {WEIGHTS}, float zero = {0}> {
             s = ReduceSum <keepdims=0> (x)
             c = Greater (s, zero)
             y = If (c) <
                 then_branch = t () => (float[2,4] t) { t = MatMul (x, W) },
                 else_branch = e () => (float[2,4] e) { e = Add (x, b) }>
-        }""".replace("WEIGHTS", ", ".join(["1", *["0.5"] * 4] * 3 + ["1"])),
+        }""".replace("WEIGHTS", WEIGHTS),
     # A branch that passes on twice what it is given, and one that gives a constant.
     "if_without_operators": """
         g (float[3] x, bool c) => (float[3] y, float[3] z) <float[3] k = {1, 2, 3}> {
