@@ -144,6 +144,30 @@ HIL_INLINE int8_t *hil_mve_copy_chunks(int8_t *to, const int8_t *from, int32_t b
     return to;
 }
 
+/* Four runs of `bytes`, `step` bytes apart, as the same chunks of the four rows at `group`; returns
+ * the place of the next chunk. */
+HIL_INLINE int8_t *hil_mve_place_four(int8_t *group, const int8_t *from, int32_t bytes,
+                                      int32_t step) {
+#pragma GCC unroll 4
+    for (int32_t whole = bytes / HIL_MVE_CHUNK; whole > 0; whole--) {
+        vstrbq_s8(group, vldrbq_s8(from));
+        vstrbq_s8(group + HIL_MVE_CHUNK, vldrbq_s8(from + step));
+        vstrbq_s8(group + 2 * HIL_MVE_CHUNK, vldrbq_s8(from + 2 * step));
+        vstrbq_s8(group + 3 * HIL_MVE_CHUNK, vldrbq_s8(from + 3 * step));
+        from += HIL_MVE_CHUNK;
+        group += HIL_MVE_GROUP_BYTES;
+    }
+    if (bytes % HIL_MVE_CHUNK != 0) {
+        const mve_pred16_t rest = vctp8q((uint32_t)(bytes % HIL_MVE_CHUNK));
+        vstrbq_s8(group, vldrbq_z_s8(from, rest));
+        vstrbq_s8(group + HIL_MVE_CHUNK, vldrbq_z_s8(from + step, rest));
+        vstrbq_s8(group + 2 * HIL_MVE_CHUNK, vldrbq_z_s8(from + 2 * step, rest));
+        vstrbq_s8(group + 3 * HIL_MVE_CHUNK, vldrbq_z_s8(from + 3 * step, rest));
+        group += HIL_MVE_GROUP_BYTES;
+    }
+    return group;
+}
+
 /* Row `row` of the four at `group`. */
 HIL_INLINE void hil_mve_place_row(int8_t *group, int32_t row, const int8_t *from, int32_t bytes) {
     hil_mve_copy_chunks(group + HIL_MVE_CHUNK * row, from, bytes, HIL_MVE_GROUP_BYTES);
