@@ -270,6 +270,8 @@ def _pool(rng: Random, dtype: str) -> Draft:
 def _transpose_conv(rng: Random, dtype: str) -> Draft:
     """Weights and bias are constants; the output is as large as SAME or VALID lets it be."""
     batch, in_c, out_c = pick(rng, 1, 1, 2), int(rng.integers(1, 7)), int(rng.integers(1, 7))
+    # Whole vectors are copied by another way.
+    in_c = pick(rng, in_c, in_c, 16)
     filter_h, filter_w = (int(n) for n in rng.integers(1, 5, 2))
     strides, padding = [int(n) for n in rng.integers(1, 4, 2)], pick(rng, "SAME", "VALID")
     sizes, out_sizes = [int(n) for n in rng.integers(1, 6, 2)], []

@@ -99,6 +99,15 @@ HIL_INLINE void hil_mve_columns_s8(const struct hil_mve_columns *c, const int8_t
     }
 }
 
+/* Where a pair of columns begins: an odd last column makes a pair with the one before it, whose
+ * outputs are written again; a single one with itself. */
+HIL_INLINE int32_t hil_mve_pair_at(int32_t column, int32_t columns) {
+    if (column + 2 <= columns) {
+        return column;
+    }
+    return columns > 1 ? columns - 2 : 0;
+}
+
 /* Whole chunks of one value, and copies of them; both return the end of what they wrote. */
 HIL_INLINE int8_t *hil_mve_fill(int8_t *to, int8x16_t value, int32_t chunks) {
     if (chunks > 0) {
