@@ -149,6 +149,7 @@ code = 88
 [cost]
 row = "rows"
 block = "rows * parts"
+called_block = "block * (length > 32 * parts)"
 byte = "rows * length"
 @*/
 struct hil_generic_join {
@@ -215,6 +216,7 @@ code = 88
 [cost]
 row = "rows"
 block = "rows * parts"
+called_block = "block * (length > 32 * parts)"
 byte = "rows * length"
 @*/
 struct hil_generic_split_blocks {
