@@ -487,7 +487,7 @@ def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
     assert "match" in capsys.readouterr().out
 
 
-def test_keras_files_need_tensorflow(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_keras_files_through_tensorflow(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     pytest.importorskip("tensorflow", reason="pip install 'hil-harness[keras]'")
     import keras
 
