@@ -74,7 +74,7 @@ class ModelOptions:
         """The options of the compiler that the user chose, by name, as provenance records them:
         without arrays, descriptions of memory and code generators.
         """
-        unrecorded = ("shapes", "inputs", "memory", "externals")
+        unrecorded = ("shapes", "inputs", "loop_bounds", "memory", "externals")
         return {name: value for name, value in self.given.items() if name not in unrecorded}
 
     @property

@@ -184,7 +184,7 @@ def _load(
         if reader.specialize is not None:
             data = reader.specialize(data, stated)
         elif not stated.states_nothing:
-            names = ", ".join(map(repr, (*stated.shapes, *stated.inputs)))
+            names = ", ".join(map(repr, (*stated.shapes, *stated.inputs, *stated.loop_bounds)))
             raise InputError(
                 f"a {reader.name} model states the shapes of its inputs; {names} cannot be given",
                 "leave out the shapes and inputs, and convert the model with those that it needs",
