@@ -487,6 +487,23 @@ def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
     assert "match" in capsys.readouterr().out
 
 
+def test_keras_files_need_tensorflow(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Where it is installed, too.
+    monkeypatch.setattr("hilc.support.optional.is_installed", lambda module: False)
+    (tmp_path / "net.h5").write_bytes(b"\x89HDF\r\n\x1a\n")
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "folder" / "saved_model.pb").write_bytes(b"\x08\x01\x12")
+    np.save(tmp_path / "x.npy", small(4, 8))
+    for name in ("net.h5", "folder"):
+        given = ["quantize", str(tmp_path / name), "--calibration", str(tmp_path / "x.npy")]
+        assert main([*given, "-o", str(tmp_path / "net.onnx")]) == 2
+        assert "ends in .tflite" in capsys.readouterr().err
+        assert main([*given, "-o", str(tmp_path / "net.tflite")]) == 2
+        assert "pip install 'hil-harness[keras]'" in capsys.readouterr().err
+
+
 def test_keras_files_through_tensorflow(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     pytest.importorskip("tensorflow", reason="pip install 'hil-harness[keras]'")
     import keras
