@@ -487,6 +487,28 @@ def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
     assert "match" in capsys.readouterr().out
 
 
+def test_a_signature_is_selected(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    builder, other = float_networks.network(), ModelBuilder()
+    other.input("a", (1, 8))
+    other.output("b", (1, 8))
+    other.op("TANH", ("a",), ("b",))
+    builder.functions = [other]
+    names = [tensor.name for tensor in builder.tensors]
+    builder.signatures = [
+        ("image", 0, {"x": names.index("x")}, {"y": names.index("y")}),
+        ("row", 1, {"a": 0}, {"b": 1}),
+    ]
+    (tmp_path / "net.tflite").write_bytes(builder.build())
+    np.save(tmp_path / "x.npy", small(20, 8))
+    given = ["quantize", str(tmp_path / "net.tflite"), "--calibration", str(tmp_path / "x.npy"),
+             "-o", str(tmp_path / "row.tflite")]  # fmt: skip
+    assert main(given) == 2
+    assert "--signature image" in capsys.readouterr().err
+    assert main([*given, "--signature", "row"]) == 0
+    graph = load_model(tmp_path / "row.tflite")
+    assert [node.op for node in graph.nodes] == ["QUANTIZE", "TANH", "DEQUANTIZE"]
+
+
 def test_keras_files_need_tensorflow(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -524,6 +546,9 @@ def test_keras_files_through_tensorflow(tmp_path: Path, capsys: pytest.CaptureFi
         assert main(given) == 0
         require_equal(Path(output).read_bytes(), {_only_input(output): x[:, np.newaxis]})
     assert hil.quantize(model, x).suffix == ".tflite"
+    with pytest.raises(InputError, match="Keras model") as caught:
+        hilc.compile(model)
+    assert "hil.quantize(model, samples)" in str(caught.value.hint)
 
 
 def _only_input(path: str) -> str:
