@@ -112,7 +112,7 @@ def _built_here(model: Path, name: str, style: str) -> Check:
             case "cmake":
                 program = hosts.build_cmake(library, build)
             case "zephyr":
-                program = hosts.build_zephyr(library, slug, build)
+                program = hosts.build_zephyr(library / "samples" / slug, build)
             case "esp-idf":
                 program = hosts.build_esp_idf(library, slug, build)
             case "arduino":

@@ -358,7 +358,7 @@ def check_module(module: Module, label: str) -> None:
         is_right = 0 <= fixed.axis < len(shape) and shape[fixed.axis] == fixed.size
         require(is_right, f"{fixed} is not of an input")
     for saving in module.io_savings:
-        require(saving.nbytes > 0, "io_savings saves nothing")
+        require(saving.bytes > 0, "io_savings saves nothing")
     for bias in module.rounded_biases:
         require(0 <= bias.largest_effect < math.inf, f"{bias} has an effect out of range")
     for found in module.compressed:

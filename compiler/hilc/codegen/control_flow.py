@@ -19,6 +19,7 @@ from hilc.codegen.options import Options
 from hilc.external import ExternalCall, ExternalModule
 from hilc.memory.plan import Program, Step
 from hilc.ops import OPS
+from hilc.ops.control_flow import WhileAttributes
 from hilc.ops.external import ExternalAttributes
 from hilc.schedule.called import CalledGraph, LoopMemory, PlannedControl, constant_names
 
@@ -82,11 +83,11 @@ class _Writer:
         self._api = api
         self._graph = graph = planned.graph
         node = planned.node
-        #: C expressions of the node's inputs.
         variable = {name: f"input{i}" for i, name in enumerate(graph.inputs)}
         constants = constant_names(graph, node, planned.symbol)
         fixed = {name: f"(void *){constant}" for name, constant in constants.items()}
-        self._inputs = [{**variable, **fixed}[name] for name in node.inputs]
+        #: C expressions of the node's inputs; empty for a variable of a loop that begins as zeros.
+        self._inputs = [{**variable, **fixed}.get(name, "") for name in node.inputs]
         self._outputs = [f"output{i}" for i in range(len(node.outputs))]
 
     def module(self) -> ExternalModule:
@@ -133,24 +134,36 @@ class _Writer:
         # The condition may update the last variables.
         kept = slice(len(variables) + 1 - len(condition.program.graph.outputs), None)
         flags = [f"&memory[{memory.flag}]", *following[kept]]
-        checked = condition.call(self._outputs, flags, f"&memory[{memory.workspace}]")
-        computed = body_function.call(self._outputs, following, f"&memory[{memory.workspace}]")
+        operands = [*self._outputs, *self._inputs[len(variables) :]]
+        checked = condition.call(operands, flags, f"&memory[{memory.workspace}]")
+        computed = body_function.call(operands, following, f"&memory[{memory.workspace}]")
 
         def copies(sources: Sequence[str], indent: str, of: slice) -> str:
             rows = list(zip(self._outputs, sources, variables, strict=True))[of]
             return "".join(
                 f"{indent}memcpy({name}, {source}, {tensor.nbytes});\n"
+                if source
+                else f"{indent}memset({name}, 0, {tensor.nbytes});\n"
                 for name, source, tensor in rows
             )
 
         every = slice(None)
+        bound = WhileAttributes.of(self._planned.node).bound
+        counter = limit = ""
+        if bound is not None:
+            counter = f"    uint32_t turns = {bound}u;\n"
+            limit = (
+                "        /* The loop exceeds its bound. */\n"
+                "        if (turns-- == 0u) {\n            return -1;\n        }\n"
+            )
         return (
-            "    uint8_t *const memory = (uint8_t *)scratch;\n"
-            f"{copies(self._inputs, '    ', every)}"
+            f"    uint8_t *const memory = (uint8_t *)scratch;\n{counter}"
+            f"{copies(self._inputs[: len(variables)], '    ', every)}"
             "    for (;;) {\n"
             f"        if ({checked} != 0) {{\n            return -1;\n        }}\n"
             f"{copies(following, '        ', kept)}"
             f"        if (memory[{memory.flag}] == 0) {{\n            return 0;\n        }}\n"
+            f"{limit}"
             f"        if ({computed} != 0) {{\n            return -1;\n        }}\n"
             f"{copies(following, '        ', every)}    }}\n"
         )

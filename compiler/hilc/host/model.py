@@ -32,6 +32,12 @@ from hilc.host.runtime import Session, host_runtime, needs_runtime
 from hilc.ir import Array
 from hilc.memory.allocate import ALIGNMENT
 
+#: Hint of a function that fails without a message.
+_FAILED_HINT = (
+    "an index is outside of its tensor, a loop exceeds its bound (loop_bounds), or external code "
+    "reports an error"
+)
+
 #: Contexts of devices by the device's name: an address, the bytes of the context, or none.
 Contexts = Mapping[str, "int | Array | None"]
 
@@ -595,7 +601,7 @@ class HostModel:
         said = f": {text}" if text else ""
         # The C runtime's errors are documented in hexadecimal.
         code = f"{status:#x}" if status >= 0x100 else f"{status}"
-        return HilError(f"{name} returned {code}{said}")
+        return HilError(f"{name} returned {code}{said}", "" if text else _FAILED_HINT)
 
 
 def _context(context: int | Array | None, name: str) -> int | None:
