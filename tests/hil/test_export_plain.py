@@ -43,7 +43,7 @@ def test_the_example_of_each_format_runs_here(name: str, tmp_path: Path) -> None
         case "cmake":
             program: Path | None = hosts.build_cmake(library, build)
         case "zephyr":
-            program = hosts.build_zephyr(library, "digits", build)
+            program = hosts.build_zephyr(library / "samples" / "digits", build)
         case "esp-idf":
             program = hosts.build_esp_idf(library, "digits", build)
         case "arduino":
