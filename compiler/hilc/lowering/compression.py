@@ -40,6 +40,7 @@ _Ints = npt.NDArray[np.int64]
 #: Tokens that are written at once: each takes a hundred times the memory of its bits.
 _PIECE = 1 << 16
 
+
 @dataclass(frozen=True, eq=False)
 class Compressed:
     """Bytes, cut into parts that are decoded one after the other, and the smallest stream."""
