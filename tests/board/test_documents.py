@@ -15,6 +15,7 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
+import float_networks
 import models
 import numpy as np
 import onnx
@@ -182,6 +183,14 @@ def unpack_sklearn(name: str, place: Path) -> None:
         place.write_bytes(file.read())
 
 
+def write_float_file(place: Path) -> None:
+    place.write_bytes(float_networks.network().build())
+
+
+def write_images(place: Path) -> None:
+    np.save(place, float_networks.images())
+
+
 #: What makes the files that documents name and do not make.
 GIVEN: dict[str, Callable[[Path], object]] = {
     "digits.tflite": link(DIGITS),
@@ -191,6 +200,8 @@ GIVEN: dict[str, Callable[[Path], object]] = {
     "net.tflite": write_net,
     "net.onnx": write_floats,
     "calibration.npz": write_calibration,
+    "float.tflite": write_float_file,
+    "images.npy": write_images,
     "x.npz": write_inputs,
     "forest.onnx": partial(unpack_sklearn, "forest.onnx"),
     "words.onnx": partial(unpack_sklearn, "text_forest.onnx"),
