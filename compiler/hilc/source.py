@@ -111,7 +111,12 @@ def prepare(
     require_integers(fused.float_layers, allow_float, of_file=read is not None)
     graph = run_passes(with_io(fused.graph, io))
     fixed_sizes = () if read is None else read.fixed_sizes
-    annotations = Annotations(fixed_sizes, fused.float_layers, fused.rounded_biases)
+    annotations = Annotations(
+        fixed_sizes,
+        fused.float_layers,
+        fused.rounded_biases,
+        () if read is None else read.class_labels,
+    )
     folded = NOTHING_FOLDED
     if fold_constant_channels:
         whole, reduced = graph, fold_channels(graph)

@@ -215,6 +215,7 @@ def _module(
         goal=options.optimize,
         reference=_reference(prepared.original),
         fixed_sizes=annotations.fixed_sizes,
+        class_labels=annotations.class_labels,
         float_layers=annotations.float_layers,
         rounded_biases=annotations.rounded_biases,
         io_savings=() if (saving := io_saving(program.graph)) is None else (saving,),

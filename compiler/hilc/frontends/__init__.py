@@ -19,7 +19,7 @@ from hilc.frontends.readers import (
 )
 from hilc.frontends.tflite import reader as tflite
 from hilc.frontends.tflite import signatures
-from hilc.ir import Dequantized, FixedSize, Graph, Numerics
+from hilc.ir import ClassLabels, Dequantized, FixedSize, Graph, Numerics
 from hilc.ops.verify import verify, verify_order
 from hilc.support.inputs import MAX_FILE_BYTES
 from hilc.support.jsondata import shown_argument
@@ -91,6 +91,8 @@ class LoadedModel:
     fixed_sizes: tuple[FixedSize, ...] = ()
     #: The integers of the float constants that the file dequantizes, by name.
     dequantized: Mapping[str, Dequantized] = field(default_factory=dict)
+    #: The texts of the classes whose numbers outputs return.
+    class_labels: tuple[ClassLabels, ...] = ()
 
 
 def load_model(
@@ -206,4 +208,4 @@ def _load(
             f"the file is inconsistent ({type(error).__name__}: {error})",
             "export the model again; if its exporter can run it, report it as a bug",
         ) from error
-    return LoadedModel(graph, data, reading.fixed_sizes, reading.dequantized)
+    return LoadedModel(graph, data, reading.fixed_sizes, reading.dequantized, reading.class_labels)

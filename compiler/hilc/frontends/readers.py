@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from hilc.errors import UnsupportedError
-from hilc.ir import Array, Dequantized, FixedSize, Graph, Numerics
+from hilc.ir import Array, ClassLabels, Dequantized, FixedSize, Graph, Numerics
 from hilc.support.registering import check_registered, module_of
 
 
@@ -64,6 +64,8 @@ class Reading:
     fixed_sizes: tuple[FixedSize, ...] = ()
     #: The integers of the float constants that the file dequantizes, by name.
     dequantized: Mapping[str, Dequantized] = field(default_factory=dict)
+    #: The texts of the classes whose numbers outputs return.
+    class_labels: tuple[ClassLabels, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -2,6 +2,7 @@
 
 from hilc.ir.annotations import (
     Annotations,
+    ClassLabels,
     Dequantized,
     FixedSize,
     FloatLayer,
@@ -29,6 +30,7 @@ __all__ = [
     "Annotations",
     "Array",
     "Attributes",
+    "ClassLabels",
     "Dequantized",
     "ElementType",
     "FixedSize",

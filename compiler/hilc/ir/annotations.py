@@ -25,6 +25,14 @@ class FixedSize:
 
 
 @dataclass(frozen=True)
+class ClassLabels:
+    """The texts of the classes whose numbers an output returns, in the order of the numbers."""
+
+    output: str
+    labels: tuple[str, ...]
+
+
+@dataclass(frozen=True)
 class FloatLayer:
     """A layer of a quantized model that is computed in float32."""
 
@@ -69,6 +77,7 @@ class Annotations:
     fixed_sizes: tuple[FixedSize, ...] = ()
     float_layers: tuple[FloatLayer, ...] = ()
     rounded_biases: tuple[RoundedBias, ...] = ()
+    class_labels: tuple[ClassLabels, ...] = ()
     #: For each tensor with fewer channels than in the model: the indices, along the last axis of
     #: the model's tensor of this name, of the channels that it has, in order.
     channels: Mapping[str, tuple[int, ...]] = field(default_factory=dict)

@@ -19,6 +19,7 @@ from hilc.errors import ModelError, UnsupportedError
 from hilc.frontends.budget import MAX_DEPTH
 from hilc.frontends.onnx import translators
 from hilc.frontends.onnx.builder import Builder, array_of, dtype_name
+from hilc.frontends.onnx.class_labels import class_labels
 from hilc.frontends.onnx.fold_batch_norm import fold_batch_norm
 from hilc.frontends.onnx.load import load
 from hilc.frontends.onnx.loop_bounds import loop_bounds
@@ -92,7 +93,7 @@ def import_graph(data: bytes, name: str) -> Reading:
     model = fold_batch_norm(_raised(original))
     scope = Scope.of_model(model, loop_bounds(original))
     graph = with_states(scope.read(model.graph, name, states), states, model.graph)
-    return Reading(graph, dequantized=scope.builder.integers)
+    return Reading(graph, dequantized=scope.builder.integers, class_labels=class_labels(original))
 
 
 def _raised(model: onnx.ModelProto) -> onnx.ModelProto:
