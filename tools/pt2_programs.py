@@ -331,6 +331,7 @@ def programs() -> dict[str, tuple[nn.Module, tuple[torch.Tensor, ...]]]:
         "layer_norm": lambda x: F.layer_norm(x, (9, 8)),
         "rms_norm": lambda x: F.rms_norm(x, (8,)),
         "batch_norm": lambda x: F.batch_norm(x, torch.zeros(4), torch.full((4,), 2.0)),
+        "statistics": lambda x: x + torch.native_layer_norm(x, (8,), None, None, 1e-5)[1],
         "normalize": lambda x: F.normalize(x, dim=1),
         "dropout": lambda x: F.dropout(x, 0.5, False),
     }.items():
