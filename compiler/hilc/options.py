@@ -276,6 +276,7 @@ class CompileKeywords(CodeKeywords, total=False):
 
     name: str | None
     reference: str | None
+    style: str
     io_in_pool: bool
     system_lib: bool | None
     choice: KernelSelection | None

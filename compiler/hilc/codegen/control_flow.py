@@ -24,17 +24,28 @@ from hilc.ops.external import ExternalAttributes
 from hilc.schedule.called import CalledGraph, LoopMemory, PlannedControl, constant_names
 
 
-def with_written_calls(program: Program) -> Program:
-    """Return the program with the functions of its nodes that call graphs written."""
-    return replace(program, steps=tuple(map(_written, program.steps)))
+def with_written_calls(program: Program, style: str = "tvm") -> Program:
+    """Return the program with the functions of its nodes that call graphs written, in the style of
+    the model's code.
+    """
+    return replace(program, steps=tuple(_written(step, style) for step in program.steps))
 
 
-def _written(step: Step) -> Step:
+def _written(step: Step, style: str) -> Step:
     if not isinstance(step.call, ExternalCall) or not isinstance(step.call.module, PlannedControl):
         return step
     api = ExternalAttributes.of(step.node).api
-    module = _Writer(step.call.module, api).module()
+    module = _Writer(_named(step.call.module, style), api, style).module()
     return replace(step, call=replace(step.call, module=module))
+
+
+def _named(planned: PlannedControl, style: str) -> PlannedControl:
+    """Return the node with the names of the style: plain code has none of TVM's."""
+    if style == "tvm":
+        return planned
+    prefix = "tvmgen_"
+    constants = {name.removeprefix(prefix): data for name, data in planned.constants.items()}
+    return replace(planned, symbol=planned.symbol.removeprefix(prefix), constants=constants)
 
 
 @dataclass(frozen=True)
@@ -66,8 +77,9 @@ class _Function:
 class _Writer:
     """Writes the function of a node, by the convention ``api`` of the model's operators."""
 
-    def __init__(self, planned: PlannedControl, api: str) -> None:
+    def __init__(self, planned: PlannedControl, api: str, style: str) -> None:
         self._planned = planned
+        self._style = style
         self._api = api
         self._graph = graph = planned.graph
         node = planned.node
@@ -158,12 +170,16 @@ class _Writer:
 
     def _function(self, called: CalledGraph) -> _Function:
         """Return the main of a graph that the node calls."""
-        program = with_written_calls(called.program)
+        program = with_written_calls(called.program, self._style)
         # Called by pointers, whatever the model's own convention is.
         options = Options(
-            api="unpacked", interface="c", pools="external", optimize=self._planned.goal
+            api="unpacked",
+            interface="c",
+            pools="external",
+            optimize=self._planned.goal,
+            style=self._style,
         )
-        names = make_names(program)
+        names = replace(make_names(program, options.entry), called=True)
         source = write_operators(program, names, options)
         inner, texts = list[ExternalModule](), [source.text]
         for step in program.steps:
@@ -171,7 +187,7 @@ class _Writer:
                 module = step.call.module
                 inner.append(module)
                 texts += [module_source(program, step, module), *module.parts]
-        own = [operator.function for operator in source.operators]
+        own = [operator.function for operator in source.operators if not names.plain]
         prototype = CONVENTIONS["unpacked"].main_prototype(
             names.main, main_arguments(program, options)
         )
