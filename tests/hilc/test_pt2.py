@@ -216,7 +216,7 @@ def test_the_hint_decomposes_only_what_it_helps(operator: str, helps: bool) -> N
 @pytest.mark.full
 def test_pytorch_decomposes_the_operators_of_a_module() -> None:
     """Those without a translator, and those whose translator refuses a call."""
-    torch = pytest.importorskip("torch", reason="pip install 'hil-harness[torch]'")
+    torch: Any = pytest.importorskip("torch", reason="pip install 'hil-harness[torch]'")
 
     class Network(torch.nn.Module):  # type: ignore[misc]
         def forward(self, x: Any) -> Any:
