@@ -250,6 +250,7 @@ class CodeKeywords(TypedDict, total=False):
     codegen: str
     api: str
     interface: str
+    style: str
     runtime: str
     pools: str
     constants: str
@@ -276,7 +277,6 @@ class CompileKeywords(CodeKeywords, total=False):
 
     name: str | None
     reference: str | None
-    style: str
     io_in_pool: bool
     system_lib: bool | None
     choice: KernelSelection | None
