@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import io
 import os
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -28,12 +27,6 @@ def is_convertible(path: Path) -> bool:
     return is_hdf5(head) or is_keras_archive(head and path.read_bytes())
 
 
-def is_keras_model(model: Any) -> bool:
-    """Return whether an object is a model of Keras, which is imported if it is one."""
-    keras = sys.modules.get("keras")
-    return keras is not None and isinstance(model, keras.Model)
-
-
 def converted(model: Any) -> bytes:
     """Return a model of Keras, its file or a SavedModel folder as a TFLite file in floats.
 
@@ -49,7 +42,7 @@ def converted(model: Any) -> bytes:
             if isinstance(model, Path) and model.is_dir():
                 return bytes(converter.from_saved_model(str(model)).convert())
             if isinstance(model, Path):
-                model = require("keras", _PURPOSE).models.load_model(model, compile=False)
+                model = tensorflow.keras.models.load_model(model, compile=False)
             return bytes(converter.from_keras_model(model).convert())
         except Exception as error:
             raise ModelError(
