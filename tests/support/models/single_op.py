@@ -1648,8 +1648,59 @@ def _lookup(rng: Random, dtype: str) -> Draft:
     return Draft([x, table], quantized(rng, dtype))
 
 
+def _dynamic_quantize(rng: Random, dtype: str) -> Draft:
+    """Rows of any range: far from zero, of zeros alone, now and then with what is no number."""
+    rows, depth = int(rng.integers(1, 4)), shape_of(rng, int(rng.integers(1, 3)), 40)
+    x = Tensor("x", (rows, *depth), dtype)
+    values = content(rng, x) * pick(rng, 1, 1e-3, 1e4) + pick(rng, 0, 0, 3, -3)
+    if rng.random() < 0.1:
+        values *= 0
+    if rng.random() < 0.1:
+        values = np.where(rng.random(x.shape) < 0.2, rng.choice([np.nan, np.inf, -np.inf]), values)
+    attrs = {"form": pick(rng, "onnx", "asymmetric", "symmetric"), "rows": pick(rng, 1, rows)}
+    return Draft([x], attrs=attrs, outputs=3, values={"x": values.astype(dtype)})
+
+
+def _integer_weights(rng: Random, shape: Sequence[int]) -> Tensor:
+    """int8, with -128 now and then, which pairs of columns cannot have; or int16 of 9 bits."""
+    dtype, end = pick(rng, ("int8", 127), ("int8", 127), ("int8", 128), ("int16", 255))
+    data = rng.integers(-end, min(end, 127) + 1 if dtype == "int8" else 256, shape)
+    return Tensor("w", tuple(shape), dtype, data=data.astype(dtype))
+
+
+def _zero_points(rng: Random, count: int) -> tuple[Tensor, Array]:
+    count = pick(rng, 1, count)
+    return Tensor("zero", (count,), "int32"), rng.integers(-128, 128, count).astype(np.int32)
+
+
+def _matmul_integer(rng: Random, dtype: str) -> Draft:
+    depth, columns = pick(rng, 1, 3, 16, 40, 640), int(rng.integers(1, 11))
+    x = Tensor("x", (*shape_of(rng, int(rng.integers(0, 3)), 4), depth), dtype)
+    zero, values = _zero_points(rng, x.size // depth)
+    return Draft([x, zero, _integer_weights(rng, (columns, depth))], values={"zero": values})
+
+
+def _conv_integer(rng: Random, dtype: str) -> Draft:
+    groups = pick(rng, 1, 1, 2, 3)
+    depth = 1 if groups == 3 and rng.random() < 0.7 else int(rng.integers(1, 9))
+    filters = (groups * int(rng.integers(1, 7)), *(int(n) for n in rng.integers(1, 4, 2)), depth)
+    sizes = (int(n) for n in rng.integers(3, 8, 2))
+    x = Tensor("x", (pick(rng, 1, 1, 2), *sizes, depth * groups), dtype)
+    zero, values = _zero_points(rng, x.shape[0])
+    attrs = {
+        "stride_h": pick(rng, 1, 2),
+        "stride_w": pick(rng, 1, 2),
+        "dilation_h": pick(rng, 1, 1, 2) if filters[1] < 3 else 1,
+        "padding": pick(rng, "SAME", "VALID", (0, 1, 2, 0)),
+    }
+    return Draft([x, zero, _integer_weights(rng, filters)], attrs=attrs, values={"zero": values})
+
+
 _ONNX_DRAFTS: Mapping[str, Callable[[Random, str], Draft]] = {
     "LOOKUP": _lookup,
+    "DYNAMIC_QUANTIZE": _dynamic_quantize,
+    "MATMUL_INTEGER": _matmul_integer,
+    "CONV_INTEGER": _conv_integer,
     **dict.fromkeys(integers.NAMES, _integers),
     **dict.fromkeys((*real_functions.FUNCTIONS, *real_functions.CLASSES), _reals),
     **{f"{doubles.PREFIX}{kind}": _of_two_doubles for kind in doubles.BINARY},
@@ -1670,6 +1721,8 @@ ONNX_KINDS: Sequence[tuple[str, str]] = [
         if op == f"{doubles.PREFIX}CAST"
         else ("int8", "int16")
         if op == "LOOKUP"
+        else ("int8",)
+        if op in ("MATMUL_INTEGER", "CONV_INTEGER")
         else ("float64",)
         if op.startswith(doubles.PREFIX)
         else ("float32",)
