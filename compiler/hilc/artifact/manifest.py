@@ -20,7 +20,8 @@ from hilc.artifact.work import Work
 from hilc.codegen.arguments import Argument
 from hilc.codegen.externals import External
 from hilc.errors import InputError
-from hilc.ir import DTYPES, Array, FixedSize, FloatLayer, IoSaving, RoundedBias
+from hilc.ir import DTYPES, Array, DynamicForm, FixedSize, FloatLayer, IoSaving, RoundedBias
+from hilc.ir.dtypes import DYNAMIC
 from hilc.memory.program import Pool
 from hilc.support.jsondata import decode, json_bytes, parse_json
 from hilc.target import get_cpu
@@ -195,6 +196,9 @@ class Module:
     rounded_biases: tuple[RoundedBias, ...] = ()
     #: Type of inputs and outputs that would take fewer bytes, if there is one.
     io_savings: tuple[IoSaving, ...] = ()
+    #: Ways to compute dynamically quantized layers, the model's own first; none for a model without
+    #: such layers.
+    dynamic_forms: tuple[DynamicForm, ...] = ()
     #: Rows in which the caller brings the input, and which lie nowhere together; 0: as a whole.
     fed_rows: int = 0
     #: Layers whose constants are stored compressed.
@@ -275,6 +279,7 @@ _OMITTED_WHEN_EMPTY = (
     "float_layers",
     "rounded_biases",
     "io_savings",
+    "dynamic_forms",
     "compressed",
     "made_from",
 )
@@ -352,6 +357,8 @@ def check_module(module: Module, label: str) -> None:
         require(is_right, f"{fixed} is not of an input")
     for saving in module.io_savings:
         require(saving.nbytes > 0, "io_savings saves nothing")
+    for form in module.dynamic_forms:
+        require(form.dynamic in DYNAMIC, f"{form} is neither of {' and '.join(DYNAMIC)}")
     for bias in module.rounded_biases:
         require(0 <= bias.largest_effect < math.inf, f"{bias} has an effect out of range")
     for found in module.compressed:

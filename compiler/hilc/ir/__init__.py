@@ -3,6 +3,7 @@
 from hilc.ir.annotations import (
     Annotations,
     Dequantized,
+    DynamicForm,
     FixedSize,
     FloatLayer,
     IoSaving,
@@ -34,6 +35,7 @@ __all__ = [
     "FixedSize",
     "FloatLayer",
     "Graph",
+    "DynamicForm",
     "IoSaving",
     "Node",
     "Numerics",

@@ -38,7 +38,8 @@ class SumsForm:
     @property
     def totals(self) -> npt.NDArray[np.int32]:
         """The sum of the weights of each output channel."""
-        return self.matrix.astype(np.int64).sum(1).astype(np.int32)
+        sums: npt.NDArray[np.int32] = self.matrix.astype(np.int64).sum(1).astype(np.int32)
+        return sums
 
     def call(self, parameters: Parameters) -> KernelCall:
         """Return the call of a kernel of integers and their zero points."""

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from math import prod
 from typing import Literal
 
 import numpy as np
@@ -17,7 +18,7 @@ import numpy.typing as npt
 
 from hilc.ir import Array, Attributes, Node, Tensor
 from hilc.numerics.requantize import INT32_MAX
-from hilc.ops import geometry
+from hilc.ops import geometry, permuting
 from hilc.ops.attributes import ConvolutionAttributes
 from hilc.ops.opdef import OpDef, Signature
 from hilc.ops.operands import invalid, operand, require_counts, unsupported
@@ -34,18 +35,24 @@ class DynamicQuantizeAttributes(Attributes):
 
     #: The definition: ONNX's DynamicQuantizeLinear, whose uint8 are 128 more, or one of TFLite's.
     form: Literal["onnx", "asymmetric", "symmetric"]
-    #: The rows that the elements are divided into; each has a range of its own.
-    rows: int = 1
+    #: The leading axes of the rows that have a range of their own, a negative number for all but
+    #: as many; 0: all elements have one range.
+    leading: int = 0
+
+    def rows_of(self, x: Tensor) -> int:
+        """Return the number of rows."""
+        return prod(x.shape[: self.leading])
 
 
 def _infer_quantize(node: Node, ins: Sequence[Tensor | None]) -> list[Signature]:
     require_counts(node, inputs=1, outputs=3)
-    x, rows = operand(node, ins, 0), DynamicQuantizeAttributes.of(node).rows
+    x, attributes = operand(node, ins, 0), DynamicQuantizeAttributes.of(node)
     if x.dtype != "float32":
         unsupported(node, f"quantizes {x.dtype}", "cast it to float32 before")
-    if rows < 1 or x.size % rows:
-        invalid(node, f"divides {x.size} elements into {rows} rows")
-    return [(x.shape, "int8"), ((rows,), "float32"), ((rows,), "int32")]
+    if not -len(x.shape) <= attributes.leading < max(1, len(x.shape)):
+        invalid(node, f"has rows along {attributes.leading} of {len(x.shape)} axes")
+    rows = (attributes.rows_of(x),)
+    return [(x.shape, "int8"), (rows, "float32"), (rows, "int32")]
 
 
 def _clamped(x: Array, low: int, high: int) -> npt.NDArray[np.float32]:
@@ -61,11 +68,13 @@ def _away_from_zero(x: Array) -> Array:
 
 
 def _asymmetric(low: float, high: float) -> tuple[np.float32, int]:
-    """Return scale and zero point as TFLite's AsymmetricQuantizeFloats does, in doubles."""
+    """Return scale and zero point as TFLite's AsymmetricQuantizeFloats does: the difference in
+    float32, the others in doubles.
+    """
     if low == high:
         return np.float32(1), 0
     least, most = np.float64(low), np.float64(high)
-    scale = (most - least) / 255.0
+    scale = np.float64(np.float32(most - least)) / 255.0
     from_low, from_high = -128.0 - least / scale, 127.0 - most / scale
     nearer = 128.0 + abs(least / scale) < 127.0 + abs(most / scale)
     zero_point = from_low if nearer else from_high
@@ -104,8 +113,9 @@ def _quantize(
 ) -> list[Array]:
     x, attributes = values[0], DynamicQuantizeAttributes.of(node)
     assert x is not None
+    rows = attributes.rows_of(operand(node, ins, 0))
     with np.errstate(all="ignore"):
-        made = [_quantize_row(attributes.form, row) for row in x.reshape(attributes.rows, -1)]
+        made = [_quantize_row(attributes.form, row) for row in x.reshape(rows, -1)]
     integers = np.stack([row for row, _, _ in made]).reshape(outs[0].shape)
     scales = np.array([scale for _, scale, _ in made], np.float32)
     return [integers, scales, np.array([zero for _, _, zero in made], np.int32)]
@@ -218,8 +228,22 @@ def _depth(node: Node, ins: Sequence[Tensor | None]) -> int:
     return weights.size // weights.shape[0]
 
 
+def _permuted(
+    node: Node, ins: Sequence[Tensor | None], outs: Sequence[Tensor], order: permuting.Order
+) -> permuting.Permuted | None:
+    """Permute elements that have one range."""
+    if DynamicQuantizeAttributes.of(node).leading:
+        return None
+    return permuting.Permuted((0,), order, node.attrs, outputs=1)
+
+
 OPERATORS: Mapping[str, OpDef] = {
-    "DYNAMIC_QUANTIZE": OpDef(_infer_quantize, _quantize, attributes=DynamicQuantizeAttributes),
+    "DYNAMIC_QUANTIZE": OpDef(
+        _infer_quantize, _quantize, attributes=DynamicQuantizeAttributes, permuted=_permuted
+    ),
     "MATMUL_INTEGER": OpDef(_infer_matmul, _sum, sum_depth=_depth),
     "CONV_INTEGER": OpDef(_infer_conv, _sum, attributes=ConvolutionAttributes, sum_depth=_depth),
 }
+
+#: Element types that the kernels of TensorFlow Lite Micro do not take.
+TFLM_LACKS = {"DYNAMIC_QUANTIZE": {"float32"}}

@@ -10,7 +10,7 @@ from hil.board import load_board
 from hil.cli.actions.compile_cache import Answer
 from hil.cli.arguments import compile_options, compiled
 from hil.cli.console import Console, shown_name, table
-from hil.cli.plan_report import io_saving_line
+from hil.cli.plan_report import dynamic_lines, io_saving_line
 from hil.cli.render import (
     chosen_lines,
     compressed_lines,
@@ -90,6 +90,7 @@ def compiled_answer(args: argparse.Namespace, console: Console) -> Answer:
         quantized = quantized_lines(module.float_layers, module.rounded_biases)
         lines += [f"{module.name}: {line}" for line in quantized]
         lines += [f"{module.name}: {io_saving_line(saving)}" for saving in module.io_savings]
+        lines += [f"{module.name}: {line}" for line in dynamic_lines(module.dynamic_forms)]
     return Answer([encode(model) for model in models], lines, library.files)
 
 
@@ -142,6 +143,7 @@ def module_entry(module: Module) -> CompileEntry:
         fixed_sizes=module.fixed_sizes,
         float_layers=module.float_layers,
         rounded_biases=module.rounded_biases,
+        dynamic_forms=module.dynamic_forms,
         externals=tuple(
             ExternalLayer(
                 layer=external.layer,

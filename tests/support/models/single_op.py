@@ -1657,7 +1657,7 @@ def _dynamic_quantize(rng: Random, dtype: str) -> Draft:
         values *= 0
     if rng.random() < 0.1:
         values = np.where(rng.random(x.shape) < 0.2, rng.choice([np.nan, np.inf, -np.inf]), values)
-    attrs = {"form": pick(rng, "onnx", "asymmetric", "symmetric"), "rows": pick(rng, 1, rows)}
+    attrs = {"form": pick(rng, "onnx", "asymmetric", "symmetric"), "leading": pick(rng, 0, 1, -1)}
     return Draft([x], attrs=attrs, outputs=3, values={"x": values.astype(dtype)})
 
 

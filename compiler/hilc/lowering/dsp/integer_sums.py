@@ -44,7 +44,7 @@ def part_of(matrix: Array) -> int:
     """Return the most units of depth, from the first on, whose sums stay below the limit in each
     part of as many.
     """
-    units = -(-matrix.shape[1] // UNIT)
+    units: int = -(-matrix.shape[1] // UNIT)
     sizes = _MOST_INPUT * np.abs(matrix.astype(np.int64))
     whole = np.pad(sizes, ((0, 0), (0, -matrix.shape[1] % UNIT))).reshape(len(matrix), units, UNIT)
     of_units = whole.sum(2)

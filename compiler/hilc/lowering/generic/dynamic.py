@@ -22,20 +22,33 @@ _FORMS = {"onnx": 0, "asymmetric": 1, "symmetric": 2}
 def quantize(layer: Layer) -> KernelCall:
     """Return the call that quantizes rows of floats by their ranges."""
     attributes, x = DynamicQuantizeAttributes.of(layer.node), layer.operand(0)
-    return KernelCall(
-        HilGenericDynamicQuantizeF32(
-            rows=attributes.rows, depth=x.size // attributes.rows, definition=_FORMS[attributes.form]
-        )
+    rows = attributes.rows_of(x)
+    parameters = HilGenericDynamicQuantizeF32(
+        rows=rows, depth=x.size // rows, definition=_FORMS[attributes.form]
     )
+    return KernelCall(parameters)
 
 
 @lowers(*OPERATORS)
 def portable(layer: Layer) -> KernelCall:
     """Return the kernel of exact sums on any core."""
     form = sums_form(layer)
-    shared = {"integer_sums": form.sums, "window": form.window, "totals": form.totals}
     if form.matrix.dtype == "int8" and form.groups == 1:
-        return form.call(HilGenericIntegerSumsS8(weights=interleave(form.matrix), **shared))
+        return form.call(
+            HilGenericIntegerSumsS8(
+                integer_sums=form.sums,
+                window=form.window,
+                weights=interleave(form.matrix),
+                totals=form.totals,
+            )
+        )
     wide = form.matrix.dtype == "int16"
     kind = HilGenericIntegerSumsS8S16 if wide else HilGenericIntegerSumsS8Groups
-    return form.call(kind(groups=form.groups, weights=form.matrix.reshape(-1), **shared))
+    parameters = kind(
+        integer_sums=form.sums,
+        window=form.window,
+        groups=form.groups,
+        weights=form.matrix.reshape(-1),
+        totals=form.totals,
+    )
+    return form.call(parameters)

@@ -44,14 +44,14 @@ HIL_INLINE struct hil_dynamic_scale hil_dynamic_scale_onnx(struct hil_dynamic_ra
     return (struct hil_dynamic_scale){scale, hil_dynamic_clamp(zero_point, 0.0F, 255.0F) - 128};
 }
 
-/* In double precision, as TFLite's AsymmetricQuantizeFloats. */
+/* As TFLite's AsymmetricQuantizeFloats: the difference in float, the others in double. */
 HIL_INLINE struct hil_dynamic_scale hil_dynamic_scale_asymmetric(struct hil_dynamic_range range) {
     const double low = (double)range.low;
     const double high = (double)range.high;
     if (range.low == range.high) {
         return (struct hil_dynamic_scale){1.0F, 0};
     }
-    const double scale = (high - low) / 255.0;
+    const double scale = (double)(range.high - range.low) / 255.0;
     const double from_low = -128.0 - low / scale;
     const double from_high = 127.0 - high / scale;
     /* The one whose terms are smaller is the more accurate one. */
