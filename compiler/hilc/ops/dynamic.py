@@ -244,6 +244,3 @@ OPERATORS: Mapping[str, OpDef] = {
     "MATMUL_INTEGER": OpDef(_infer_matmul, _sum, sum_depth=_depth),
     "CONV_INTEGER": OpDef(_infer_conv, _sum, attributes=ConvolutionAttributes, sum_depth=_depth),
 }
-
-#: Element types that the kernels of TensorFlow Lite Micro do not take.
-TFLM_LACKS = {"DYNAMIC_QUANTIZE": {"float32"}}

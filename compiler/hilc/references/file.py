@@ -42,7 +42,7 @@ class ModelFile:
         self._copies = {
             node.name: node.inputs[0]
             for node in graph.nodes
-            if node.name not in indices and OPS[node.op].view
+            if node.name not in indices and OPS[node.op].view and node.inputs[0] in indices
         }
 
     def describe(self, reference: str) -> str:

@@ -13,10 +13,12 @@ from math import prod
 
 import numpy as np
 
-from hilc.frontends.onnx.operation import Operation, translates
+from hilc.frontends.onnx.operation import MICROSOFT, Operation, translates
+from hilc.frontends.onnx.translators.control_flow import entry
 from hilc.frontends.onnx.translators.convolution import convolved_first
 from hilc.frontends.onnx.translators.matmul import product
 from hilc.frontends.onnx.translators.movement import along
+from hilc.frontends.onnx.translators.unrolled import unrolled
 from hilc.ir import Array, Tensor
 from hilc.ops.attributes import ActivationAttributes, ReductionAttributes
 from hilc.ops.dynamic import DynamicQuantizeAttributes
@@ -247,3 +249,72 @@ def conv_integer(n: Operation) -> Tensor:
         return n.single("Conv", *pair, **n.stated(*names))
 
     return _exact_sum(n, channels, taps, part)
+
+
+# Fused operators of onnxruntime ------------------------------------------------------------------
+
+
+def scaled_product(
+    n: Operation,
+    integers: Sequence[Tensor | None],
+    scales: Sequence[Tensor],
+    bias: Tensor | None = None,
+) -> Tensor:
+    """Return the float product of two matrices of integers.
+
+    ``integers`` are the operands of MatMulInteger, ``scales`` those of both matrices.
+    """
+    sums = n.single("MatMulInteger", *integers)
+    made = n.single("Mul", n.cast(sums, "float32"), n.single("Mul", *scales))
+    return made if bias is None else n.single("Add", made, bias)
+
+
+def dynamic_product(
+    n: Operation,
+    x: Tensor,
+    weights: Tensor,
+    scale: Tensor,
+    zero_point: Tensor | None,
+    bias: Tensor | None = None,
+) -> Tensor:
+    """Return the product of floats that are quantized by their range, with integer weights."""
+    q, x_scale, x_zero_point = n.run("DynamicQuantizeLinear", [x])
+    return scaled_product(n, [q, weights, x_zero_point, zero_point], [x_scale, scale], bias)
+
+
+@translates("DynamicQuantizeMatMul", domain=MICROSOFT)
+def dynamic_quantize_matmul(n: Operation) -> Tensor:
+    """Translate com.microsoft DynamicQuantizeMatMul to the operators that it fuses."""
+    return dynamic_product(n, n.input(0), n.input(1), n.input(2), n.optional(3), n.optional(4))
+
+
+@translates("MatMulIntegerToFloat", domain=MICROSOFT)
+def matmul_integer_to_float(n: Operation) -> Tensor:
+    """Translate com.microsoft MatMulIntegerToFloat to the operators that it fuses."""
+    integers = [n.input(0), n.input(1), n.optional(4), n.optional(5)]
+    return scaled_product(n, integers, [n.input(2), n.input(3)], n.optional(6))
+
+
+@translates("DynamicQuantizeLSTM", domain=MICROSOFT)
+def dynamic_quantize_lstm(n: Operation) -> list[Tensor]:
+    """Translate com.microsoft DynamicQuantizeLSTM: a step for each entry of the sequence, whose
+    input and hidden state are quantized by their range.
+
+    Raises :class:`~hilc.errors.UnsupportedError` for weights that are not known at compile time.
+    """
+    for place, what in ((1, "the weights"), (2, "the weights of the hidden state")):
+        n.known(place, what)
+
+    def of_direction(number: int) -> Callable[[Tensor, Tensor, bool], Tensor]:
+        def parameter(place: int) -> Tensor | None:
+            given = n.optional(place)
+            return None if given is None else entry(n, given, 0, number)
+
+        def multiply(x: Tensor, weights: Tensor, is_recurrence: bool) -> Tensor:
+            place = 10 if is_recurrence else 8
+            scale = entry(n, n.input(place), 0, number)
+            return dynamic_product(n, x, weights, scale, parameter(place + 1))
+
+        return multiply
+
+    return unrolled(n, of_direction)
