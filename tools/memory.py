@@ -127,7 +127,7 @@ def section(points: Sequence[Point], smallest: Explanation) -> str:
 def main() -> int:
     fastest = smallest = explained(optimize="speed")
     while smallest.saving is not None:
-        smallest = explained(ram=smallest.workspace_bytes - smallest.saving.nbytes)
+        smallest = explained(ram=smallest.workspace_bytes - smallest.saving.bytes)
     points = [
         measured(limit) for limit in limits(smallest.workspace_bytes, fastest.workspace_bytes)
     ]

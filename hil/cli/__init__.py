@@ -295,9 +295,9 @@ def _choose_format(args: Any, console: Console) -> None:
     console.as_json = console.format.name == "json"
 
 
-def show_help(command: Sequence[str], console: Console) -> int:
-    """Print the text of ``hil COMMAND --help``, also as JSON."""
-    words = [*command, "--help"]
+def show_help(command: Sequence[str], console: Console, option: str = "--help") -> int:
+    """Print the text of ``hil COMMAND --help`` (``option``), also as JSON."""
+    words = [*command, option]
     if not console.as_json:
         return _run(words, console)
     import io

@@ -55,7 +55,8 @@ class Command:
         self.add_options(parser)
         if self.answers:
             parser.add_output_options()
-        parser.add_help_all()
+        if "--help-all" not in parser._option_string_actions:
+            parser.add_help_all()
         handler = (self.run.__module__, self.run.__name__)
         parser.set_defaults(handler=handler, parser=parser, uses_plugins=self.uses_plugins)
 

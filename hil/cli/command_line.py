@@ -45,6 +45,7 @@ def build_parser(words: Sequence[str] | None = None) -> Parser:
         "2 bad input or usage, 3 build failed, 4 board or link failed, 130 interrupted.",
     )
     parser.add_argument("--version", action=Version, nargs=0, help="show the version and exit")
+    parser.add_help_all()
     parser.set_defaults(json=False, format=None, quiet=False, verbose=0, uses_plugins=True)
     parser.sections = SECTIONS
     commands = parser.add_commands()

@@ -15,12 +15,14 @@ import anyio
 from anyio import to_thread
 from mcp.server.mcpserver import MCPServer
 from mcp.server.mcpserver.exceptions import ToolError
-from pydantic import Field
+from pydantic import BaseModel, ConfigDict, Field, create_model
 
 from hil.cli.mcp_reach import Reach
 from hil.errors import HilError
 from hil.support.process import python_module
 from hilc import __version__
+from hilc.options import CompileOptions
+from hilc.support.option import Option, flag_of, options_of
 from hilc.support.process import kill_group, start
 
 #: Time limit in seconds for the end of a command that is interrupted.
@@ -44,12 +46,43 @@ Models = Annotated[
     Field(description="a .tflite, .onnx or .pt2 file or an archive; several share one image"),
 ]
 Board = Annotated[str, Field(description="a board's name, which the tool `boards` lists")]
-Limit = Annotated[
-    str | None,
-    Field(description="a limit in bytes, such as 64K", pattern=r"^[0-9]+[KM]?$"),
-]
+#: Options of the compiler that read other files or load code, and the one that tools name.
+_NOT_OFFERED = ("inputs", "tuning", "externals", "optimize")
+
+
+def _compiler_options() -> dict[str, Option]:
+    """Return the options that tools offer, by the names of their parameters."""
+    offered = {
+        flag_of(name, stated).removeprefix("--").replace("-", "_"): stated
+        for name, stated in options_of(CompileOptions).items()
+        if stated.form is not None and name not in _NOT_OFFERED
+    }
+    return dict(sorted(offered.items()))
+
+
+def _parameter(stated: Option) -> tuple[Any, Any]:
+    """Return the type and the default of an option's parameter, as pydantic takes them."""
+    kinds = {"switch": bool, "yes_no": bool, "repeated": list[str]}
+    kind: Any = kinds.get(stated.form or "", str)
+    if stated.choices:
+        kind = Literal[stated.choices]
+    pattern = r"^[0-9]+[KM]?$" if stated.form == "bytes" else None
+    return kind | None, Field(default=None, description=stated.help, pattern=pattern)
+
+
+_parameters: dict[str, Any] = {n: _parameter(o) for n, o in _compiler_options().items()}
+#: The options of the command line, as far as they read no file and load no code.
+CompilerOptions: type[BaseModel] = create_model(
+    "CompilerOptions", __config__=ConfigDict(extra="forbid"), **_parameters
+)
 Samples = Annotated[
     int | None, Field(description="the number of random samples; default: for about 5 s", ge=1)
+]
+
+
+Compiler = Annotated[
+    CompilerOptions | None,  # type: ignore[valid-type]
+    Field(description="further options of the compiler, for model files"),
 ]
 
 
@@ -94,40 +127,50 @@ class Tools:
         output: Annotated[str, Field(description="the archive (.tar) or folder to write")],
         board: Board,
         optimize: Goal = None,
-        ram: Limit = None,
-        flash: Limit = None,
+        options: Compiler = None,
     ) -> dict[str, Any]:
-        """Compile a model to C for a board, within limits of workspace (ram) and flash."""
+        """Compile a model to C for a board; options: limits of workspace (ram) and flash, ..."""
         words = ["--output", self._path(output), *self._allowed(self._reach.names, board)]
-        limits = [*_option("--ram", ram), *_option("--flash", flash)]
         return await self._run(
-            "compile", *self._models(model), *words, *_option("--optimize", optimize), *limits
+            "compile", *self._models(model), *words, *_compile(optimize, options)
         )
 
-    async def explain(self, model: Models, board: Board, optimize: Goal = None) -> dict[str, Any]:
+    async def explain(
+        self, model: Models, board: Board, optimize: Goal = None, options: Compiler = None
+    ) -> dict[str, Any]:
         """Return a model's memory plan on a board, its kernels, and what less memory costs."""
         on = self._allowed(self._reach.names, board)
-        return await self._run(
-            "explain", *self._models(model), *on, *_option("--optimize", optimize)
-        )
+        return await self._run("explain", *self._models(model), *on, *_compile(optimize, options))
 
     async def verify(
-        self, model: Models, board: Board, optimize: Goal = None, samples: Samples = None
+        self,
+        model: Models,
+        board: Board,
+        optimize: Goal = None,
+        samples: Samples = None,
+        options: Compiler = None,
     ) -> dict[str, Any]:
         """Run a model on a board and compare every output with the reference."""
-        words = [*_option("--optimize", optimize), *_option("--samples", samples)]
+        words = [*_compile(optimize, options), *_option("--samples", samples)]
         return await self._on_board("verify", model, board, *words)
 
     async def diagnose(
-        self, model: Models, board: Board, optimize: Goal = None, samples: Samples = None
+        self,
+        model: Models,
+        board: Board,
+        optimize: Goal = None,
+        samples: Samples = None,
+        options: Compiler = None,
     ) -> dict[str, Any]:
         """Compare each layer with the reference: where outputs first differ, and how."""
-        words = [*_option("--optimize", optimize), *_option("--samples", samples)]
+        words = [*_compile(optimize, options), *_option("--samples", samples)]
         return await self._on_board("verify", model, board, "--per-layer", *words)
 
-    async def bench(self, model: Models, board: Board, optimize: Goal = None) -> dict[str, Any]:
+    async def bench(
+        self, model: Models, board: Board, optimize: Goal = None, options: Compiler = None
+    ) -> dict[str, Any]:
         """Count an inference's instructions or cycles on a board, and a model's flash and RAM."""
-        return await self._on_board("bench", model, board, *_option("--optimize", optimize))
+        return await self._on_board("bench", model, board, *_compile(optimize, options))
 
     async def evaluate(
         self,
@@ -135,24 +178,30 @@ class Tools:
         board: Board,
         data: Annotated[str, Field(description="an NPZ or CSV file, or a folder of classes")],
         optimize: Goal = None,
+        options: Compiler = None,
     ) -> dict[str, Any]:
         """Measure a model's accuracy on a board over labelled data."""
-        words = ["--data", self._path(data), *_option("--optimize", optimize)]
+        words = ["--data", self._path(data), *_compile(optimize, options)]
         return await self._on_board("evaluate", model, board, *words)
 
     async def console(
         self,
         model: Models,
         board: Board,
+        optimize: Goal = None,
+        options: Compiler = None,
         seconds: Annotated[float, Field(description="how long to listen", gt=0, le=300)] = 5.0,
     ) -> dict[str, Any]:
         """Start a model's firmware; return the logs, faults and console lines of its board."""
-        return await self._on_board("monitor", model, board, *_option("--seconds", seconds))
+        words = [*_compile(optimize, options), *_option("--seconds", seconds)]
+        return await self._on_board("monitor", model, board, *words)
 
-    async def flash(self, model: Models, board: Board) -> dict[str, Any]:
+    async def flash(
+        self, model: Models, board: Board, optimize: Goal = None, options: Compiler = None
+    ) -> dict[str, Any]:
         """Program a real board with a model's firmware and reset it. Needs --allow."""
         on = self._allowed(self._reach.changes, board)
-        return await self._run("flash", *self._models(model), *on)
+        return await self._run("flash", *self._models(model), *on, *_compile(optimize, options))
 
     async def erase(self, board: Board) -> dict[str, Any]:
         """Erase all flash of a real board. Needs --allow."""
@@ -199,6 +248,27 @@ class Tools:
 
 def _option(name: str, value: object) -> list[str]:
     return [] if value is None else [name, str(value)]
+
+
+def _compile(goal: Goal, options: BaseModel | None) -> list[str]:
+    """Return the words of the compiler's options that were given."""
+    words = _option("--optimize", goal)
+    for name, value in (options.model_dump(exclude_none=True) if options else {}).items():
+        flag = "--" + name.replace("_", "-")
+        if value is False:
+            words += [flag.replace("--", "--no-", 1)] if _is_yes_no(name) else []
+        else:
+            # One word, so that no value is taken for an option.
+            words += [flag] if value is True else [f"{flag}={one}" for one in _listed(value)]
+    return words
+
+
+def _is_yes_no(name: str) -> bool:
+    return _compiler_options()[name].form == "yes_no"
+
+
+def _listed(value: str | list[str]) -> list[str]:
+    return [value] if isinstance(value, str) else value
 
 
 async def _answer_of(words: Sequence[str], folder: str, timeout_s: float) -> dict[str, Any]:

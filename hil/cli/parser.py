@@ -250,9 +250,9 @@ class Parser(argparse.ArgumentParser):
         raise usage_error(f"{what}: invalid choice: {value!r}{nearest(str(value), choices)}", hint)
 
     def add_help_all(self) -> None:
-        """Add ``--help-all`` if the help leaves options out."""
-        if self._rare_actions():
-            self.add_argument("--help-all", action=_HelpAll, help="show all options, and exit")
+        """Add ``--help-all``; the help names it if it leaves options out."""
+        text = "show all options, and exit" if self._rare_actions() else argparse.SUPPRESS
+        self.add_argument("--help-all", action=_HelpAll, help=text)
 
     def _rare_actions(self) -> list[argparse.Action]:
         """Return the options that the help leaves out."""

@@ -72,7 +72,7 @@ def _io_line(tensor: IoTensor) -> str:
 def io_saving_line(saving: IoSaving) -> str:
     """Return the hint about a smaller type of inputs and outputs."""
     return (
-        f"inputs and outputs as {saving.io} take {saving.nbytes:,} B less, with the same results: "
+        f"inputs and outputs as {saving.io} take {saving.bytes:,} B less, with the same results: "
         f"--io {saving.io}"
     )
 
@@ -93,7 +93,7 @@ def dynamic_lines(forms: Sequence[DynamicForm]) -> list[str]:
 def _next(plan: Explanation) -> str:
     if plan.saving is None:
         return "no program with less memory was found"
-    saved, more = plan.saving.nbytes, plan.saving.instructions
+    saved, more = plan.saving.bytes, plan.saving.instructions
     if more < 0:
         # Of a program that was chosen for its flash.
         return (
@@ -111,7 +111,7 @@ def _slot_row(plan: Explanation, slot: ArenaSlot) -> list[str]:
     pool = f"{plan.pools[slot.pool][0]} " if len(plan.pools) > 1 else ""
     name = slot.name if slot.what != "scratch" else "scratch"
     where = f"{pool}{slot.offset:,}"
-    return [shown_name(name), f"{slot.nbytes:,}", where, f"{slot.end:,}"]
+    return [shown_name(name), f"{slot.bytes:,}", where, f"{slot.end:,}"]
 
 
 def _life(plan: Explanation, slot: ArenaSlot) -> str:

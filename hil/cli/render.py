@@ -538,7 +538,10 @@ def board_entry(board: Board) -> BoardEntry:
         clock_hz=board.clock_hz,
         flash_bytes=memory_bytes(board, "flash"),
         ram_bytes=memory_bytes(board, "ram"),
-        memory=tuple(BoardRegion(**asdict(region)) for region in board.memory),
+        memory=tuple(
+            BoardRegion(**{"bytes" if k == "size" else k: v for k, v in asdict(region).items()})
+            for region in board.memory
+        ),
         stack_bytes=board.stack_bytes,
         handler_stack_bytes=board.handler_stack_bytes,
         rpc=FrameSizes(board.frame_max, board.rx_max),

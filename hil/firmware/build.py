@@ -243,8 +243,8 @@ class Firmware:
             stack_bytes=sizes.stack_bytes,
             handler_stack_bytes=sizes.handler_stack_bytes,
             stack_bound_bytes=sizes.stack_bound_bytes,
-            regions=tuple(RegionSize(**asdict(use)) for use in sizes.regions),
-            sections=tuple(SectionSize(**asdict(use), size=use.size) for use in sizes.sections),
+            regions=tuple(RegionSize(use.name, use.used, use.size) for use in sizes.regions),
+            sections=tuple(SectionSize(**asdict(use), bytes=use.size) for use in sizes.sections),
             seconds=seconds,
         )
 

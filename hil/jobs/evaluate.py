@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
@@ -12,15 +13,24 @@ import numpy as np
 
 from hil.device import Model
 from hil.errors import InputError
-from hil.jobs.image import Image, ImageModel, recoveries_of, repeated_by
+from hil.jobs.image import (
+    OF_MODELS,
+    Image,
+    ImageModel,
+    is_chosen_of_several,
+    opened_image,
+    recoveries_of,
+    repeated_by,
+)
 from hil.jobs.job import Job, reference_for
 from hil.jobs.run import Run
-from hil.verify.comparison import Oracle
+from hil.verify.comparison import Oracle, RunnableModel
 from hil.verify.datasets import DataSet, Scaling, array_data, load_data
 from hil.verify.evaluation import (
     Evaluation,
     MetricLimit,
     ScoreKind,
+    boards_at_once,
     checked_metrics,
     digest_of_library,
     evaluate_model,
@@ -35,7 +45,8 @@ from hilc.artifact.library import TensorInfo
 class EvaluateJob(Job[Evaluation]):
     """Run a labelled data set on a board, for its metrics there beside the reference's.
 
-    The fields are the parameters of :func:`hil.evaluate`. ``journal`` may be a function that
+    With ``jobs`` so many boards share the samples; each computes the next one when it is free. The
+    other fields are the parameters of :func:`hil.evaluate`. ``journal`` may be a function that
     returns the file's path for the board's name and the opened model.
     """
 
@@ -54,6 +65,7 @@ class EvaluateJob(Job[Evaluation]):
     source: str | Path | None = field(default=None, kw_only=True)
     journal: str | Path | Callable[..., Path] | None = field(default=None, kw_only=True)
     restart: bool = field(default=False, kw_only=True)
+    jobs: int = field(default=1, kw_only=True)
     progress: Callable[..., Any] | None = field(default=None, kw_only=True)
     allow_fallback: bool | None = field(default=None, kw_only=True)
 
@@ -82,13 +94,19 @@ class EvaluateJob(Job[Evaluation]):
             "board": image.board,
             "reference": oracle.name,
         }
-        with image.opened() as opened, run.counting(known.name, image.board) as counted:
-            model = opened[known.name]
-            if isinstance(model, Model):
-                key |= {"source": model.device.source, "build_id": model.device.hello.build_id}
+        with (
+            boards_at_once(self.jobs) as threads,
+            self._opened(image, known, run) as models,
+            run.counting(known.name, image.board) as counted,
+        ):
+            model = models[0]
+            devices = [each.device for each in models if isinstance(each, Model)]
+            if devices:
+                sources = sorted({device.source for device in devices})
+                key |= {"source": ", ".join(sources), "build_id": devices[0].hello.build_id}
             progress = self.progress or counted
             report = evaluate_model(
-                model,
+                models,
                 data,
                 oracle,
                 metrics,
@@ -100,18 +118,54 @@ class EvaluateJob(Job[Evaluation]):
                 journal=self._journal(image.board, model),
                 restart=self.restart,
                 progress=lambda done: progress(done, len(data)),
-                repeated=repeated_by(model),
+                repeated=lambda each, step: repeated_by(each)(step),
+                threads=threads,
             )
             report = replace(
                 report,
+                jobs=self.jobs,
                 transport=model.device.transport if isinstance(model, Model) else "",
                 provenance=self._provenance(image, known, model, _Labelled(data)),
-                recoveries=recoveries_of(model),
+                recoveries=tuple(step for each in models for step in recoveries_of(each)),
             )
         yield report
 
+    @contextmanager
+    def _opened(self, image: Image, known: ImageModel, run: Run) -> Iterator[list[RunnableModel]]:
+        """Yield the model on each of the boards that share the data set."""
+        if self.jobs > 1:
+            self._require_several(image, run)
+        with ExitStack() as boards:
+            models = [boards.enter_context(image.opened())[known.name]]
+            options = {key: item for key, item in self.options.items() if key not in OF_MODELS}
+            for _ in range(self.jobs - 1):
+                other = boards.enter_context(
+                    opened_image(image.libraries, self.board, options, run)
+                )
+                models.append(boards.enter_context(other.opened())[known.name])
+            yield models
+
+    def _require_several(self, image: Image, run: Run) -> None:
+        """Raise for a board that exists once, such as the one behind a port."""
+        option = run.option("jobs")
+        if image.route is None:
+            raise InputError(
+                f"{option} is {self.jobs}, and the model runs already, on one board",
+                f"drop {option}, or give the model's file and the name of a board",
+            )
+        if not (image.route.is_machine or is_chosen_of_several(self.board)):
+            raise InputError(
+                f"{option} is {self.jobs}, and {image.board} is one board",
+                f"drop {option}, or name boards of the bench or of a lab by their properties, such "
+                f"as --board board={image.board}",
+            )
+
     def _check(self, run: Run) -> None:
         self._metrics()
+        if self.jobs < 1:
+            raise InputError(
+                f"{run.option('jobs')} is {self.jobs}", "give the number of boards, 1 or more"
+            )
 
     def _metrics(self) -> tuple[Sequence[Metric], list[MetricLimit]]:
         names = [self.metric] if isinstance(self.metric, str) else list(self.metric)

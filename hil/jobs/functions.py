@@ -160,6 +160,7 @@ def evaluate(
     source: str | Path | None = None,
     journal: str | Path | None = None,
     restart: bool = False,
+    jobs: int = 1,
     name: str | None = None,
     example: Any = None,
     progress: Callable[[int, int], None] = lambda done, count: None,
@@ -183,7 +184,9 @@ def evaluate(
 
     With ``journal`` every result is kept in this file, and an interrupted evaluation continues
     from it, on the same board with the same firmware; ``restart`` starts again. It is removed at
-    the end. ``progress`` is called with the number of samples done.
+    the end. ``progress`` is called with the number of samples done. ``jobs`` boards share the
+    samples: so many emulators, or boards of the bench or of a lab that ``board`` selects by
+    properties.
     """
     return _job(EvaluateJob, evaluate, locals()).run_one()
 

@@ -39,7 +39,8 @@ from hilc.options import CodeKeywords
 from hilc.support.suggest import listed
 from hilc.target import load_cpu
 
-_COMPILE = tuple(CodeKeywords.__annotations__)
+#: Options of the compiler, which a compiled library has behind it.
+OF_MODELS = frozenset(CodeKeywords.__annotations__)
 #: Options of the connection to a board here, which a lab decides for its boards.
 CONNECTION = ("runner", "port", "probe", "transport")
 
@@ -140,6 +141,17 @@ def opened_image(
             compared_with=compared_with,
         )
         yield _image(described, route, libraries, compiled_with, options, run)
+
+
+def is_chosen_of_several(board: str | Path | Board | Device | None) -> bool:
+    """Return whether a board option selects by properties, on the bench or in a lab: opened again,
+    it gives another board.
+    """
+    if not isinstance(board, str):
+        return False
+    if is_of_bench(board):
+        return unit_named(board) is None
+    return parse_selector(board) is not None
 
 
 def _bench_text(board: str | Path | Board, options: Mapping[str, Any]) -> str | None:
@@ -316,7 +328,7 @@ def _image(
 def _model_options(
     board: Board, options: Mapping[str, Any], run: Run, compared_with: str | None
 ) -> ModelOptions:
-    given = {key: value for key, value in options.items() if key in _COMPILE and value is not None}
+    given = {key: value for key, value in options.items() if key in OF_MODELS and value is not None}
     chosen_cpu = given.pop("cpu", None)
     check_regions(given.get("memory", ()), board, run.option("memory"))
     if "tuning" in given and (remark := tuning_remark(given["tuning"], board)):

@@ -16,7 +16,7 @@ def plan_entry(plan: Explanation) -> PlanEntry:
         cpu=plan.cpu,
         workspace_bytes=plan.workspace_bytes,
         state_bytes=plan.state_bytes,
-        io_in_pool=plan.io_in_pool,
+        io_in_workspace=plan.io_in_pool,
         pools=tuple(PlanPool(name, nbytes) for name, nbytes in plan.pools),
         peak_layer=plan.peak,
         layers=tuple(
@@ -52,7 +52,7 @@ def plan_of(read: PlanEntry) -> Explanation:
     return Explanation(
         model=read.model,
         cpu=read.cpu,
-        io_in_pool=read.io_in_pool,
+        io_in_pool=read.io_in_workspace,
         pools=tuple((pool.name, pool.bytes) for pool in read.pools),
         workspace_bytes=read.workspace_bytes,
         state_bytes=read.state_bytes,

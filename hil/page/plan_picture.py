@@ -194,7 +194,7 @@ class _Box(TitledBox):
 def _boxes(axes: Axes, plan: Explanation, pool: int, columns: _Columns) -> None:
     # Large boxes first, so that they do not cover smaller ones.
     slots = [slot for slot in plan.slots if slot.pool == pool]
-    for index, slot in enumerate(sorted(slots, key=lambda t: (-t.nbytes, t.first))):
+    for index, slot in enumerate(sorted(slots, key=lambda t: (-t.bytes, t.first))):
         start, end = columns.start(slot.first), columns.end(slot.last)
         gid = f"box-{pool}-{index}"
         box = _Box(slot.what, start, end, slot.offset, slot.end, slot.name, gid)

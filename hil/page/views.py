@@ -324,7 +324,7 @@ def _model_facts(results: Sequence[Result]) -> list[_Group]:
             "Model",
             [
                 *_distinct("file", (about.file for about in abouts)),
-                *_distinct("bytes", (number(a.nbytes) for a in abouts if a.nbytes is not None)),
+                *_distinct("bytes", (number(a.bytes) for a in abouts if a.bytes is not None)),
                 *_distinct("SHA-256", (made.model.sha256 for made in mades), True),
             ],
         ),
@@ -782,9 +782,11 @@ class _ResultView:
         regions: Sequence[RegionSize] = self.result.built.regions if self.result.built else ()
         rows = []
         for region in regions:
-            share = region.used / max(1, region.size)
+            share = region.used_bytes / max(1, region.bytes)
             percent = min(100.0, 100 * share)
-            rows.append(_RegionRow(region.name, region.used, region.size, f"{share:.1%}", percent))
+            rows.append(
+                _RegionRow(region.name, region.used_bytes, region.bytes, f"{share:.1%}", percent)
+            )
         return rows
 
     @cached_property
@@ -887,7 +889,7 @@ def _slot_row(plan: Explanation, slot: ArenaSlot) -> _SlotRow:
     life = first if first == last else f"{first} to {last}"
     pool = plan.pools[slot.pool][0]
     name = slot.name.partition(";")[0]
-    return _SlotRow(name, slot.what, slot.nbytes, pool, slot.offset, slot.end, life)
+    return _SlotRow(name, slot.what, slot.bytes, pool, slot.offset, slot.end, life)
 
 
 def _exactness_of(layer: LayerDifference | None) -> tuple[str, Status | None]:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Annotated, Any
 
 from hil.errors import Attempt
 from hil.results.answer import entry_of
 from hil.results.codec import omitted
 from hil.results.parts import Fallback
+from hilc.support.jsondata import Renamed
 
 
 @dataclass(frozen=True)
@@ -18,7 +19,7 @@ class BoardRegion:
 
     name: str
     origin: int
-    size: int
+    bytes: Annotated[int, Renamed("size")]
     #: ``flash`` is the memory that the image is loaded into, of any technology; else ``ram``.
     kind: str
     #: Cycles of the core per word, wait states included; absent if unknown.
@@ -286,7 +287,7 @@ class ErasedRegion:
     """An erased range of flash."""
 
     origin: int
-    size: int
+    bytes: Annotated[int, Renamed("size")]
 
 
 @entry_of("erase")

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Annotated
 
 from hil.results.answer import entry_of
 from hil.results.codec import omitted
+from hilc.support.jsondata import Renamed
 
 
 @dataclass(frozen=True)
@@ -14,8 +16,8 @@ class RegionSize:
     """Use of a memory region in bytes, stacks included."""
 
     name: str
-    used: int
-    size: int
+    used_bytes: Annotated[int, Renamed("used")]
+    bytes: Annotated[int, Renamed("size")]
 
 
 @dataclass(frozen=True)
@@ -26,7 +28,7 @@ class SectionSize:
     in_flash: bool
     in_ram: bool
     parts: Mapping[str, int]
-    size: int | None = None
+    bytes: Annotated[int | None, Renamed("size")] = None
 
 
 @dataclass(frozen=True)

@@ -61,8 +61,7 @@ class CompileEntry:
     #: Rows of an input that is fed row by row; 0 for a whole input.
     fed_rows: int
     constants_bytes: int
-    #: Number of layers.
-    layers: int
+    layer_count: int
     macs: int
     #: Channels and multiply-accumulates that the compiler removed from the model.
     folded_channels: int

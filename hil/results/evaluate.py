@@ -111,6 +111,8 @@ class EvaluateEntry:
     classes: tuple[str, ...] | None = None
     #: Number of samples by label (rows) and the device's class (columns).
     confusion: tuple[tuple[int, ...], ...] | None = None
+    #: Boards that shared the samples; absent for one.
+    jobs: int = omitted(1)
     #: How tensors were transferred to the board and back.
     transport: str = ""
     #: Bytes of inputs and outputs that were transferred.

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Annotated
 
 from hil.results.answer import entry_of
 from hil.results.codec import omitted
 from hilc.ir import DynamicForm, IoSaving
 from hilc.memory.explain import ArenaSlot, IoTensor, Saving
 from hilc.memory.liveness import BEFORE
+from hilc.support.jsondata import Renamed
 
 #: Limits of a plan that is read, far above those of any model.
 _MAX_LAYERS, _MAX_SLOTS = 20_000, 200_000
@@ -67,7 +69,7 @@ class PlanEntry:
     workspace_bytes: int
     state_bytes: int
     #: Whether the workspace includes inputs and outputs.
-    io_in_pool: bool
+    io_in_workspace: Annotated[bool, Renamed("io_in_pool")]
     pools: tuple[PlanPool, ...]
     #: Index of the layer with the most bytes in use.
     peak_layer: int
@@ -100,7 +102,7 @@ class PlanEntry:
             or any(
                 not BEFORE <= slot.first <= slot.last <= steps
                 or not 0 <= slot.pool < len(self.pools)
-                or not 0 <= slot.offset <= slot.offset + slot.nbytes <= self.pools[slot.pool].bytes
+                or not 0 <= slot.offset <= slot.offset + slot.bytes <= self.pools[slot.pool].bytes
                 or (slot.what == "scratch" and not 0 <= slot.first < steps)
                 for slot in self.slots
             )

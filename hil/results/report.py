@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Annotated
 
 from hil.errors import Attempt
 from hil.results.answer import ErrorInfo, entry_of
@@ -13,6 +14,7 @@ from hil.results.codec import omitted
 from hil.results.evaluate import EvaluateEntry
 from hil.results.plan import PlanEntry
 from hil.results.verify import VerifyEntry
+from hilc.support.jsondata import Renamed
 
 
 @dataclass(frozen=True)
@@ -21,7 +23,7 @@ class About:
 
     #: File name and size of the model.
     file: str = ""
-    nbytes: int | None = None
+    bytes: Annotated[int | None, Renamed("nbytes")] = None
     #: Which reference's arithmetic the code computes, and how it rounds.
     arithmetic: str = ""
     rounding: str = ""

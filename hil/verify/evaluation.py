@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import base64
 import contextlib
+import contextvars
 import fcntl
 import hashlib
 import html
@@ -16,9 +17,8 @@ import math
 import os
 import time
 import zlib
-from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import FIRST_COMPLETED, Executor, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import islice
@@ -62,8 +62,6 @@ _JOURNAL = 1
 _SYNC_S = 1.0
 #: Samples in the list of mismatches.
 _MOST_MISMATCHES = 100
-#: Samples that the reference may be ahead of the board.
-_AHEAD = 4
 
 
 @dataclass(frozen=True)
@@ -119,6 +117,8 @@ class Evaluation:
     seconds: float
     #: Samples that an earlier, interrupted evaluation has computed.
     resumed: int = 0
+    #: Boards that shared the samples.
+    jobs: int = 1
     #: Bytes of inputs and outputs that were transferred.
     nbytes: int = 0
     fallback: Fallback | None = None
@@ -240,6 +240,7 @@ class Evaluation:
             first_mismatches=self.first_mismatches,
             classes=tuple(self.class_names) if has_classes else None,
             confusion=tuple(map(tuple, rows)) if has_classes else None,
+            jobs=self.jobs,
             transport=self.transport,
             bytes=self.nbytes,
             recoveries=self.recoveries,
@@ -289,7 +290,7 @@ def checked_metrics(names: Sequence[str], limits: Sequence[MetricLimit]) -> list
 
 
 def evaluate_model(
-    model: RunnableModel,
+    models: Sequence[RunnableModel],
     data: DataSet,
     oracle: Oracle,
     metrics: Sequence[Metric],
@@ -302,9 +303,13 @@ def evaluate_model(
     journal: Path | None = None,
     restart: bool = False,
     progress: Callable[[int], None] = lambda done: None,
-    repeated: Callable[[Callable[[], Array]], Array] = lambda job: job(),
+    repeated: Callable[[RunnableModel, Callable[[], Array]], Array] = lambda model, step: step(),
+    threads: Executor | None = None,
 ) -> Evaluation:
-    """Run every sample on ``model``, and the metrics over an output and the reference's.
+    """Run every sample on one of ``models``, and the metrics over an output and the reference's.
+
+    The models are the same one on several boards, each of which computes in one of ``threads``
+    (:func:`boards_at_once`).
 
     ``output`` names it; the first one is the default. One integer without a scale is the number of
     a class, as classifiers of scikit-learn give it.
@@ -317,6 +322,7 @@ def evaluate_model(
     """
     if not len(data):
         raise InputError("the data set has no sample", "give at least one")
+    model = models[0]
     index = output_index(model.outputs, output, model.name)
     tensor = model.outputs[index]
     _check_score(model, tensor, score)
@@ -331,7 +337,7 @@ def evaluate_model(
     start = time.monotonic()
     with _open_journal(journal, {**key, **_data_key(data)}, restart) as kept:
         resumed = _check_resumed(kept, data, progress)
-        _compute(model, data, oracle, kept, index, progress, repeated)
+        _compute(models, data, oracle, kept, index, progress, repeated, threads or _Here())
         device = np.stack([kept.device(i, tensor) for i in range(len(data))])
         reference = np.stack([kept.reference(i, tensor) for i in range(len(data))])
         is_other = [differs(r, d) for d, r in zip(device, reference, strict=True)]
@@ -484,40 +490,83 @@ def _check_labels(data: DataSet, metrics: Sequence[Metric], outputs: int) -> Non
 # -- computing -----------------------------------------------------------------------------------
 
 
+class _Here(Executor):
+    """Runs what is submitted at once, in the thread that submits it."""
+
+    def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
+        future: Future[Any] = Future()
+        try:
+            future.set_result(fn(*args, **kwargs))
+        except DeviceError as error:
+            future.set_exception(error)
+        return future
+
+
+@contextlib.contextmanager
+def boards_at_once(count: int) -> Iterator[Executor]:
+    """Yield what runs steps of ``count`` boards at the same time; one board needs no thread.
+
+    The boards are to be closed within the context: what a thread has started ends with it, and a
+    step that still runs after an interrupt ends when its board is closed.
+    """
+    if count == 1:
+        yield _Here()
+        return
+    with ThreadPoolExecutor(max_workers=count, thread_name_prefix="hil-board") as threads:
+        yield threads
+
+
+@dataclass(frozen=True)
+class _Pending:
+    """A sample that a board and the reference compute."""
+
+    index: int
+    sample: Sample
+    expected: Future[Array]
+    model: RunnableModel
+
+
 def _compute(
-    model: RunnableModel,
+    models: Sequence[RunnableModel],
     data: DataSet,
     oracle: Oracle,
     kept: _Journal,
     output: int,
     progress: Callable[[int], None],
-    repeated: Callable[[Callable[[], Array]], Array],
+    repeated: Callable[[RunnableModel, Callable[[], Array]], Array],
+    threads: Executor,
 ) -> None:
-    """Compute what the journal lacks; the reference computes in parallel to the board."""
-    tensor = model.outputs[output]
+    """Compute what the journal lacks; the reference computes in parallel to the boards."""
+    tensor = models[0].outputs[output]
     missing = (index for index in range(len(data)) if index not in kept)
     done = len(kept)
-    pending: deque[tuple[int, Sample, Future[Array]]] = deque()
+    pending: dict[Future[Array], _Pending] = {}
+    # Settings of the command, such as its decisions, hold in the threads, too.
+    contexts = {id(model): contextvars.copy_context() for model in models}
     with ThreadPoolExecutor(max_workers=1, thread_name_prefix="hil-reference") as beside:
 
-        def ask(count: int) -> None:
-            for index in islice(missing, count):
+        def start(model: RunnableModel) -> None:
+            for index in islice(missing, 1):
                 sample = data.samples[index]
                 expected = beside.submit(_expected, oracle, index, sample, tensor)
-                pending.append((index, sample, expected))
+                step = partial(repeated, model, partial(_computed, model, sample, output))
+                got = threads.submit(contexts[id(model)].run, step)
+                pending[got] = _Pending(index, sample, expected, model)
 
-        ask(_AHEAD)
+        for model in models:
+            start(model)
         while pending:
-            index, sample, expected = pending.popleft()
-            try:
-                got = repeated(partial(_computed, model, sample, output))
-            except DeviceError as error:
-                _require_no_difference(kept, tensor, model.name, oracle.name, error)
-                raise
-            kept.add(index, digest_of(sample), got, expected.result())
-            done += 1
-            progress(done)
-            ask(1)
+            for got in wait(pending, return_when=FIRST_COMPLETED).done:
+                one = pending.pop(got)
+                try:
+                    found = got.result()
+                except DeviceError as error:
+                    _require_no_difference(kept, tensor, one.model.name, oracle.name, error)
+                    raise
+                kept.add(one.index, digest_of(one.sample), found, one.expected.result())
+                done += 1
+                progress(done)
+                start(one.model)
 
 
 def _require_no_difference(

@@ -191,3 +191,13 @@ def test_the_committed_schema_is_that_of_the_types() -> None:
     committed = json.loads((ROOT / "docs" / "reference" / "hil.schema.json").read_text())
     assert committed == answer_schema()
     assert "### hil verify" in reference_page()
+
+
+def test_json_has_one_name_for_each_figure() -> None:
+    """A count of bytes ends in ``bytes``, ``layers`` is a list, ``size`` counts elements."""
+    found = answer_schema()["$defs"]
+    keys = {(kind, key) for kind, one in found.items() for key in one.get("properties", {})}
+    assert not {key for _, key in keys} & {"nbytes", "io_in_pool"}
+    assert {kind for kind, key in keys if key == "size"} == {"Diagnosis", "FixedSize"}
+    layers = [found[kind]["properties"][key] for kind, key in keys if key == "layers"]
+    assert layers and all('"array"' in json.dumps(one) for one in layers)

@@ -425,7 +425,7 @@ def test_compile_to_tar_and_folder(tmp_path: Path, capsys: pytest.CaptureFixture
         assert report["files"] == sorted(library.files)
         assert report["workspace_bytes"] == module.workspace_bytes
         assert report["io_bytes"] == module.io_bytes == 12
-        assert report["layers"] == 1
+        assert report["layer_count"] == 1
         assert report["macs"] == 32
         assert report["constants_bytes"] >= 32
 
@@ -627,10 +627,24 @@ def test_help_leaves_rare_options_out(command: str, capsys: pytest.CaptureFixtur
     assert len(short.splitlines()) <= 110
 
 
-def test_help_of_few_options_is_whole(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["history", "--help"]) == 0
-    assert "--history" in capsys.readouterr().out
-    assert main(["history", "--help-all"]) == 2
+@pytest.mark.parametrize("command", [[], ["history"], ["lab", "list"]], ids=" ".join)
+def test_help_of_few_options_is_whole(
+    command: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main([*command, "--help"]) == 0
+    short = capsys.readouterr().out
+    assert "--json" in short and "--help-all" not in short
+    assert main([*command, "--help-all"]) == 0
+    assert capsys.readouterr().out == short
+
+
+def test_help_of_a_command_has_all_options(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["verify", "--help-all"]) == 0
+    whole = capsys.readouterr().out
+    assert main(["help", "verify", "--help-all"]) == 0
+    assert capsys.readouterr().out == whole
+    assert main(["help", "verify", "--help-all", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["results"][0]["help"] == whole
 
 
 @pytest.mark.parametrize("words", [["--help"], ["--version"], ["verify", "--help"]], ids=" ".join)

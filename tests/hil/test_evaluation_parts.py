@@ -143,7 +143,7 @@ def test_outputs_that_are_nan_keep_no_limit(names: tuple[str, ...]) -> None:
     lower = names[0] == "accuracy"
     limits = [MetricLimit(name, 0.5, "min" if lower else "max") for name in names]
     found = evaluation.evaluate_model(
-        model, data, Oracle("same", "same", values),
+        [model], data, Oracle("same", "same", values),
         evaluation.checked_metrics(names, limits), board="b", key={}, limits=limits,
     )  # fmt: skip
     assert found.match
@@ -158,7 +158,7 @@ def test_no_sample_is_no_evaluation() -> None:
     empty: Any = Data([])
     model: Any = SimpleNamespace(inputs=[tensor()], outputs=[tensor()])
     with pytest.raises(InputError, match="the data set has no sample"):
-        evaluation.evaluate_model(model, empty, EQUAL, [], board="b", key={})
+        evaluation.evaluate_model([model], empty, EQUAL, [], board="b", key={})
 
 
 def test_a_difference_that_is_no_number_in_json() -> None:

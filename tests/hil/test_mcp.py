@@ -102,8 +102,37 @@ def test_what_is_out_of_reach_is_refused(folder: Path) -> None:
         assert "neither a name" in error_of(await call("boards", name="x" * 4000))
         data = error_of(await call("evaluate", **wanted, data="data"))
         assert "link that leads out" in data
-        assert (await call("compile", **wanted, output="o.tar", ram="1K --force")).is_error
+        for options in (
+            {"ram": "1K --force"},
+            {"tuning": "/etc/passwd"},
+            {"external": "os"},
+            {"constant": ["x=/etc/passwd"]},
+            {"io": "int4"},
+            {"shape": "image=1,8,8,1"},
+        ):
+            found = await call("compile", **wanted, output="o.tar", options=options)
+            assert found.is_error, options
+        named = await call("compile", **wanted, output="o.tar", options={"name": "../../x"})
+        assert named.structured_content["exit_code"] == 2
         assert not (folder / "o.tar").exists()
+
+    with_server(folder, use)
+
+
+def test_options_of_the_compiler(folder: Path) -> None:
+    async def use(call: Tool) -> None:
+        wanted = {"model": "digits.tflite", "board": "mps2-an386", "optimize": "speed"}
+        options = {"io": "float", "name": "seven", "keep_inputs": True, "ram": "20K"}
+        options["fold_constant_channels"] = False
+        found = await call("compile", **wanted, output="o.tar", options=options)
+        (entry,) = found.structured_content["results"]
+        assert (entry["model"], entry["goal"]) == ("seven", "speed")
+        found = await call("verify", **wanted, options={"io": "float"}, samples=2)
+        (entry,) = found.structured_content["results"]
+        assert entry["match"]
+        assert entry["outputs"][0]["dtype"] == "float32"
+        found = await call("explain", **wanted, options={"ram": "1"})
+        assert found.structured_content["exit_code"] != 0
 
     with_server(folder, use)
 

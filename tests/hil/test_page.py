@@ -88,7 +88,7 @@ def result(board: str = "mps2-an386", **changes: Any) -> Json:
             for i, name in enumerate(layers)
         ],
     }
-    about = {"file": "m.tflite", "nbytes": 4711, "arithmetic": "tflm", "rounding": "once"}
+    about = {"file": "m.tflite", "bytes": 4711, "arithmetic": "tflm", "rounding": "once"}
     about |= {"inputs": "random, seed 0", "board": "a board", "cpu": "cortex-m4"}
     return {
         "model": "m",
@@ -119,7 +119,7 @@ BUILD = {
     "build_id": "b2" * 16,
     "flash_bytes": 5700,
     "ram_bytes": 90,
-    "regions": [{"name": "flash", "used": 5700, "size": 65536}],
+    "regions": [{"name": "flash", "used_bytes": 5700, "bytes": 65536}],
     "sections": SECTIONS,
     "models": [{"model": "m"}],
 }
@@ -593,7 +593,7 @@ IMPOSSIBLE: list[tuple[tuple[Any, ...], Any, str]] = [
     (("verify", "outputs", 0, "shape", 1), -10, "shape[1] is -10"),
     (("verify", "provenance", "inputs", "samples"), -1, "samples is -1"),
     (("build", "flash_bytes"), -1, "flash_bytes is -1"),
-    (("build", "regions", 0, "used"), -1, "used is -1"),
+    (("build", "regions", 0, "used_bytes"), -1, "used_bytes is -1"),
     (("build", "sections", 0, "parts", "m"), -1, "parts['m'] is -1"),
     (("evaluate", "mismatches"), 41, "41 of 40 samples differ"),
     (("evaluate", "confusion", 0, 0), -17, "confusion[0][0] is -17"),
@@ -609,7 +609,7 @@ IMPOSSIBLE: list[tuple[tuple[Any, ...], Any, str]] = [
     (("verify", "layers", 0, "match"), False, "differs, without mismatches"),
     (("evaluate", "metrics", 0, "device", "low"), 0.95, "does not hold its value"),
     (("history", 0, "per_inference"), -1, "per_inference is -1"),
-    (("about", "nbytes"), -1, "nbytes is -1"),
+    (("about", "bytes"), -1, "bytes is -1"),
     (("plan", "layers", 0, "macs"), -1, "macs is -1"),
     (("plan", "workspace_bytes"), -1, "workspace_bytes is -1"),
     (("plan", "peak_layer"), 99, "is no memory plan"),

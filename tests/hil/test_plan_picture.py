@@ -66,7 +66,7 @@ def test_every_box_has_a_tooltip(model: str, tmp_path: Path) -> None:
     root = ElementTree.parse(tmp_path / "plan.svg").getroot()
     titles = [e.text or "" for e in root.iter("{http://www.w3.org/2000/svg}title")]
     for slot in plan.slots:
-        wanted = f"{slot.name}: {slot.nbytes:,} bytes, {slot.offset:,} to {slot.end:,}"
+        wanted = f"{slot.name}: {slot.bytes:,} bytes, {slot.offset:,} to {slot.end:,}"
         assert wanted in titles
 
 

@@ -74,6 +74,18 @@ def test_parts_of_a_report() -> None:
     assert make_page([first, second]).match
 
 
+def _with_new_names(old: Any) -> Any:
+    """Return a result of version 0.1 with the names of bytes that this version writes."""
+    if isinstance(old, list):
+        return [_with_new_names(one) for one in old]
+    if not isinstance(old, dict):
+        return old
+    names = {"nbytes": "bytes", "io_in_pool": "io_in_workspace"}
+    if "name" in old:  # a region or a section, not a number of elements
+        names |= {"used": "used_bytes", "size": "bytes"}
+    return {names.get(key, key): _with_new_names(item) for key, item in old.items()}
+
+
 def test_every_key_of_an_entry_is_kept() -> None:
     """Written again, an entry has all that version 0.1 said, and its goal."""
     for name in ("verify", "bench", "build", "evaluate"):
@@ -81,7 +93,7 @@ def test_every_key_of_an_entry_is_kept() -> None:
         (answer,) = read_answers(old, name, "")
         (new,) = answer.to_json()["results"]
         assert answer.command == name
-        assert new == {**new, **old}, name
+        assert new == {**new, **_with_new_names(old)}, name
         assert new["goal"] == (None if name == "build" else "balanced")
 
 
@@ -89,6 +101,7 @@ def test_a_plan_is_renamed() -> None:
     old = json.loads((FOLDER / "explain.json").read_text())
     (answer,) = read_answers(old, "explain", "")
     (new,) = answer.to_json()["results"]
+    old = _with_new_names(old)
     assert new["slots"] == old["tenants"]
     assert {**old, "slots": new["slots"]} == {**new, "tenants": old["tenants"]}
 

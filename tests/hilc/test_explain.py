@@ -47,7 +47,7 @@ def test_what_is_told_is_what_the_program_does(name: str) -> None:
             if place.kind != "pool":
                 continue
             here = [t for t in told.at(index) if (t.pool, t.offset) == (place.pool, place.value)]
-            assert any(t.nbytes == program.graph.tensors[tensor].nbytes for t in here), tensor
+            assert any(t.bytes == program.graph.tensors[tensor].nbytes for t in here), tensor
     for tensor in program.graph.inputs:
         assert by_name[tensor].first == BEFORE
     assert max(t.end for t in told.slots) <= program.workspace_bytes
@@ -80,7 +80,7 @@ def test_rows_that_a_group_keeps() -> None:
     (kept,) = first.kept
     assert kept[0] == nodes[0]
     (scratch,) = (t for t in told.at(0) if t.what == "scratch")
-    assert 0 <= kept[1] < kept[2] <= scratch.nbytes
+    assert 0 <= kept[1] < kept[2] <= scratch.bytes
     named = replace(told, peak=0)
     assert "rows kept in the scratch" in plan_text(named)
 
@@ -91,7 +91,7 @@ def test_the_next_saving_is_a_program_that_can_be_had() -> None:
     assert isinstance(told, Explanation)
     assert told.saving is not None
     assert told.saving.instructions >= 0
-    smaller = told.workspace_bytes - told.saving.nbytes
+    smaller = told.workspace_bytes - told.saving.bytes
     library = hilc.compile(graph, cpu="cortex-m4", ram=smaller, pools="external", io_in_pool=True)
     assert library.modules[0].workspace_bytes == smaller
     assert f"--ram {smaller}" in plan_text(told)
@@ -108,7 +108,7 @@ def test_the_next_saving_keeps_goal_and_flash_limit(options: dict[str, Any]) -> 
         with pytest.raises(InputError):
             hilc.compile(graph, ram=told.workspace_bytes - 1, **given)
         return
-    smaller = told.workspace_bytes - told.saving.nbytes
+    smaller = told.workspace_bytes - told.saving.bytes
     assert hilc.compile(graph, ram=smaller, **given).modules[0].workspace_bytes == smaller
     fewer = told.saving.instructions < 0
     assert ("more instructions" not in plan_text(told)) == fewer

@@ -48,7 +48,7 @@ def test_the_picture_has_a_box_for_each_buffer(library: hilc.ModelLibrary) -> No
     titles = texts(picture, f"{namespace}title")
     assert len(titles) == 1 + len(plan.slots)
     for slot in plan.slots:
-        assert any(title.startswith(f"{slot.name}: {slot.nbytes:,} bytes") for title in titles)
+        assert any(title.startswith(f"{slot.name}: {slot.bytes:,} bytes") for title in titles)
     # All of them within the picture.
     width, height = float(picture.attrib["width"]), float(picture.attrib["height"])
     for box in picture.iter(f"{namespace}rect"):

@@ -179,7 +179,7 @@ def test_a_state_lost_before_the_end_is_found() -> None:
 def test_states_are_explained_beside_the_workspace() -> None:
     explanation = explain(plan(ring_buffer(), CPU, io_in_pool=True))
     (state,) = [slot for slot in explanation.slots if slot.what == "state"]
-    assert (state.name, state.nbytes, state.offset, state.pool) == ("buffer", 48, 0, 1)
+    assert (state.name, state.bytes, state.offset, state.pool) == ("buffer", 48, 0, 1)
     assert explanation.state_bytes == 48
     assert all(state.lives_at(step) for step in range(len(explanation.steps)))
     # Of the workspace alone: the rest of the old value, and the input.

@@ -356,7 +356,7 @@ def check_module(module: Module, label: str) -> None:
         is_right = 0 <= fixed.axis < len(shape) and shape[fixed.axis] == fixed.size
         require(is_right, f"{fixed} is not of an input")
     for saving in module.io_savings:
-        require(saving.nbytes > 0, "io_savings saves nothing")
+        require(saving.bytes > 0, "io_savings saves nothing")
     for form in module.dynamic_forms:
         require(form.dynamic in DYNAMIC, f"{form} is neither of {' and '.join(DYNAMIC)}")
     for bias in module.rounded_biases:

@@ -72,14 +72,14 @@ def _pool_svg(plan: Explanation, pool: int) -> str:
         boxes.append(_rectangle((plan.peak + 1) * across, 0, across, _HEIGHT, _PEAK, "the peak"))
     slots = [slot for slot in plan.slots if slot.pool == pool]
     # Large boxes first, so that they do not cover smaller ones.
-    for slot in sorted(slots, key=lambda s: -s.nbytes):
+    for slot in sorted(slots, key=lambda s: -s.bytes):
         first, last = slot.first - BEFORE, slot.last - BEFORE
         boxes.append(
             _rectangle(
                 first * across,
                 _HEIGHT - slot.end * down,
                 (last - first + 1) * across,
-                slot.nbytes * down,
+                slot.bytes * down,
                 _COLOURS[slot.what],
                 _title(plan, slot),
             )
@@ -105,4 +105,4 @@ def _rectangle(x: float, y: float, width: float, height: float, colour: str, tit
 def _title(plan: Explanation, slot: ArenaSlot) -> str:
     steps = [s for s in range(max(slot.first, 0), min(slot.last, len(plan.steps) - 1) + 1)]
     ops = f", {plan.steps[steps[0]].ops} to {plan.steps[steps[-1]].ops}" if steps else ""
-    return f"{slot.name}: {slot.nbytes:,} bytes from {slot.offset:,}{ops}"
+    return f"{slot.name}: {slot.bytes:,} bytes from {slot.offset:,}{ops}"

@@ -6,9 +6,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Annotated, Any
 
 import numpy.typing as npt
+
+from hilc.support.jsondata import Renamed
 
 Array = npt.NDArray[Any]
 
@@ -43,10 +45,10 @@ class RoundedBias:
 
 @dataclass(frozen=True)
 class IoSaving:
-    """Type of inputs and outputs that takes ``nbytes`` less than the model's own."""
+    """Type of inputs and outputs that takes ``bytes`` less than the model's own."""
 
     io: str
-    nbytes: int
+    bytes: Annotated[int, Renamed("nbytes")]
 
 
 @dataclass(frozen=True)

@@ -7,13 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Annotated, Literal
 
 from hilc.external import ExternalCall
 from hilc.fusion.call import FusedCall
 from hilc.ir import DynamicForm, Graph, IoSaving, Node
 from hilc.memory.liveness import BEFORE, Liveness
 from hilc.memory.program import BufferRef, Program, Step
+from hilc.support.jsondata import Renamed
 from hilc.transforms.io_types import io_saving
 
 _OPS_SHOWN = 3
@@ -25,7 +26,7 @@ class ArenaSlot:
 
     name: str
     what: Literal["input", "tensor", "output", "scratch", "state"]
-    nbytes: int
+    bytes: Annotated[int, Renamed("nbytes")]
     #: Pool index and the offset in that pool.
     pool: int
     offset: int
@@ -37,7 +38,7 @@ class ArenaSlot:
     @property
     def end(self) -> int:
         """Offset of the first byte after the slot in its pool."""
-        return self.offset + self.nbytes
+        return self.offset + self.bytes
 
     def lives_at(self, step: int) -> bool:
         """Return whether the buffer is live at ``step``."""
@@ -85,7 +86,7 @@ class Saving:
     estimates.
     """
 
-    nbytes: int
+    bytes: Annotated[int, Renamed("nbytes")]
     #: Additional instructions over the explained program, which takes ``of`` instructions.
     instructions: int
     of: int

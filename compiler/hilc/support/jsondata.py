@@ -7,12 +7,19 @@ import json
 import types
 import typing
 from collections.abc import Mapping
-from dataclasses import MISSING, Field, fields, is_dataclass
+from dataclasses import MISSING, Field, dataclass, fields, is_dataclass
 from typing import Any, Literal, TypeVar
 
 from hilc.errors import InputError
 
 _T = TypeVar("_T")
+
+
+@dataclass(frozen=True)
+class Renamed:
+    """Mark the type of a field (``Annotated``) that earlier versions wrote by the key ``old``."""
+
+    old: str
 
 
 def json_bytes(value: Any) -> bytes:
@@ -46,6 +53,8 @@ def decode(kind: type[_T], value: Any, label: str, *, exact: bool = True) -> _T:
     hints = {key_of(name): hint for name, hint in typing.get_type_hints(kind).items()}
     attributes = {key_of(field.name): field.name for field in fields(kind)}  # type: ignore[arg-type]
     names = list(attributes)
+    if isinstance(value, dict):
+        value = _with_new_keys(kind, value)
     if not exact and isinstance(value, dict):
         optional = {key_of(f.name) for f in fields(kind) if _has_default(f)}  # type: ignore[arg-type]
         names = [name for name in names if name in value or name not in optional]
@@ -63,6 +72,21 @@ def decode(kind: type[_T], value: Any, label: str, *, exact: bool = True) -> _T:
             for name in names
         }
     )
+
+
+def _with_new_keys(kind: Any, value: dict[str, Any]) -> dict[str, Any]:
+    """Return ``value`` with the keys of this version in the place of :func:`renamed` ones."""
+    new = {
+        mark.old: key_of(name)
+        for name, hint in typing.get_type_hints(kind, include_extras=True).items()
+        for mark in getattr(hint, "__metadata__", ())
+        if isinstance(mark, Renamed)
+    }
+    # Where a file has both, it is of neither version: the old key stays, and is no field.
+    return {
+        new[key] if key in new and new[key] not in value else key: item
+        for key, item in value.items()
+    }
 
 
 def key_of(field: str) -> str:

@@ -51,7 +51,7 @@ def compiled_answer(args: argparse.Namespace, console: Console) -> Answer:
                 model.workspace_bytes,
                 "in it" if model.io_in_workspace else f"{model.io_bytes:,} beside it",
                 model.constants_bytes,
-                model.layers,
+                model.layer_count,
                 model.macs,
             ]
             for model in models
@@ -135,7 +135,7 @@ def module_entry(module: Module) -> CompileEntry:
         model_ram_bytes=module.ram_bytes,
         fed_rows=module.fed_rows,
         constants_bytes=module.constants_bytes,
-        layers=len(module.layers),
+        layer_count=len(module.layers),
         macs=sum(layer.macs for layer in module.layers),
         folded_channels=module.folded.channels,
         folded_macs=module.folded.macs,

@@ -83,6 +83,7 @@ def evaluate_job(args: argparse.Namespace) -> EvaluateJob:
         source=source,
         journal=partial(_journal, args),
         restart=args.restart,
+        jobs=args.jobs,
         allow_fallback=allowed_fallback(args),
         name=args.name,
         options=job_options(args),
@@ -174,10 +175,11 @@ def _is_evaluation(path: Path) -> bool:
 def evaluation_text(report: Evaluation) -> str:
     """Return the metrics, the confusion matrix and the first mismatches as text."""
     resumed = f", {report.resumed:,} of them before" if report.resumed else ""
+    shared = f" by {report.jobs} boards" if report.jobs > 1 else ""
     own = "" if report.independent else f", compared with {NOT_INDEPENDENT}"
     lines = [
         f"{report.model} on {report.board}{own}: {report.samples:,} samples{resumed} in "
-        f"{report.seconds:.1f} s, {report.rate:.1f} samples/s through {report.transport}",
+        f"{report.seconds:.1f} s{shared}, {report.rate:.1f} samples/s through {report.transport}",
         f"reference {report.reference_description}",
         table(
             [

@@ -381,7 +381,7 @@ class PageJob(Job[ReportEntry]):
         given, seed = self.verify.samples, self.verify.seed
         return About(
             file=source.path.name,
-            nbytes=source.path.stat().st_size if source.path.is_file() else None,
+            bytes=source.path.stat().st_size if source.path.is_file() else None,
             arithmetic=module.reference or "",
             rounding="; ".join(_roundings(source.path, module)) if is_model else "",
             inputs=Path(given).name if isinstance(given, str) else f"random, seed {seed}",

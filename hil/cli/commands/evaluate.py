@@ -15,7 +15,7 @@ from hil.cli.options import (
     add_models,
     add_recording,
 )
-from hil.cli.parser import Parser
+from hil.cli.parser import Parser, positive_int
 
 if TYPE_CHECKING:
     from hil.cli.console import Console
@@ -72,6 +72,14 @@ def add_options(parser: Parser) -> None:
         "--restart",
         action="store_true",
         help="start again instead of continuing an interrupted evaluation",
+    )
+    parser.add_argument(
+        "--jobs",
+        type=positive_int,
+        default=1,
+        metavar="N",
+        help="share the samples between N emulators, or boards of the bench or of a lab that "
+        "--board selects by properties (default: 1)",
     )
     parser.add_argument(
         "--reference",

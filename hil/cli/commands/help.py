@@ -15,13 +15,14 @@ if TYPE_CHECKING:
 def add_options(parser: Parser) -> None:
     """Add the command's options."""
     parser.add_argument("help_of", nargs="*", metavar="COMMAND", help="such as: verify, lab serve")
+    parser.add_argument("--help-all", action="store_true", help="show all options of the command")
 
 
 def run(args: argparse.Namespace, console: Console) -> int:
-    """Print the text of ``hil COMMAND --help``, also as JSON."""
+    """Print the text of ``hil COMMAND --help`` or ``--help-all``, also as JSON."""
     from hil.cli import show_help
 
-    return show_help(args.help_of, console)
+    return show_help(args.help_of, console, "--help-all" if args.help_all else "--help")
 
 
 COMMAND = Command(
