@@ -36,6 +36,11 @@ class SumsForm:
         return int(self.matrix.shape[1])
 
     @property
+    def is_narrow(self) -> bool:
+        """Whether weights are bytes, and sum over all channels of the input."""
+        return self.matrix.itemsize == 1 and self.groups == 1
+
+    @property
     def totals(self) -> npt.NDArray[np.int32]:
         """The sum of the weights of each output channel."""
         sums: npt.NDArray[np.int32] = self.matrix.astype(np.int64).sum(1).astype(np.int32)

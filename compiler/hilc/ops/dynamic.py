@@ -16,17 +16,18 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
-from hilc.ir import Array, Attributes, Node, Tensor
+from hilc.ir import ELEMENT_TYPES, Array, Attributes, Node, Tensor
 from hilc.numerics.requantize import INT32_MAX
 from hilc.ops import geometry, permuting
-from hilc.ops.attributes import ConvolutionAttributes
+from hilc.ops.attributes import WindowAttributes
 from hilc.ops.opdef import OpDef, Signature
 from hilc.ops.operands import invalid, operand, require_counts, unsupported
 
-#: The largest distance of an int8 from a zero point.
-_REACH = 255
-#: The types of weights.
-WEIGHTS = ("int8", "int16")
+#: The type of the integers, and those of weights.
+_INTEGERS, WEIGHTS = "int8", ("int8", "int16")
+_LOW, _HIGH = ELEMENT_TYPES[_INTEGERS].bounds
+#: The largest distance of an integer from a zero point.
+_REACH = _HIGH - _LOW
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,12 +48,12 @@ class DynamicQuantizeAttributes(Attributes):
 def _infer_quantize(node: Node, ins: Sequence[Tensor | None]) -> list[Signature]:
     require_counts(node, inputs=1, outputs=3)
     x, attributes = operand(node, ins, 0), DynamicQuantizeAttributes.of(node)
-    if x.dtype != "float32":
+    if not x.element.is_computed_real:
         unsupported(node, f"quantizes {x.dtype}", "cast it to float32 before")
     if not -len(x.shape) <= attributes.leading < max(1, len(x.shape)):
         invalid(node, f"has rows along {attributes.leading} of {len(x.shape)} axes")
     rows = (attributes.rows_of(x),)
-    return [(x.shape, "int8"), (rows, "float32"), (rows, "int32")]
+    return [(x.shape, _INTEGERS), (rows, "float32"), (rows, "int32")]
 
 
 def _clamped(x: Array, low: int, high: int) -> npt.NDArray[np.float32]:
@@ -74,13 +75,13 @@ def _asymmetric(low: float, high: float) -> tuple[np.float32, int]:
     if low == high:
         return np.float32(1), 0
     least, most = np.float64(low), np.float64(high)
-    scale = np.float64(np.float32(most - least)) / 255.0
-    from_low, from_high = -128.0 - least / scale, 127.0 - most / scale
-    nearer = 128.0 + abs(least / scale) < 127.0 + abs(most / scale)
+    scale = np.float64(np.float32(most - least)) / _REACH
+    from_low, from_high = _LOW - least / scale, _HIGH - most / scale
+    nearer = abs(least / scale) - _LOW < abs(most / scale) + _HIGH
     zero_point = from_low if nearer else from_high
-    if zero_point >= 127.0:
-        return np.float32(scale), 127
-    nudged = _away_from_zero(np.asarray(zero_point)) if zero_point > -128.0 else -128
+    if zero_point >= _HIGH:
+        return np.float32(scale), _HIGH
+    nudged = _away_from_zero(np.asarray(zero_point)) if zero_point > _LOW else _LOW
     return np.float32(scale), int(nudged)
 
 
@@ -91,20 +92,20 @@ def _quantize_row(form: str, x: Array) -> tuple[Array, np.float32, int]:
     high = np.fmax(none, np.fmax.reduce(x)).astype(np.float32)
     if form == "onnx":
         reach = np.float32(high - low)
-        scale = np.float32(1) if reach == 0 else np.float32(reach / np.float32(255))
-        zero_point = _clamped(np.rint(none - low / scale), 0, 255)
-        steps = _clamped(np.rint(x / scale) + zero_point, 0, 255)
-        return (steps - 128).astype(np.int8), scale, int(zero_point) - 128
+        scale = np.float32(1) if reach == 0 else np.float32(reach / np.float32(_REACH))
+        zero_point = _clamped(np.rint(none - low / scale), 0, _REACH)
+        steps = _clamped(np.rint(x / scale) + zero_point, 0, _REACH)
+        return (steps + _LOW).astype(np.int8), scale, int(zero_point) + _LOW
     if form == "symmetric":
         reach = np.fmax(-low, high).astype(np.float32)
         if reach == 0:
             return np.zeros(x.shape, np.int8), np.float32(1), 0
-        inverse = np.float32(np.float32(127) / reach)
-        steps = _clamped(_away_from_zero(none + x * inverse), -127, 127)
-        return steps.astype(np.int8), np.float32(reach / np.float32(127)), 0
+        inverse = np.float32(np.float32(_HIGH) / reach)
+        steps = _clamped(_away_from_zero(none + x * inverse), -_HIGH, _HIGH)
+        return steps.astype(np.int8), np.float32(reach / np.float32(_HIGH)), 0
     scale, offset = _asymmetric(float(low), float(high))
     inverse = np.float32(np.float32(1) / scale)
-    steps = _clamped(_away_from_zero(np.float32(offset) + x * inverse), -128, 127)
+    steps = _clamped(_away_from_zero(np.float32(offset) + x * inverse), _LOW, _HIGH)
     return steps.astype(np.int8), scale, offset
 
 
@@ -119,6 +120,21 @@ def _quantize(
     integers = np.stack([row for row, _, _ in made]).reshape(outs[0].shape)
     scales = np.array([scale for _, scale, _ in made], np.float32)
     return [integers, scales, np.array([zero for _, _, zero in made], np.int32)]
+
+
+@dataclass(frozen=True, kw_only=True)
+class ConvIntegerAttributes(WindowAttributes):
+    """Attributes of CONV_INTEGER."""
+
+    #: Rows from one tap of the filter to the next, at least 1.
+    dilation_h: int = 1
+    #: Columns from one tap of the filter to the next, at least 1.
+    dilation_w: int = 1
+
+    @property
+    def dilations(self) -> tuple[int, int]:
+        """Dilation along height and width, in elements."""
+        return self.dilation_h, self.dilation_w
 
 
 @dataclass(frozen=True)
@@ -136,7 +152,7 @@ class Sums:
 def _operands(node: Node, ins: Sequence[Tensor | None]) -> tuple[Tensor, Tensor, Array]:
     require_counts(node, inputs=3)
     x, zero_point, weights = (operand(node, ins, i) for i in range(3))
-    if x.dtype != "int8" or zero_point.dtype != "int32" or len(zero_point.shape) != 1:
+    if x.dtype != _INTEGERS or zero_point.dtype != "int32" or len(zero_point.shape) != 1:
         invalid(
             node,
             f"takes {x.dtype} with zero points {zero_point.dtype}{list(zero_point.shape)}; int8 "
@@ -154,7 +170,7 @@ def _operands(node: Node, ins: Sequence[Tensor | None]) -> tuple[Tensor, Tensor,
     return x, zero_point, weights.data
 
 
-_ONE_TAP = ConvolutionAttributes(stride_h=1, stride_w=1, padding="VALID")
+_ONE_TAP = ConvIntegerAttributes(stride_h=1, stride_w=1, padding="VALID")
 
 
 def matmul_sums(node: Node, ins: Sequence[Tensor | None]) -> Sums:
@@ -239,8 +255,12 @@ def _permuted(
 
 OPERATORS: Mapping[str, OpDef] = {
     "DYNAMIC_QUANTIZE": OpDef(
-        _infer_quantize, _quantize, attributes=DynamicQuantizeAttributes, permuted=_permuted
+        _infer_quantize,
+        _quantize,
+        attributes=DynamicQuantizeAttributes,
+        permuted=_permuted,
+        quantizes_by_range=True,
     ),
     "MATMUL_INTEGER": OpDef(_infer_matmul, _sum, sum_depth=_depth),
-    "CONV_INTEGER": OpDef(_infer_conv, _sum, attributes=ConvolutionAttributes, sum_depth=_depth),
+    "CONV_INTEGER": OpDef(_infer_conv, _sum, attributes=ConvIntegerAttributes, sum_depth=_depth),
 }

@@ -27,7 +27,7 @@ class ModelFile:
                 f"the reference {reference} runs TensorFlow Lite files only",
                 "choose the reference hilc",
             )
-        hybrid = any(node.op == "DYNAMIC_QUANTIZE" for node in graph.nodes)
+        hybrid = any(OPS[node.op].quantizes_by_range for node in graph.nodes)
         shapes = {t.name: t.shape for t in _computed(graph)}
         self.data, self._remarks = for_reference(model, shapes, hybrid=hybrid)
         indices = {tensor: index for index, tensor in enumerate(tensor_names(model))}

@@ -20,7 +20,7 @@ from hilc.ops import OPS
 from hilc.ops.attributes import ActivationAttributes, ConvolutionAttributes
 from hilc.ops.cast import CastAttributes
 from hilc.ops.depthwise_conv2d import DepthwiseConv2DAttributes
-from hilc.ops.dynamic import DynamicQuantizeAttributes
+from hilc.ops.dynamic import ConvIntegerAttributes, DynamicQuantizeAttributes
 from hilc.ops.views import ReshapeAttributes
 
 
@@ -77,7 +77,7 @@ class HybridLayer:
         given, quant = cast(ConvolutionAttributes, operator.attrs), operator.weights.quant
         assert quant is not None
         names = ("stride_h", "stride_w", "dilation_h", "dilation_w", "padding")
-        attrs = ConvolutionAttributes(**{name: getattr(given, name) for name in names})
+        attrs = ConvIntegerAttributes(**{name: getattr(given, name) for name in names})
         by_channel = isinstance(given, DepthwiseConv2DAttributes)
         if by_channel and quant.per_tensor and operator.out.shape[-1] != 1:
             raise UnsupportedError(

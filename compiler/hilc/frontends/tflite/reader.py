@@ -9,8 +9,10 @@ is resolved here, where that is exact:
   with float32 activations, become float32 constants, ``scale * (q - zero_point)``. TFLite's own
   kernels for such layers additionally quantize the *activations* at run time: a speed-up for
   processors whose integer units are faster, which costs accuracy and differs between TFLite's
-  kernel sets. So the float graph is what such a model means here, and its reference is TFLite's
-  float kernels on the dequantized weights (:mod:`hilc.writers.tflite`).
+  kernel sets. So the float graph is what such a model means here by default, and its reference is
+  TFLite's float kernels on the dequantized weights (:mod:`hilc.writers.tflite`). On request
+  (``dynamic=integer``) the layers compute as TFLite's reference kernels do
+  (:mod:`hilc.frontends.tflite.hybrid`).
 
 * **4-bit weights** become int8: exact, and twice the flash that they take in the file.
 

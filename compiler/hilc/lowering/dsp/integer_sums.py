@@ -23,7 +23,7 @@ _UNROLLED = 8
 def sums(layer: Layer) -> Iterator[KernelCall]:
     """Yield the kernel for a row by four columns, where the weights fit its pairs."""
     form = sums_form(layer)
-    if form.matrix.dtype != "int8" or form.groups != 1:
+    if not form.is_narrow:
         return
     weights = paired_weights(form.matrix, VECTOR_BLOCK)
     if weights is None:

@@ -33,7 +33,7 @@ def quantize(layer: Layer) -> KernelCall:
 def portable(layer: Layer) -> KernelCall:
     """Return the kernel of exact sums on any core."""
     form = sums_form(layer)
-    if form.matrix.dtype == "int8" and form.groups == 1:
+    if form.is_narrow:
         return form.call(
             HilGenericIntegerSumsS8(
                 integer_sums=form.sums,
@@ -42,8 +42,8 @@ def portable(layer: Layer) -> KernelCall:
                 totals=form.totals,
             )
         )
-    wide = form.matrix.dtype == "int16"
-    kind = HilGenericIntegerSumsS8S16 if wide else HilGenericIntegerSumsS8Groups
+    narrow = form.matrix.itemsize == 1
+    kind = HilGenericIntegerSumsS8Groups if narrow else HilGenericIntegerSumsS8S16
     parameters = kind(
         integer_sums=form.sums,
         window=form.window,

@@ -19,7 +19,7 @@ _CHUNK, _COLUMNS = 16, 4
 def sums(layer: Layer) -> Iterator[KernelCall]:
     """Yield the kernel for a row by four columns."""
     form = sums_form(layer)
-    if form.matrix.dtype != "int8" or form.groups != 1:
+    if not form.is_narrow:
         return
     yield form.call(
         HilMveIntegerSumsS8(

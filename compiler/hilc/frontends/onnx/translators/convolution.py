@@ -19,6 +19,7 @@ from hilc.ir import Array, Tensor
 from hilc.ops.attributes import ActivationAttributes, ConvolutionAttributes
 from hilc.ops.concat_split import ConcatenationAttributes
 from hilc.ops.depthwise_conv2d import DepthwiseConv2DAttributes
+from hilc.ops.dynamic import ConvIntegerAttributes
 from hilc.ops.transpose_conv import TransposeConvAttributes
 
 
@@ -137,8 +138,8 @@ def convolved(
     }
     if zero_point is not None:
         filters = n.constant(weights.transpose(0, 2, 3, 1))
-        attrs = ConvolutionAttributes(**attributes)
-        return n.emit("CONV_INTEGER", x, zero_point, filters, attrs=attrs)
+        of_sums = ConvIntegerAttributes(**attributes)
+        return n.emit("CONV_INTEGER", x, zero_point, filters, attrs=of_sums)
     if bias is None:
         bias = np.zeros(channels, np.float32)
     if group == x.shape[3] and group > 1:

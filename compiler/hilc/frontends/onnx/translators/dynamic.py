@@ -85,7 +85,7 @@ _SIGN_BIT = 128
 
 def _signed(n: Operation, x: Tensor) -> Tensor:
     """Return int8, or uint8 less 128."""
-    if x.dtype == "int8":
+    if x.element.low < 0:
         return x
     known = n.builder.signed.get(x.name)
     if known is not None:
@@ -96,7 +96,7 @@ def _signed(n: Operation, x: Tensor) -> Tensor:
 
 def _signed_zero_points(n: Operation, x: Tensor, index: int) -> Tensor:
     """Return the zero points of :func:`_signed`, a list of int32."""
-    lower = 0 if x.dtype == "int8" else _SIGN_BIT
+    lower = 0 if x.element.low < 0 else _SIGN_BIT
     if not n.has(index):
         return n.constant([-lower], "int32")
     zero_point = n.input(index)
@@ -140,8 +140,9 @@ def _integer_weights(n: Operation, rank: int, *, grouped: bool = False) -> _Weig
         return _Weights(found.astype(np.int8))
     if grouped:
         return _Weights(found.astype(np.int16))
-    shifted = b.data.astype(np.int32) - (_SIGN_BIT if b.dtype == "uint8" else 0)
-    lacking = (_SIGN_BIT if b.dtype == "uint8" else 0) - zero_points.reshape(-1)
+    lower = 0 if b.element.low < 0 else _SIGN_BIT
+    shifted = b.data.astype(np.int32) - lower
+    lacking = lower - zero_points.reshape(-1)
     return _Weights(shifted.astype(np.int8), lacking.astype(np.int32))
 
 
