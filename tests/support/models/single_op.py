@@ -1648,6 +1648,19 @@ def _lookup(rng: Random, dtype: str) -> Draft:
     return Draft([x, table], quantized(rng, dtype))
 
 
+def _group_norm(rng: Random, dtype: str) -> Draft:
+    groups = int(rng.integers(1, 4))
+    channels = groups * int(rng.integers(1, 4))
+    x = activation_tensor(rng, dtype, (pick(rng, 1, 2), channels, *shape_of(rng, pick(rng, 0, 2))))
+    count = pick(rng, channels, groups)
+    factors, addends = (
+        Tensor(name, (count,), "float32", data=rng.standard_normal(count).astype(np.float32))
+        for name in ("factors", "addends")
+    )
+    attrs = {"groups": groups, "epsilon": pick(rng, 1e-5, 0.1)}
+    return Draft([x, factors, addends], quantized(rng, dtype), attrs)
+
+
 def _dynamic_quantize(rng: Random, dtype: str) -> Draft:
     """Rows of any range: far from zero, of zeros alone, now and then with what is no number."""
     rows, depth = int(rng.integers(1, 4)), shape_of(rng, int(rng.integers(1, 3)), 40)
@@ -1701,6 +1714,7 @@ def _conv_integer(rng: Random, dtype: str) -> Draft:
 
 _ONNX_DRAFTS: Mapping[str, Callable[[Random, str], Draft]] = {
     "LOOKUP": _lookup,
+    "GROUP_NORMALIZATION": _group_norm,
     "DYNAMIC_QUANTIZE": _dynamic_quantize,
     "MATMUL_INTEGER": _matmul_integer,
     "CONV_INTEGER": _conv_integer,
@@ -1724,6 +1738,8 @@ ONNX_KINDS: Sequence[tuple[str, str]] = [
         if op == f"{doubles.PREFIX}CAST"
         else ("int8", "int16")
         if op == "LOOKUP"
+        else ("int8", "int16", "float32")
+        if op == "GROUP_NORMALIZATION"
         else ("int8",)
         if op in ("MATMUL_INTEGER", "CONV_INTEGER")
         else ("float64",)
