@@ -37,7 +37,7 @@ from kernel_runner import BOARD_FLAGS, Case, run
 from layer_norms import layer_norm
 from linear_layers import Layer, grouped_layer, make_layer, random_layer
 from loose_call import loose_call
-from single_op import KINDS, ONNX_KINDS, SingleOp, random_op, swapped_axes
+from single_op import KINDS, ONNX_KINDS, SingleOp, float_slopes, random_op, swapped_axes
 from wide_layers import SHAPES, wide_layer
 
 from hil.board import Board, load_board
@@ -128,6 +128,7 @@ def other_operators(rng: np.random.Generator) -> list[SingleOp]:
     singles += [random_op(rng, *kind) for kind in ONNX_KINDS for _ in range(2)]
     for op in ("MATMUL_INTEGER", "CONV_INTEGER"):
         singles += [random_op(rng, op, "int8") for _ in range(20)]
+    singles += [float_slopes(rng, "PRELU", "int8") for _ in range(20)]
     singles += [random_op(rng, "MAX_POOL_2D", "int16") for _ in range(40)]
     singles += [even_op(rng, "MUL", "int8") for _ in range(40)]
     singles += float_ops(rng, 12)

@@ -117,6 +117,17 @@ def random_op(rng: Random, op: str, dtype: str) -> SingleOp:
     return finish(rng, op, {**_DRAFTS, **_ONNX_DRAFTS}[op](rng, dtype))
 
 
+def float_slopes(rng: Random, op: str, dtype: str) -> SingleOp:
+    """PRELU of integers with slopes of floats, of either sign: one for all or one a channel."""
+    x = activation_tensor(rng, dtype, shape_of(rng, int(rng.integers(1, 5))))
+    shape = pick(rng, (1,), x.shape[-1:])
+    data = rng.standard_normal(shape).astype(np.float32)
+    slopes = Tensor("slopes", shape, "float32", data=data)
+    return finish(
+        rng, op, Draft([x, slopes], quantized(rng, dtype), rounding=Rounding.NEAREST_EVEN)
+    )
+
+
 def merged(singles: Sequence[SingleOp]) -> tuple[Graph, dict[str, Array]]:
     """All operators side by side in one graph, and its inputs."""
     tensors: dict[str, Tensor] = {}
