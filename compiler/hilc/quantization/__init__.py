@@ -2,7 +2,8 @@
 
 The front end of the model chooses the quantizer: ONNX models go through onnxruntime's
 (:mod:`~hilc.quantization.qdq`), programs of PyTorch through torchao's with a statement of what the
-kernels compute (:mod:`~hilc.quantization.pt2e`, :class:`TorchQuantizer`). The result is compared
+kernels compute (:mod:`~hilc.quantization.pt2e`, :class:`TorchQuantizer`), TFLite files through one
+of this package (:mod:`~hilc.quantization.tflite`). The result is compared
 with the model in floats, tensor by tensor (:mod:`~hilc.quantization.report`).
 """
 
@@ -17,9 +18,10 @@ from typing import Any
 
 from hilc.errors import InputError, ModelError
 from hilc.frontends import Specialization, load_model, read_file, read_model, reader_of
-from hilc.frontends.objects import NamedFile, file_of, name_of, tensor_of
+from hilc.frontends.objects import NamedFile, file_of, is_keras_model, name_of, tensor_of
 from hilc.ir import Graph
 from hilc.ops import OPS
+from hilc.quantization.keras import converted, is_convertible
 from hilc.quantization.marks import is_own_file, marked
 from hilc.quantization.report import (
     NOISE_SAMPLES,
@@ -33,6 +35,7 @@ from hilc.quantization.samples import Samples, check_labels, named_arrays
 from hilc.quantization.settings import ACTIVATIONS, CALIBRATORS, Settings
 from hilc.quantization.source import Source
 from hilc.support.arguments import typed
+from hilc.support.jsondata import shown_argument
 from hilc.support.outputs import write_file
 
 __all__ = [
@@ -50,6 +53,10 @@ __all__ = [
 ]
 
 
+#: Suffix of the only format that cannot be written as ONNX too.
+_TFLITE = ".tflite"
+
+
 def __getattr__(name: str) -> Any:
     if name != "TorchQuantizer":
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
@@ -61,25 +68,22 @@ def __getattr__(name: str) -> Any:
 class QuantizedModel(NamedFile):
     """A quantized model as a file, for :func:`hilc.compile` or to be saved, and its report."""
 
-    #: Suffix of the file's format: ``.onnx`` or ``.pt2``.
+    #: Suffix of the file's format: ``.onnx``, ``.pt2`` or ``.tflite``.
     suffix: str = ".onnx"
     report: Report = field(kw_only=True)
-    #: The quantized model as ONNX, if the file has another format.
-    onnx: bytes = field(kw_only=True, repr=False)
+    #: The quantized model as ONNX; None for a TFLite file, which has no such form.
+    onnx: bytes | None = field(kw_only=True, repr=False)
 
     def save(self, path: str | Path) -> Path:
         """Write the file: as an ONNX model if ``path`` ends in ``.onnx``.
 
         Raise :class:`~hilc.errors.InputError` for another suffix.
         """
-        suffixes = dict.fromkeys((self.suffix, ".onnx"))
-        if Path(path).suffix.lower() not in suffixes:
-            raise InputError(
-                f"the output {str(path)!r} has the wrong suffix for the quantized model",
-                f"use a name that ends in {' or '.join(suffixes)}",
-            )
+        check_suffix(path, self.suffix)
         is_own = Path(path).suffix.lower() == self.suffix
-        write_file(path, marked(self.data if is_own else self.onnx))
+        data = self.data if is_own else self.onnx
+        assert data is not None, "the suffix has been checked"
+        write_file(path, marked(data))
         return Path(path)
 
     def __repr__(self) -> str:
@@ -92,6 +96,30 @@ class QuantizedModel(NamedFile):
         return self.report._repr_html_()
 
 
+def suffix_of(model: str | Path) -> str:
+    """Return the suffix of the format in which a model's file is quantized; empty for a file that
+    no quantizer takes.
+    """
+    if is_convertible(Path(model)):
+        return _TFLITE
+    reader = reader_of(_read(Path(model)))
+    if reader is None or not reader.quantizer:
+        return ""
+    return str(import_module(f"{__name__}.{reader.quantizer}").SUFFIX)
+
+
+def check_suffix(path: str | Path, own: str) -> None:
+    """Raise :class:`~hilc.errors.InputError` unless a quantized model whose format has the suffix
+    ``own`` can be written to ``path``.
+    """
+    suffixes = (own,) if own == _TFLITE else tuple(dict.fromkeys((own, ".onnx")))
+    if Path(path).suffix.lower() not in suffixes:
+        raise InputError(
+            f"the output {str(path)!r} has the wrong suffix for the quantized model",
+            f"use a name that ends in {' or '.join(suffixes)}",
+        )
+
+
 @typed
 def quantize(
     model: Any,
@@ -101,6 +129,7 @@ def quantize(
     test: Any = None,
     name: str | None = None,
     shapes: Mapping[str, Sequence[int]] | None = None,
+    signature: str | None = None,
     calibrator: str = "minmax",
     percentile: float | None = None,
     activations: str = "int8",
@@ -111,16 +140,18 @@ def quantize(
 ) -> QuantizedModel:
     """Return a model in floats on integers, calibrated with samples, and its report.
 
-    ``model`` is an ONNX model or a program of PyTorch: a file or its bytes, a ``torch.nn.Module``
-    in evaluation mode, a program of ``torch.export``, or an ONNX ``ModelProto``. ``samples`` are
+    ``model`` is an ONNX model, a TFLite model or a program of PyTorch: a file or its bytes, a
+    ``torch.nn.Module`` in evaluation mode, a program of ``torch.export``, or an ONNX
+    ``ModelProto``. A Keras model, its file or a SavedModel folder is converted to a TFLite model
+    by TensorFlow. ``samples`` are
     one array, a tuple of one for each input, or a mapping of names to arrays; the first axis counts
     them, in place of a batch of 1 or before the input's shape. A module is exported for a batch
     of 1. States are reset in front of each sample, unless ``keep_state`` says that the samples are
     one sequence. The report is made over ``test``, in the same form, or over the samples; with
     ``labels``, the class of each, it has the accuracy. ``shapes`` states what the model leaves
-    open. The others are those of :class:`Settings`; ``progress(what, count)`` returns a function to
-    be called
-    ``count`` times.
+    open, and ``signature`` selects one of several entry points of a TFLite file. The others are
+    those of :class:`Settings`; ``progress(what, count)`` returns a function to be called ``count``
+    times.
 
     Raises :class:`~hilc.errors.InputError` for unsuitable samples, unknown settings and missing
     packages; :class:`~hilc.errors.ModelError` for a model that is quantized already, and for what
@@ -130,7 +161,7 @@ def quantize(
         calibrator, percentile, activations, per_channel, tuple(exclude), keep_state
     )
     tell = progress or (lambda what, count: lambda: None)
-    source = _source(model, samples, name, shapes)
+    source = _source(model, samples, name, shapes, signature)
     graph = source.graph
     _require_floats(graph)
     calibration = Samples(named_arrays(samples, graph.inputs), graph)
@@ -150,15 +181,26 @@ def quantize(
         len(calibration),
         keep_state=keep_state,
         excluded=made.excluded,
+        integers=made.integers,
+        float_layers=made.float_layers,
     )
-    return QuantizedModel(
-        graph.name, made.file, quantizer.SUFFIX, report=report, onnx=quantized.data
-    )
+    onnx = None if quantizer.SUFFIX == _TFLITE else quantized.data
+    return QuantizedModel(graph.name, made.file, quantizer.SUFFIX, report=report, onnx=onnx)
 
 
 def _source(
-    model: Any, samples: Any, name: str | None, shapes: Mapping[str, Sequence[int]] | None
+    model: Any,
+    samples: Any,
+    name: str | None,
+    shapes: Mapping[str, Sequence[int]] | None,
+    signature: str | None,
 ) -> Source:
+    if isinstance(model, str | Path):
+        name = name or shown_argument(Path(model).stem)
+        if is_convertible(Path(model)):
+            model = converted(Path(model))
+    elif is_keras_model(model):
+        name, model = name or model.name, converted(model)
     data = _file_of(model, samples)
     if data is not None:
         name, model = name or name_of(model), data
@@ -169,17 +211,17 @@ def _source(
     else:
         raise InputError(
             f"a model of type {type(model).__name__} cannot be quantized",
-            "give an ONNX or .pt2 file, a PyTorch module, or a program of torch.export",
+            "give an ONNX, TFLite, Keras or .pt2 file, a PyTorch module, or a program of "
+            "torch.export",
         )
     reader = reader_of(data)
     if reader is not None and not reader.quantizer:
         raise ModelError(
             f"models of {reader.name} are not quantized here",
-            "let TensorFlow's converter quantize it: converter.optimizations = "
-            "[tf.lite.Optimize.DEFAULT] and converter.representative_dataset = samples",
+            "give an ONNX, TFLite or .pt2 file",
         )
     stated = {n: tuple(shape) for n, shape in (shapes or {}).items()}
-    read = read_model(model, name, specialization=Specialization(stated))
+    read = read_model(model, name, specialization=Specialization(stated, signature=signature))
     assert reader is not None, "it has been read"
     return Source(reader, read.graph, data, read.data)
 

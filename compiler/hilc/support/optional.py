@@ -26,6 +26,7 @@ EXTRAS = {
     "pyocd": "pyocd",
     "rich": "watch",
     "squarify": "report",
+    "tensorflow": "keras",
     "torch": "torch",
     "torchao": "torch",
 }
