@@ -11,7 +11,7 @@ from hil.errors import Attempt
 from hil.results.answer import entry_of
 from hil.results.build import CompressedLayer
 from hil.results.codec import omitted
-from hilc.ir.annotations import ClassLabels, FixedSize, FloatLayer, RoundedBias
+from hilc.ir.annotations import ClassLabels, DynamicForm, FixedSize, FloatLayer, RoundedBias
 from hilc.lowering.choice import ChoiceReport
 from hilc.quantization.report import Accuracy, TensorNoise
 
@@ -78,6 +78,8 @@ class CompileEntry:
     externals: tuple[ExternalLayer, ...]
     #: Workspace, inputs and outputs wherever they lie, and states.
     model_ram_bytes: int | None = omitted()
+    #: Ways to compute dynamically quantized layers (`--dynamic`), the model's own first.
+    dynamic_forms: tuple[DynamicForm, ...] = omitted(())
     #: The selected program; absent for a model that was compiled before.
     choice: ChoiceReport | None = omitted()
     #: ``estimate`` with ``--flash``: only commands that build firmware measure the flash.

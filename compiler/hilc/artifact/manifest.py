@@ -20,7 +20,17 @@ from hilc.artifact.work import Work
 from hilc.codegen.arguments import Argument
 from hilc.codegen.externals import External
 from hilc.errors import InputError
-from hilc.ir import DTYPES, Array, ClassLabels, FixedSize, FloatLayer, IoSaving, RoundedBias
+from hilc.ir import (
+    DTYPES,
+    Array,
+    ClassLabels,
+    DynamicForm,
+    FixedSize,
+    FloatLayer,
+    IoSaving,
+    RoundedBias,
+)
+from hilc.ir.dtypes import DYNAMIC
 from hilc.memory.program import Pool
 from hilc.support.jsondata import decode, json_bytes, parse_json
 from hilc.target import get_cpu
@@ -197,6 +207,9 @@ class Module:
     rounded_biases: tuple[RoundedBias, ...] = ()
     #: Type of inputs and outputs that would take fewer bytes, if there is one.
     io_savings: tuple[IoSaving, ...] = ()
+    #: Ways to compute dynamically quantized layers, the model's own first; none for a model without
+    #: such layers.
+    dynamic_forms: tuple[DynamicForm, ...] = ()
     #: Rows in which the caller brings the input, and which lie nowhere together; 0: as a whole.
     fed_rows: int = 0
     #: Layers whose constants are stored compressed.
@@ -283,6 +296,7 @@ _OMITTED_WHEN_EMPTY = (
     "float_layers",
     "rounded_biases",
     "io_savings",
+    "dynamic_forms",
     "compressed",
     "made_from",
 )
@@ -365,6 +379,8 @@ def check_module(module: Module, label: str) -> None:
         require(classes.output in outputs, f"class_labels of {classes.output!r} are of no output")
     for saving in module.io_savings:
         require(saving.bytes > 0, "io_savings saves nothing")
+    for form in module.dynamic_forms:
+        require(form.dynamic in DYNAMIC, f"{form} is neither of {' and '.join(DYNAMIC)}")
     for bias in module.rounded_biases:
         require(0 <= bias.largest_effect < math.inf, f"{bias} has an effect out of range")
     for found in module.compressed:

@@ -24,6 +24,9 @@ class Specialization:
     folder: Path | None = None
     #: The signature that is the model, of a file with several entry points; None for the only one.
     signature: str | None = None
+    #: How dynamically quantized layers compute, ``integer`` or ``float``; None: as the format does
+    #: by default.
+    dynamic: str | None = None
     #: The most turns of loops whose number of turns is known only at run time, by the name of an
     #: output of the loop.
     loop_bounds: Mapping[str, int] = field(default_factory=dict)
@@ -66,6 +69,9 @@ class Reading:
     dequantized: Mapping[str, Dequantized] = field(default_factory=dict)
     #: The texts of the classes whose numbers outputs return.
     class_labels: tuple[ClassLabels, ...] = ()
+    #: How its dynamically quantized layers compute, ``integer`` or ``float``; empty where there
+    #: are none.
+    dynamic: str = ""
 
 
 @dataclass(frozen=True)
@@ -95,6 +101,11 @@ class Reader:
     quantizer: str = ""
     #: The definition of operators that the format means; None where the user has the choice.
     numerics: Numerics | None = None
+    #: How dynamically quantized layers compute by default, ``integer`` or ``float``; empty for a
+    #: format without such layers.
+    dynamic: str = ""
+    #: ``read`` for the other way to compute these.
+    read_other: Callable[[bytes, str], Reading] | None = None
 
 
 _READERS: dict[str, Reader] = {}
@@ -111,6 +122,8 @@ def register_reader(reader: Reader) -> None:
         functions["specialize"] = reader.specialize
     if reader.select is not None:
         functions["select"] = reader.select
+    if reader.read_other is not None:
+        functions["read_other"] = reader.read_other
     known = {name: other.read for name, other in _READERS.items()}
     check_registered("reader", reader.name, functions, known)
     _READERS[reader.name] = reader

@@ -60,6 +60,18 @@ class IoSaving:
 
 
 @dataclass(frozen=True)
+class DynamicForm:
+    """A way to compute dynamically quantized layers (the option ``dynamic``), with its price."""
+
+    #: ``integer`` or ``float``.
+    dynamic: str
+    workspace_bytes: int
+    #: Constants and code of the whole model; None where no program was searched for.
+    flash_bytes: int | None
+    instructions: int | None
+
+
+@dataclass(frozen=True)
 class Dequantized:
     """The integers of a float constant that a file dequantizes: ``scales * (values -
     zero_points)``, each array of the constant's shape.
@@ -78,6 +90,11 @@ class Annotations:
     float_layers: tuple[FloatLayer, ...] = ()
     rounded_biases: tuple[RoundedBias, ...] = ()
     class_labels: tuple[ClassLabels, ...] = ()
+    #: How dynamically quantized layers compute, ``integer`` or ``float``; empty where there are
+    #: none.
+    dynamic: str = ""
+    #: The ways to compute them, the model's own first.
+    dynamic_forms: tuple[DynamicForm, ...] = ()
     #: For each tensor with fewer channels than in the model: the indices, along the last axis of
     #: the model's tensor of this name, of the channels that it has, in order.
     channels: Mapping[str, tuple[int, ...]] = field(default_factory=dict)

@@ -10,7 +10,7 @@ from hil.board import load_board
 from hil.cli.actions.compile_cache import Answer
 from hil.cli.arguments import compile_options, compiled
 from hil.cli.console import Console, shown_name, table
-from hil.cli.plan_report import io_saving_line
+from hil.cli.plan_report import dynamic_lines, io_saving_line
 from hil.cli.render import (
     chosen_lines,
     class_lines,
@@ -92,6 +92,7 @@ def compiled_answer(args: argparse.Namespace, console: Console) -> Answer:
         quantized = quantized_lines(module.float_layers, module.rounded_biases)
         lines += [f"{module.name}: {line}" for line in quantized]
         lines += [f"{module.name}: {io_saving_line(saving)}" for saving in module.io_savings]
+        lines += [f"{module.name}: {line}" for line in dynamic_lines(module.dynamic_forms)]
     return Answer([encode(model) for model in models], lines, library.files)
 
 
@@ -145,6 +146,7 @@ def module_entry(module: Module) -> CompileEntry:
         float_layers=module.float_layers,
         rounded_biases=module.rounded_biases,
         class_labels=module.class_labels,
+        dynamic_forms=module.dynamic_forms,
         externals=tuple(
             ExternalLayer(
                 layer=external.layer,
