@@ -725,8 +725,10 @@ class _Fusion:
         )
 
     def _image_or_constant(self, name: str, may_be_float: bool) -> str:
-        """Return the integers of a tensor; itself for a constant that has none and needs none."""
-        if may_be_float and self.tensors[name].is_constant:
+        """Return the integers of a tensor; itself for a constant that has none and needs none. With
+        a constant of one element, the operator is a function of single elements: a table.
+        """
+        if may_be_float and self.tensors[name].is_constant and self.tensors[name].size > 1:
             try:
                 return self._image(name)
             except _NoIntegersError:
