@@ -190,4 +190,6 @@ def scale_words(output: AnyOutput) -> str:
         case WideOutput():
             return "bias, multiplier" + (", addend, shift" if output.shifted else "")
         case Output():
-            return "multiplier, constant" + (", place" if output.signed else "")
+            names = ["multiplier", "constant"]
+            names += ["place"] * output.signed + ["addend"] * output.offset
+            return ", ".join(names)

@@ -9,10 +9,15 @@ TensorFlow Lite rounds twice, the second time away from zero: a negative value m
 middle between two outputs by a unit of the first rounding. After ReLU that is clamped. Linear
 layers for which one constant is not enough take such a unit off values below zero
 (:attr:`Output.signed`).
+
+Large sums leave few bits to scale by: a unit of the upper word is then too coarse for a constant to
+meet all outputs of a channel. Its scaled sums take an addend too, in the bits that scaling left
+free (:attr:`Output.offset`). Multiplied, it moves the product by parts of a unit of the upper word.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -34,6 +39,9 @@ _NEAR, _NEAR_BITS = 96, 27
 #: Channels for which all of these are tried first.
 _PROBED = 4
 _WORD = 2**31
+#: Bits below a unit of the upper word in which an addend of scaled sums is looked for, how many
+#: addends are tried, and what exceeds all constants.
+_FINE, _ADDENDS, _FAR = 16, 256, 2**40
 #: Part of the outputs that are expected to be clamped: after ReLU about half.
 RECTIFIED, LINEAR = 0.5, 0.02
 _INT8 = ELEMENT_TYPES["int8"].bounds
@@ -43,11 +51,13 @@ _INT8 = ELEMENT_TYPES["int8"].bounds
 class Scales:
     """Words with which the sums of channels become outputs."""
 
-    #: ``[channels, 2 or 3]``: the multiplier, the constant that is added to the upper word, and for
-    #: signed outputs the place of a unit of the first rounding.
+    #: ``[channels, 2 to 4]``: the multiplier, the constant that is added to the upper word, for
+    #: signed outputs the place of a unit of the first rounding, and with an offset the addend of
+    #: scaled sums.
     words: npt.NDArray[np.int32]
     shift: int
     signed: bool
+    offset: bool
 
 
 @once_for_channels
@@ -61,11 +71,12 @@ def scales_of(channels: RightShiftedChannels, bits: int, base: int) -> Scales | 
     forms = [False]
     if channels.rounding is Rounding.DOUBLE and not channels.rectified:
         forms.append(True)
-    for signed in forms:
-        for shift in range(finest, max(finest - _TRIED, 0), -1):
-            words = _Search(channels, bits, base, shift, signed).words()
-            if words is not None:
-                return Scales(words, shift, signed)
+    for offset in (False, True):
+        for signed in forms:
+            for shift in range(finest, max(finest - _TRIED, 0), -1):
+                words = _Search(channels, bits, base, shift, signed, offset).words()
+                if words is not None:
+                    return Scales(words, shift, signed, offset)
     return None
 
 
@@ -73,10 +84,19 @@ class _Search:
     """Search for the multipliers and constants of channels, for one shift."""
 
     def __init__(
-        self, channels: RightShiftedChannels, bits: int, base: int, shift: int, signed: bool
+        self,
+        channels: RightShiftedChannels,
+        bits: int,
+        base: int,
+        shift: int,
+        signed: bool,
+        offset: bool,
     ) -> None:
         self._channels = channels
         self._bits = bits
+        # Scaling leaves the lowest bits free: these do not make a sum leave its word.
+        free = np.arange(0, 1 << bits, max((1 << bits) // _ADDENDS, 1)) if offset else [0]
+        self._addends = np.array(free, np.int64)
         lowest, highest = channels.ends
         # Nearly dead channels have no weights: what their sums, all 0, are multiplied with is free.
         alive = lowest < highest
@@ -98,17 +118,17 @@ class _Search:
 
         self._wanted = value(changes.levels)
         least, beyond = value(np.stack([changes.least, changes.most + 1], axis=1)).T
-        self._least = np.where(changes.least > range_.out_min, least, -_NONE)
-        self._beyond = np.where(changes.most < range_.out_max, beyond, _NONE)
+        self._least = np.where(changes.least > range_.out_min, least, -_FAR)
+        self._beyond = np.where(changes.most < range_.out_max, beyond, _FAR)
         middle = np.ldexp(channels.bias * channels.multipliers.astype(np.float64), -31)
         middle = np.ldexp(middle, -channels.right) + (range_.out_zero_point - base + 0.5)
         self._middle = np.rint(np.clip(np.ldexp(middle, shift), -_WORD, _WORD)).astype(np.int64)
 
     def words(self) -> npt.NDArray[np.int32] | None:
-        """Return multiplier and constant of each channel; None if one has none."""
+        """Return the words of each channel; None if one has none."""
         everyone = np.arange(len(self._factors))
-        added, good = self._constants(everyone, self._factors)
         factors = self._factors.copy()
+        found, good = self._constants(everyone, factors)
         # Other multipliers nearby round other sums up: what changes the largest output by a part
         # of its last bit.
         unit = np.maximum(self._factors >> _NEAR_BITS, 1)
@@ -125,38 +145,78 @@ class _Search:
                 break
             tried = self._factors[failed] + step * unit[failed]
             own, right = self._constants(failed, tried)
-            found = failed[right]
-            factors[found], added[found], good[found] = tried[right], own[right], True
+            rows = failed[right]
+            factors[rows], found[rows], good[rows] = tried[right], own[right], True
         if not good.all():
             return None
+        added, addends = found.T
         places = [] if self._places is None else [self._places]
-        return np.stack([factors, added, *places], axis=1).astype(np.uint32).view(np.int32)
+        offsets = [addends] if self._addends.size > 1 else []
+        words = np.stack([factors, added, *places, *offsets], axis=1)
+        return words.astype(np.uint32).view(np.int32)
+
+    def _products(
+        self,
+        sums: npt.NDArray[np.int64],
+        factors: npt.NDArray[np.int64],
+        addends: npt.NDArray[np.int64] | None = None,
+    ) -> npt.NDArray[np.int64]:
+        """Return what is above the lowest ``_FINE`` bits of the products of scaled sums."""
+        scaled = sums << self._bits
+        ones = (1,) * (sums.ndim - 1)
+        if addends is not None:
+            scaled = scaled + addends.reshape(-1, *ones)
+        wide = factors.reshape(-1, *ones)
+        # The product has 64 bits, sign included: in two halves.
+        return (scaled >> _FINE) * wide + (((scaled & (2**_FINE - 1)) * wide) >> _FINE)
+
+    def _bounds(
+        self,
+        rows: npt.NDArray[np.int64],
+        products: Callable[[npt.NDArray[np.int64]], npt.NDArray[np.int64]],
+        bits: int,
+    ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+        """Return the least constant of each of the channels ``rows`` and what it must stay below,
+        to have each output begin at its sum; all with ``bits`` below a unit of the upper word.
+        """
+        lowest, highest = (products(end[rows]) for end in self._channels.ends)
+        reached, begins = self._reached[rows], self._begins[rows]
+        wanted = self._wanted[rows] << bits
+        enough = np.where(reached, wanted - products(begins), -_NONE).max(axis=1)
+        enough = np.maximum(enough, (self._least[rows] << bits) - lowest)
+        limit = np.where(reached, wanted - products(begins - 1), _NONE).min(axis=1)
+        limit = np.minimum(limit, (self._beyond[rows] << bits) - highest)
+        # It and what it is added to are words.
+        enough = np.maximum(enough, -(_WORD << bits) - np.minimum(lowest, 0))
+        limit = np.minimum(limit, (_WORD << bits) - np.maximum(highest, 0))
+        return enough, limit
+
+    def _chosen_addends(
+        self, rows: npt.NDArray[np.int64], factors: npt.NDArray[np.int64]
+    ) -> npt.NDArray[np.int64]:
+        """Return the addends of scaled sums that leave most room for a constant."""
+        if self._addends.size == 1:
+            return np.zeros(len(rows), np.int64)
+        enough, limit = self._bounds(rows, lambda sums: self._products(sums, factors), _FINE)
+        moved = (self._addends * factors[:, np.newaxis]) >> _FINE
+        enough, limit = enough[:, np.newaxis] - moved, limit[:, np.newaxis] - moved
+        constant = -(-enough >> _FINE) << _FINE
+        room = np.minimum(constant - enough, limit - constant)
+        return self._addends[room.argmax(axis=1)]
 
     def _constants(
         self, rows: npt.NDArray[np.int64], factors: npt.NDArray[np.int64]
     ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.bool_]]:
-        """Return a constant for each of the channels ``rows`` with these multipliers, and whether
-        it makes each output of the channel begin at its sum.
+        """Return a constant and an addend of scaled sums for each of the channels ``rows`` with
+        these multipliers, and whether they make each output of the channel begin at its sum.
         """
-
-        def upper(sums: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-            scaled = sums << self._bits
-            wide = factors.reshape(-1, *(1,) * (sums.ndim - 1))
-            # The product has 64 bits, sign included: in two halves.
-            return ((scaled >> 16) * wide + (((scaled & 0xFFFF) * wide) >> 16)) >> 16
-
-        lowest, highest = (upper(end[rows]) for end in self._channels.ends)
-        reached, begins, wanted = self._reached[rows], self._begins[rows], self._wanted[rows]
-        enough = np.where(reached, wanted - upper(begins), -_NONE).max(axis=1)
-        enough = np.maximum(enough, self._least[rows] - lowest)
-        limit = np.where(reached, wanted - upper(begins - 1), _NONE).min(axis=1)
-        limit = np.minimum(limit, self._beyond[rows] - highest)
-        # It and what it is added to are words.
-        enough = np.maximum(enough, -_WORD - np.minimum(lowest, 0))
-        limit = np.minimum(limit, _WORD - np.maximum(highest, 0))
+        addends = self._chosen_addends(rows, factors)
+        enough, limit = self._bounds(
+            rows, lambda sums: self._products(sums, factors, addends) >> (32 - _FINE), 0
+        )
         good = (enough < limit) & (factors >= 0) & (factors < 2 * _WORD)
         added = np.clip(self._middle[rows], enough, np.maximum(limit - 1, enough))
-        return np.where(good, added, 0), good
+        return np.where(good, np.stack([added, addends]), 0).T, good
 
 
 @dataclass(frozen=True)
@@ -169,6 +229,8 @@ class Output:
     #: Whether values below zero are corrected; and what is zero, before the shift.
     signed: bool
     zero: int
+    #: Whether scaled sums have an addend of their channel.
+    offset: bool
     #: Range of the outputs, and whether it begins at the zero point.
     least: int
     most: int
@@ -179,7 +241,7 @@ class Output:
     @property
     def words(self) -> int:
         """Words of a channel's scale."""
-        return 3 if self.signed else 2
+        return 2 + self.signed + self.offset
 
     @property
     def features(self) -> frozenset[str]:
@@ -237,6 +299,8 @@ class Output:
         spare: Register,
     ) -> None:
         """Make the output of a scaled sum in its register, whose lowest byte it is then."""
+        if self.offset:
+            f.operate("add", value, value, scale[-1])
         f.operate("mulhsu", value, value, scale[0])
         f.operate("add", value, value, scale[1])
         if self.signed:
@@ -259,8 +323,9 @@ class Output:
     def text(self) -> str:
         """Text of a kernel's head."""
         corrected = ", a unit of the first rounding less below zero" if self.signed else ""
+        scaled = f"sum * 2^{self.bits}" + (" + addend" if self.offset else "")
         return (
-            f"(mulhsu(sum * 2^{self.bits}, multiplier) + constant{corrected}) >> {self.shift}, "
+            f"(mulhsu({scaled}, multiplier) + constant{corrected}) >> {self.shift}, "
             f"clamped to {self.least} to {self.most}. scales_of() has proven for each channel that "
             "each output begins at the same sum as in the reference."
         )
@@ -280,6 +345,7 @@ def output_of(
         bits=bits,
         shift=scales.shift,
         signed=scales.signed,
+        offset=scales.offset,
         zero=(2 * (range_.out_zero_point - base) + 1) << (scales.shift - 1),
         least=range_.out_min,
         most=range_.out_max,

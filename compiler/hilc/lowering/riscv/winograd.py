@@ -29,6 +29,7 @@ from hilc.lowering.channels import padded
 from hilc.lowering.linear import Convolution, LinearWeights, packed_once
 from hilc.lowering.parameters import HilImages
 from hilc.lowering.records import record
+from hilc.lowering.riscv.arithmetic import scale_words
 from hilc.lowering.riscv.emitted import NAME, Description, EmittedParameters, emitted
 from hilc.lowering.riscv.emitter import LARGEST_OFFSET, Function, Register
 from hilc.lowering.riscv.outputs import Output, output_of
@@ -511,8 +512,8 @@ def _head(
         "addresses; given out by the emitter.",
         "Data": "V in scratch, int16 [depth][16 places][tiles]; sums in scratch, int32 [16 places]"
         "[columns][tiles]; weights int16 [blocks of four columns][16 places][depth][4], the last "
-        "filled up with zeros, packed by _packed(); scales int32 [column][multiplier, constant, "
-        "place if signed], by scales_of().",
+        "filled up with zeros, packed by _packed(); scales int32 "
+        f"[column][{scale_words(output)}], by scales_of().",
         "Order": "Group by group: what lies under its tiles is read, then all their outputs are "
         "written, the lower row of a tile before the upper, whose place it may share.",
         "Bounds": "|V| <= 4 * 128, and U is packed into half-words. Words add up modulo 2^32; the "

@@ -179,7 +179,7 @@ def emit_outputs(
     outs: Sequence[Register],
 ) -> None:
     """Make outputs of sums and store them, the last first. ``scales`` are the address of the
-    multipliers; constants and places lie behind them, those of all channels each.
+    multipliers; their other words lie behind them, those of all channels each.
 
     The registers above the sums are overwritten; signed outputs take sixteen of them.
     """
@@ -187,9 +187,15 @@ def emit_outputs(
     at = f.address("at")
     free = 8 * len(sums)
     f.elements(4)
-    f.load_vector(24, 4, scales)
     for value in sums:
         f.immediate("vsll", value, value, output.bits)
+    if output.offset:
+        f.distance(at, scales, 4 * (output.words - 1) * channels)
+        f.load_vector(24, 4, at)
+        for value in sums:
+            f.vectors("vadd", value, value, 24)
+    f.load_vector(24, 4, scales)
+    for value in sums:
         f.vectors("vmulhsu", value, value, 24)
     f.distance(at, scales, 4 * channels)
     f.load_vector(24, 4, at)
