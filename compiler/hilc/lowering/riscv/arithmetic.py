@@ -184,12 +184,4 @@ def float_output_of(layer: LinearWeights) -> tuple[FloatOutput, npt.NDArray[np.f
 
 def scale_words(output: AnyOutput) -> str:
     """Return the words of a channel's scale, for a kernel's head."""
-    match output:
-        case FloatOutput():
-            return "bias"
-        case WideOutput():
-            return "bias, multiplier" + (", addend, shift" if output.shifted else "")
-        case Output():
-            names = ["multiplier", "constant"]
-            names += ["place"] * output.signed + ["addend"] * output.offset
-            return ", ".join(names)
+    return "bias" if isinstance(output, FloatOutput) else ", ".join(output.names)

@@ -123,7 +123,7 @@ def _packed(layer: LinearWeights, shared: bool, extension: str) -> _Packed | Non
     if (found := output_of(channels, bits, extension)) is None:
         return None
     output, scales = found
-    left = 0 if shared else bits
+    left = 0 if shared else output.bits
     row = _Row(layer.depth, layer.channels, layer.pad_value, shared, part, output, left)
     weights = np.ascontiguousarray(channels.weights.T).reshape(-1)
     if not shared:
@@ -274,8 +274,8 @@ def _emit_outputs(f: Function, row: _Row, sums: list[Register], columns: int) ->
             pair = first // _SHARING
             values = emit_sums(f, sums[2 * pair], sums[2 * pair + 1], b, t)
             for i, value in enumerate(values[: columns - first]):
+                emit_lower(f, output, value)
                 if len(row.parts) > 1:
-                    emit_lower(f, output, value)
                     f.restore(t, f"sum0_{first + i}")
                     f.operate("add", value, value, t)
                 emit(value, first + i)

@@ -161,16 +161,17 @@ def _packed(layer: LinearWeights, extension: str) -> _Packed | None:
     u = u.reshape(_PLACES, -1, layer.channels)
     largest = max(int(np.abs(end).max()) for end in channels.ends)
     bits = min(_MOST_BITS, 31 - largest.bit_length())
-    # U takes as many of these bits as its half-words have room for.
-    spare = (_HALF_WORD - 1) // max(int(np.abs(u).max()), 1)
-    own = min(spare.bit_length() - 1, bits - _FOURFOLD)
-    if bits < _FOURFOLD or (found := output_of(channels, bits, extension)) is None:
+    found = output_of(channels, bits, extension)
+    if found is None or found[0].bits < _FOURFOLD:
         return None
     output, scales = found
+    # U takes as many of these bits as its half-words have room for.
+    spare = (_HALF_WORD - 1) // max(int(np.abs(u).max()), 1)
+    own = min(spare.bit_length() - 1, output.bits - _FOURFOLD)
     # [blocks of four columns][16 places][depth][4].
     scaled = padded(np.moveaxis(u << own, 2, 0), _BLOCK)
     blocks = scaled.reshape(-1, _BLOCK, *u.shape[:2]).transpose(0, 2, 3, 1)
-    left = bits - _FOURFOLD - own
+    left = output.bits - _FOURFOLD - own
     shape = _Shape(u.shape[1], layer.channels, layer.pad_value, left, output)
     return _Packed(
         np.ascontiguousarray(blocks).astype(np.int16).reshape(-1), scales.reshape(-1), shape
