@@ -130,7 +130,7 @@ def riscv_layers(rng: np.random.Generator, copies: int) -> list[Layer]:
         layers.append(rectified(layer) if i % 2 else layer)
     usual = [usual_layer(rng) for _ in range(6 * copies)]
     layers += [to_even(layer) if i % 5 == 0 else layer for i, layer in enumerate(usual)]
-    layers += sparse_layers(rng) + deep_layers(rng)
+    layers += sparse_layers(rng)
     return layers + [random_layer(rng, op, "int8", True) for op in LINEAR for _ in range(copies)]
 
 
