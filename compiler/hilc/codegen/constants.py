@@ -8,6 +8,7 @@ compiler needs seconds and gigabytes to read that of a large model.
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
@@ -169,15 +170,17 @@ def _binary(pool: ConstantPool, names: Names) -> str:
         f".type {tag}, %object",
         f"{tag}:",
         f'.incbin \\"{file}\\"',
-        f".if . - {tag} != {pool.nbytes}",
-        f'.error \\"{file} does not have {pool.nbytes} bytes\\"',
-        ".endif",
+        f".L{tag}_end:",
+        f".org {tag} + {pool.nbytes}",
+        f".org .L{tag}_end",
         f".size {tag}, {pool.nbytes}",
         ".popsection",
     ]
     text = "\n".join(f'    "{line}\\n"' for line in lines)
     return (
-        f"/* The assembler finds {file} in a folder of -I. */\n"
+        f"/* The assembler finds {file} in a folder of -I. With another size than\n"
+        f" * {pool.nbytes} bytes, one of the two .org would move backwards, which is an error.\n"
+        f" * SHA-256: {hashlib.sha256(pool.data).hexdigest()} */\n"
         f"__asm__(\n{text});\n"
         f'extern const struct {tag} {CONSTANT_POOL} __asm__("{tag}")\n'
         '    __attribute__((visibility("hidden")));\n'
