@@ -161,6 +161,7 @@ def prepared(model: Model, options: CompileOptions) -> PreparedModel:
         io=options.io,
         numerics=options.numerics,
         shapes=options.shapes,
+        loop_bounds=options.loop_bounds,
         inputs=options.inputs,
         samples=options.samples,
         signature=options.signature,

@@ -118,6 +118,15 @@ class CompileOptions(Options):
         help="the values of an ONNX model's input that the compiler must know, such as axes; they "
         "become a constant",
     )
+    loop_bounds: Mapping[str, int] = option(
+        default_factory=dict,
+        form="repeated",
+        flag="loop-bound",
+        metavar="NAME=N",
+        of_model=True,
+        help="the most turns of an ONNX model's loop, named by one of its outputs, whose number of "
+        "turns is known only at run time; more turns make a run fail",
+    )
     fold_constant_channels: bool = option(
         True,
         form="yes_no",
@@ -194,6 +203,7 @@ class CompileOptions(Options):
         object.__setattr__(self, "pins", MappingProxyType(dict(self.pins)))
         object.__setattr__(self, "shapes", MappingProxyType(dict(self.shapes)))
         object.__setattr__(self, "inputs", MappingProxyType(dict(self.inputs)))
+        object.__setattr__(self, "loop_bounds", MappingProxyType(dict(self.loop_bounds)))
         object.__setattr__(self, "memory", tuple(self.memory))
         object.__setattr__(self, "externals", tuple(map(_generator, self.externals)))
 
@@ -251,6 +261,7 @@ class CodeKeywords(TypedDict, total=False):
     signature: str | None
     shapes: Mapping[str, Sequence[int]]
     inputs: Mapping[str, Array]
+    loop_bounds: Mapping[str, int]
     fold_constant_channels: bool
     allow_float: bool
     io: str
@@ -265,6 +276,7 @@ class CompileKeywords(CodeKeywords, total=False):
 
     name: str | None
     reference: str | None
+    style: str
     io_in_pool: bool
     system_lib: bool | None
     choice: KernelSelection | None

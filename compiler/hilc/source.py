@@ -61,6 +61,7 @@ def prepare(
     numerics: Numerics | None = None,
     shapes: Mapping[str, Sequence[int]] | None = None,
     inputs: Mapping[str, Array] | None = None,
+    loop_bounds: Mapping[str, int] | None = None,
     samples: Any = None,
     allow_float: bool = False,
     io: str = KEEP,
@@ -68,9 +69,10 @@ def prepare(
 ) -> PreparedModel:
     """Return ``model`` (a file, its bytes, a graph or an object) prepared for planning on ``cpu``.
 
-    Without ``numerics`` a file is computed as TFLM does, and a graph as its nodes say. ``shapes``
-    and ``inputs`` state what a file leaves open (:class:`~hilc.frontends.Specialization`), and
-    ``samples`` are example arguments of a PyTorch module (:mod:`hilc.frontends.objects`).
+    Without ``numerics`` a file is computed as TFLM does, and a graph as its nodes say. ``shapes``,
+    ``inputs`` and ``loop_bounds`` state what a file leaves open
+    (:class:`~hilc.frontends.Specialization`), and ``samples`` are example arguments of a PyTorch
+    module (:mod:`hilc.frontends.objects`).
 
     ``signature`` selects one of several entry points of a file, and ``io`` the type of inputs and
     outputs (:func:`hilc.transforms.io_types.with_io`).
@@ -81,6 +83,7 @@ def prepare(
         {name: tuple(shape) for name, shape in (shapes or {}).items()},
         dict(inputs or {}),
         signature=signature,
+        loop_bounds=dict(loop_bounds or {}),
     )
     read: LoadedModel | None = None
     file = file_of(model, samples)
@@ -96,7 +99,7 @@ def prepare(
         if not stated.states_nothing:
             raise InputError(
                 "a graph leaves no shape open, so none can be stated for it",
-                "leave out the shapes and inputs",
+                "leave out the shapes, inputs and bounds of loops",
             )
         original = model.with_(name=name) if name is not None else model
         if numerics is not None:

@@ -21,7 +21,7 @@ import subprocess
 import sys
 import tempfile
 import venv
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -147,25 +147,26 @@ def keywords() -> bytes:
     """
     import keras
     import numpy as np
+    from front_end import CHANNELS, LOG_SCALE, STEP, append_front_end
     from keras import layers
-    from tflite_file import File
+    from tflite_file import File, options
     from tflite_micro import runtime
 
     frames, counts, memories = 24, (24, 16), (10, 8)
-    sounds, labels = _words(1600, frames * _STEP)
+    sounds, labels = _words(1600, frames * STEP)
     front = File()
-    front.graph.outputs.append(_front_end(front))
+    front.graph.outputs.append(append_front_end(front, _NOISE_BITS))
     interpreter = runtime.Interpreter.from_bytes(front.data())
-    heard = np.zeros((len(sounds), frames, _CHANNELS), np.int16)
+    heard = np.zeros((len(sounds), frames, CHANNELS), np.int16)
     for sound, features in zip(sounds, heard, strict=True):
         interpreter.reset()
         for index in range(frames):
-            interpreter.set_input(sound[index * _STEP :][:_STEP], 0)
+            interpreter.set_input(sound[index * STEP :][:STEP], 0)
             interpreter.invoke()
             features[index] = interpreter.get_output(0)
-    given = heard * _LOG_SCALE
+    given = heard * LOG_SCALE
 
-    x = keras.Input((frames, _CHANNELS), 1)
+    x = keras.Input((frames, CHANNELS), 1)
     y, layers_of_memory = x, []
     for units, memory in zip(counts, memories, strict=True):
         feature = layers.Dense(units, use_bias=False)
@@ -187,9 +188,9 @@ def keywords() -> bytes:
             largest[index] = max(largest[index], float(np.abs(value).max()))
 
     file = File()
-    logarithms = _front_end(file)
+    logarithms = append_front_end(file, _NOISE_BITS)
     scale = float(given.max()) / 255
-    before = file.tensor("features", (1, _CHANNELS), "int8", scale, -128)
+    before = file.tensor("features", (1, CHANNELS), "int8", scale, -128)
     file.operator("QUANTIZE", [logarithms], [before])
     for index, (feature, moments) in enumerate(layers_of_memory):
         before, scale = _svdf(
@@ -208,133 +209,35 @@ def keywords() -> bytes:
         file.constant("classes", weights, weights_scale),
         file.constant("classes_bias", bias, scale * weights_scale),
     ]
-    file.operator("FULLY_CONNECTED", [before, *constants], [out], _options("FullyConnected"))
+    file.operator("FULLY_CONNECTED", [before, *constants], [out], options("FullyConnected"))
     label = file.output("label", (1, 4), "int8", 1 / 256, -128)
-    file.operator("SOFTMAX", [out], [label], _options("Softmax", beta=1.0))
+    file.operator("SOFTMAX", [out], [label], options("Softmax", beta=1.0))
     return file.data()
 
 
-#: Of the microphone: samples a second and a step, samples of a frame, channels of the filter bank.
-_RATE, _STEP, _FRAME, _CHANNELS, _FFT = 16000, 320, 480, 32, 512
-#: What 1 is in the logarithms of the filter bank.
-_LOG_SCALE = 1 / 64
+#: The front end's gain in ``keywords``: weak channels become 0.
+_NOISE_BITS = 3
 
 
 def _words(count: int, samples: int) -> tuple[Any, Any]:
     """Noise, and tones that rise, fall or warble, of voices of several heights; what each is."""
     import numpy as np
+    from front_end import RATE, STEP
 
     rng = np.random.default_rng(SEED)
     labels = rng.integers(0, 4, count)
     sounds = rng.normal(0, 1, (count, samples)) * rng.uniform(20, 200, (count, 1))
     for sound, label in zip(sounds, labels, strict=True):
-        length = int(rng.uniform(0.22, 0.32) * _RATE)
+        length = int(rng.uniform(0.22, 0.32) * RATE)
         way = np.linspace(0, 1, length)
         curve = (0 * way, way, 1 - way, 0.5 + 0.5 * np.sin(2 * np.pi * rng.uniform(3, 5) * way))
         pitch = rng.uniform(150, 400) * 2 ** (2 * curve[label])
-        phase = 2 * np.pi * np.cumsum(pitch) / _RATE
+        phase = 2 * np.pi * np.cumsum(pitch) / RATE
         voice = sum(np.sin(n * phase + rng.uniform(0, 6)) / n for n in range(1, 9))
-        end = samples - int(rng.uniform(0, 2) * _STEP)
+        end = samples - int(rng.uniform(0, 2) * STEP)
         loud = rng.uniform(300, 4000) * np.sin(np.pi * way) ** 0.5 * (label > 0)
         sound[end - length : end] += loud * voice
     return np.clip(sounds, -32768, 32767).astype(np.int16), labels
-
-
-def _front_end(file: File) -> int:
-    """Append the operators from samples to logarithms of channels; return these, 16 bits."""
-    import numpy as np
-
-    def step(code: str, inputs: Sequence[int], *outputs: Any, **options: Any) -> int:
-        """Return the first of the outputs."""
-        made = [file.tensor(*output) for output in outputs]
-        file.operator(code, inputs, made, **options)
-        return made[0]
-
-    def table(name: str, values: Any) -> int:
-        return file.constant(name, np.asarray(values, np.int16))
-
-    samples = file.input("samples", (_STEP,), "int16")
-    frame = step(
-        "SignalFramer", [samples], ("frame", (1, _FRAME), "int16"), ("is_whole", (), "bool"),
-        frame_size=_FRAME, frame_step=_STEP, prefill=True,
-    )  # fmt: skip
-    one = file.tensor("one_frame", (_FRAME,), "int16")
-    file.operator("RESHAPE", [frame, file.constant("sizes", np.array([_FRAME], np.int32))], [one],
-                  _options("Reshape", newShape=[_FRAME]))  # fmt: skip
-    hann = 0.5 - 0.5 * np.cos(2 * np.pi * (np.arange(_FRAME) + 0.5) / _FRAME)
-    windowed = step(
-        "SignalWindow", [one, table("window", np.rint(hann * 4096))],
-        ("windowed", (_FRAME,), "int16"), shift=12,
-    )  # fmt: skip
-    bits = file.tensor("bits", (), "int32")
-    loud = file.tensor("loud", (_FRAME,), "int16")
-    file.operator("SignalFftAutoScale", [windowed], [loud, bits])
-    spectrum = step("SignalRfft", [loud], ("spectrum", (_FFT + 2,), "int16"), T=7, fft_length=_FFT)
-
-    # Triangles that overlap by half, evenly spread over mel.
-    lowest, highest = (1127 * np.log1p(hertz / 700) for hertz in (125, 7500))
-    mel = np.linspace(lowest, highest, _CHANNELS + 2)
-    centres = 700 * np.expm1(mel / 1127) * _FFT / _RATE
-    edges = np.ceil(centres).astype(int)
-    rises: list[Any] = []
-    place: list[int] = []
-    first, widths = edges[:-1], np.diff(edges)
-    for low, high, begin, end in zip(centres, centres[1:], edges, edges[1:], strict=False):
-        place.append(sum(part.size for part in rises))
-        rises.append(1 - (np.arange(begin, end) - low) / (high - low))
-    falls = np.rint(np.concatenate(rises) * 4096)
-    energy = step(
-        "SignalEnergy", [spectrum], ("energy", (_FFT // 2 + 1,), "uint32"),
-        start_index=int(edges[0]), end_index=int(edges[-1]),
-    )  # fmt: skip
-    bank = {"falls": falls, "rises": 4096 - falls, "first": first, "place": place, "width": widths}
-    tables = [table(name, values) for name, values in bank.items()]
-    channels = (_CHANNELS,)
-    sums = step(
-        "SignalFilterBank", [energy, *tables], ("sums", channels, "uint64"), num_channels=_CHANNELS
-    )
-    roots = step("SignalFilterBankSquareRoot", [sums, bits], ("roots", channels, "uint32"))
-    noise = ("noise", channels, "uint32")
-    # Shares of 14 bits: the estimate follows slowly, a twentieth of the signal is left.
-    less = step(
-        "SignalFilterBankSpectralSubtraction", [roots], ("less", channels, "uint32"), noise,
-        num_channels=_CHANNELS, smoothing=410, one_minus_smoothing=15974, alternate_smoothing=983,
-        alternate_one_minus_smoothing=15401, min_signal_remaining=819, smoothing_bits=10,
-        spectral_subtraction_bits=14, clamping=False,
-    )  # fmt: skip
-    estimate = len(file.graph.tensors) - 1
-    gained = step(
-        "SignalPCAN", [less, estimate, table("gains", _gains())], ("gained", channels, "uint32"),
-        snr_shift=6,
-    )  # fmt: skip
-    logarithms = step(
-        "SignalFilterBankLog", [gained], ("logarithms", channels, "int16"),
-        input_correction_bits=3, output_scale=round(1 / _LOG_SCALE),
-    )  # fmt: skip
-    features = file.tensor("row", (1, _CHANNELS), "int16", _LOG_SCALE)
-    sizes = file.constant("row_sizes", np.array([1, _CHANNELS], np.int32))
-    shape = _options("Reshape", newShape=[1, _CHANNELS])
-    file.graph.tensors[logarithms].quantization = file.graph.tensors[features].quantization
-    file.operator("RESHAPE", [logarithms, sizes], [features], shape)
-    return features
-
-
-def _gains() -> Any:
-    """Gains by the noise of a channel, as SignalPCAN interpolates them: two for the least numbers,
-    then for each number of bits the first value and two coefficients of a parabola.
-    """
-    import numpy as np
-
-    def gain(noise: int) -> int:
-        return int(min(np.rint(2.0**21 * (noise / 2**3 + 80) ** -0.95), 32767))
-
-    table = np.zeros(125, np.int16)
-    table[:2] = gain(0), gain(1)
-    for bits in range(2, 33):
-        low, middle, high = (gain(n) for n in (1 << bits - 1, 3 << bits - 2, (1 << bits) - 1))
-        straight = 4 * (middle - low) - (high - low)
-        table[4 * bits - 6 :][:3] = low, straight, high - low - straight
-    return table
 
 
 def _rounded(values: Any, largest: int, dtype: Any) -> tuple[Any, float]:
@@ -356,6 +259,7 @@ def _svdf(
 ) -> tuple[int, float]:
     """Append a layer of units with memory; return its output and that one's scale."""
     import numpy as np
+    from tflite_file import options
 
     x, x_scale = given
     units, memory = moments.shape
@@ -372,18 +276,8 @@ def _svdf(
         file.tensor(f"{name}_state", (1, units * memory), "int16", state_scale, variable=True),
     ]
     y = file.tensor(name, (1, units), "int8", scale, -128)
-    file.operator("SVDF", operands, [y], _options("SVDF", rank=1, fusedActivationFunction=1))
+    file.operator("SVDF", operands, [y], options("SVDF", rank=1, fusedActivationFunction=1))
     return y, scale
-
-
-def _options(kind: str, **values: Any) -> Any:
-    """Return the options of a builtin operator."""
-    from tensorflow.lite.python import schema_py_generated as schema
-
-    options = getattr(schema, f"{kind}OptionsT")()
-    for name, value in values.items():
-        setattr(options, name, value)
-    return options
 
 
 @network

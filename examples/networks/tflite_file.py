@@ -166,3 +166,11 @@ class File:
     def data(self) -> bytes:
         """Return the file."""
         return bytes(flatbuffer_utils.convert_object_to_bytearray(self._model))
+
+
+def options(kind: str, **values: Any) -> Any:
+    """Return the options of a builtin operator."""
+    found = getattr(schema, f"{kind}OptionsT")()
+    for name, value in values.items():
+        setattr(found, name, value)
+    return found

@@ -78,6 +78,7 @@ def given_options(args: argparse.Namespace, board: Board | None = None) -> dict[
         "pins": lambda words: parse_pins(words, memory),
         "shapes": parse_shapes,
         "inputs": read_constants,
+        "loop_bounds": parse_loop_bounds,
         "externals": tuple,
     }
     given = {}
@@ -112,6 +113,22 @@ def parse_shapes(words: Sequence[str]) -> dict[str, tuple[int, ...]]:
             raise InputError(f"--shape names {name!r} twice", "name it once")
         shapes[name] = tuple(map(int, listed))
     return shapes
+
+
+def parse_loop_bounds(words: Sequence[str]) -> dict[str, int]:
+    """Return the most turns of each loop of ``--loop-bound NAME=10``."""
+    bounds: dict[str, int] = {}
+    for word in words:
+        name, _, count = word.rpartition("=")
+        if not name or not count.isdecimal() or not 0 < int(count) < 2**31:
+            raise InputError(
+                f"--loop-bound {word!r} is not NAME=TURNS",
+                "write the name of an output of the loop, and 1 to 2147483647: y=10",
+            )
+        if name in bounds:
+            raise InputError(f"--loop-bound names {name!r} twice", "name it once")
+        bounds[name] = int(count)
+    return bounds
 
 
 def read_constants(words: Sequence[str]) -> dict[str, Array]:

@@ -15,6 +15,7 @@ from hil.cli.reports import Outcome
 from hil.errors import InputError
 from hil.lab.selector import parse_selector
 from hil.results.v0 import DEFAULT_GOAL
+from hilc.frontends.foreign import refuse_saved_model
 
 #: Stands for every board that QEMU emulates on this machine.
 EMULATED = "emulated"
@@ -162,6 +163,7 @@ def _models(words: Sequence[str]) -> Iterator[str]:
     """Return the models; for a folder that is not a library, the model files in it."""
     for word in words:
         folder = Path(word)
+        refuse_saved_model(folder)
         if not folder.is_dir() or (folder / "metadata.json").exists():
             yield word
             continue

@@ -13,7 +13,7 @@ import numpy as np
 from hil.export.package import Package
 from hil.export.samples import ModelSample
 from hil.firmware.glue import c_string, model_key
-from hilc.artifact.library import Module, TensorInfo
+from hilc.artifact.library import Module, Pool, TensorInfo
 from hilc.codegen.cwriter import C_TYPES, c_comment, c_float, c_values
 from hilc.ir import Array
 
@@ -92,7 +92,9 @@ static int report(const char *output, unsigned long wrong, unsigned long count) 
 
 
 def _model(sample: ModelSample) -> str:
-    module, key = sample.module, model_key(sample.module)
+    if sample.module.style == "plain":
+        return _plain_model(sample)
+    module = sample.module
     buffers: list[str] = []
     set_up: list[str] = []
     arguments: list[str] = []
@@ -125,18 +127,71 @@ def _model(sample: ModelSample) -> str:
             for device in module.devices
         ]
         arguments.append("&devices")
+    declared_text, set_up_text = "".join(declared), "".join(set_up)
+    return _run_function(sample, buffers, declared_text, set_up_text, ", ".join(arguments))
+
+
+def _plain_model(sample: ModelSample) -> str:
+    """Return the function that runs a model of plain code on its sample."""
+    module, key = sample.module, model_key(sample.module)
+    pools = [(f"{key}_pool_{p.name}", p) for p in module.workspace_pools]
+    pools = [(name, pool) for name, pool in pools if module.pools == "external" and pool.nbytes]
+    buffers = []
+    for name, pool in pools:
+        region = f" /* for the region {pool.region} */" if pool.region else ""
+        size = f"{module.symbol}_{pool.name}_POOL_SIZE".upper()
+        buffers.append(f"static uint8_t {name}[{size}] {_ALIGNED};{region}\n")
+    set_up = ""
+    if module.states:
+        given = ", ".join(name for name, pool in pools if pool.persistent)
+        set_up = (
+            f"    if ({module.symbol}_reset_state({given}) != 0) {{\n        return 1;\n    }}\n"
+        )
+    arguments: list[str] = []
+    for tensor in module.inputs:
+        sent = f"{key}_input_{tensor.c_name}"
+        if module.io_in_pool:
+            to = _plain_buffer(module, tensor, pools)
+            set_up += f"    (void)memcpy({to}, {sent}, sizeof {sent});\n"
+        else:
+            arguments.append(sent)
+    declared = ""
+    for tensor in module.outputs:
+        name, kind = f"{key}_output_{tensor.c_name}", C_TYPES[tensor.dtype]
+        macro = f"{module.symbol}_{tensor.c_name}_COUNT".upper()
+        if module.io_in_pool:
+            declared += f"    const {kind} *{name} = {_plain_buffer(module, tensor, pools)};\n"
+        else:
+            buffers.append(f"static {kind} {name}[{macro}] {_ALIGNED};\n")
+            arguments.append(name)
+    arguments += [name for name, _ in pools]
+    return _run_function(sample, buffers, declared, set_up, ", ".join(arguments))
+
+
+def _plain_buffer(module: Module, tensor: TensorInfo, pools: Sequence[tuple[str, Pool]]) -> str:
+    """Return the call that finds a tensor in a pool."""
+    own = module.workspace_pools[tensor.pool].name
+    given = ", ".join(name for name, pool in pools if pool.name == own)
+    return f"{module.symbol}_{tensor.c_name}_buffer({given})"
+
+
+def _run_function(
+    sample: ModelSample, buffers: Sequence[str], declared: str, set_up: str, arguments: str
+) -> str:
+    """Return buffers, and the function that sets the inputs, runs the model and checks outputs."""
+    key = model_key(sample.module)
     checks, locals_ = _checks(sample)
-    call = f"{module.symbol}_run({', '.join(arguments)})"
+    call = f"{sample.module.symbol}_run({arguments})"
     return (
         "".join(buffers)
         + ("\n" if buffers else "")
         + f"/* Runs {key} once; returns whether the run failed"
         + (" or an output differs" if checks else "")
         + f". */\nstatic int run_{key}(void) {{\n"
-        + "".join(declared)
+        + declared
         + locals_
         + "\n"
-        + "".join(set_up)
+        + set_up
         + f"    if ({call} != 0) {{\n"
         + f"        say({c_string(f'{key}: the run failed')});\n        return 1;\n    }}\n"
         + (checks or f"    say({c_string(f'{key}: the run succeeded')});\n    return 0;\n")
@@ -182,6 +237,8 @@ def _checks(sample: ModelSample) -> tuple[str, str]:
     for tensor in sample.module.outputs:
         expected, values = f"{key}_expected_{tensor.c_name}", sample.outputs[tensor.name]
         kind = C_TYPES[tensor.dtype]
+        plain = sample.module.style == "plain"
+        output = f"{key}_output_{tensor.c_name}" if plain else f"outputs.{tensor.c_name}"
         test = f"found != {expected}[i]"
         if kind in ("float", "double"):
             limit = c_float(float(np.float32(sample.tolerance(tensor.name))))
@@ -196,7 +253,7 @@ def _checks(sample: ModelSample) -> tuple[str, str]:
             "    wrong = 0;\n",
             f"    for (i = 0; i < {values.size}; ++i) {{\n",
             f"        {kind} found;\n\n",
-            f"        (void)memcpy(&found, (const uint8_t *)outputs.{tensor.c_name}",
+            f"        (void)memcpy(&found, (const uint8_t *){output}",
             " + i * sizeof found, sizeof found);\n",
             f"        if ({test}) {{\n            ++wrong;\n        }}\n    }}\n",
             f"    failed |= report({title}, wrong, {values.size});\n",

@@ -37,9 +37,9 @@ def readme(package: Package, use: str, flags: str) -> str:
         f"The code is licensed under {LICENSE}, see `LICENSE`. The weights, the arrays of "
         "constants "
         + (
-            f"in `*_lib1.c`, are licensed under {package.about.license}.\n"
+            f"in {_weights(package)}, are licensed under {package.about.license}.\n"
             if package.about.license is not None
-            else "in `*_lib1.c`, are of the author of the model.\n"
+            else f"in {_weights(package)}, are of the author of the model.\n"
         ),
         f"Written by hil {package.compiler}: `hil export`.\n",
     ]
@@ -52,7 +52,16 @@ def call_of(package: Package) -> str:
     return f"Include `{module.symbol}.h` and call `{module.symbol}_run`"
 
 
+def _weights(package: Package) -> str:
+    """Return the files with the constants."""
+    plain = [f"`{module.name}.c`" for module in package.modules if module.style == "plain"]
+    other = ["`*_lib1.c`"] * (len(plain) < len(package.modules))
+    return " and ".join(plain + other)
+
+
 def _workspace(package: Package) -> str:
+    if package.is_plain and all(module.pools == "internal" for module in package.modules):
+        return "a static array."
     if all(module.pools == "internal" for module in package.modules):
         return "a static array, in a section whose name begins with `.bss.noinit.tvm`."
     return "the caller's, who passes it with each call."

@@ -48,7 +48,9 @@ _KIND = "libraries"
 #: Part of every key: increment it when the form of entries changes.
 _KEY_VERSION = 2
 #: Options that are in the key in another form, or do not affect the library.
-_NOT_KEY = frozenset({"cpu", "name", "externals", "progress", "shapes", "inputs", "samples"})
+_NOT_KEY = frozenset(
+    {"cpu", "name", "externals", "progress", "shapes", "inputs", "loop_bounds", "samples"}
+)
 
 
 def compile_model(path: Path, options: CompileOptions) -> ModelLibrary:
@@ -87,12 +89,13 @@ def _entry(path: Path, options: CompileOptions) -> Path | None:
                 {name: tuple(shape) for name, shape in options.shapes.items()},
                 options.inputs,
                 path.parent,
+                loop_bounds=options.loop_bounds,
             )
             try:
                 model = hashlib.sha256(reader.specialize(data, stated)).hexdigest()
             except HilError:
                 return None
-        elif options.shapes or options.inputs:
+        elif options.shapes or options.inputs or options.loop_bounds:
             return None
     values = {name: v for name, v in _values(options).items() if name not in _NOT_KEY}
     if isinstance(options.tuning, str | Path):

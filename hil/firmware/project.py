@@ -111,6 +111,13 @@ def check_core(libraries: Sequence[ModelLibrary], board: Board) -> None:
     for library in libraries:
         for module in library.modules:
             check_suits(library, module, board)
+            if module.style == "plain":
+                raise InputError(
+                    f"{module.name!r} was compiled to plain C code, which the firmware of hil does "
+                    "not call",
+                    "compile it with --style tvm, whose kernels and results are the same; for your "
+                    "own firmware: hil export --style plain, whose example checks the outputs",
+                )
         names = " and ".join(module.name for module in library.modules)
         for path, data in library.files.items():
             if path.startswith((_OBJECTS, EXTRA)) and path.endswith(".o"):

@@ -19,6 +19,7 @@ from hil.firmware.placement import aligned, buffer_bytes
 from hilc.artifact.archive import is_archive
 from hilc.artifact.library import ModelLibrary
 from hilc.errors import InputError
+from hilc.frontends.foreign import refuse_saved_model
 from hilc.memory.explain import Explanation
 from hilc.memory.program import PoolSpec
 from hilc.options import CodeKeywords, CompileOptions
@@ -73,7 +74,7 @@ class ModelOptions:
         """The options of the compiler that the user chose, by name, as provenance records them:
         without arrays, descriptions of memory and code generators.
         """
-        unrecorded = ("shapes", "inputs", "memory", "externals")
+        unrecorded = ("shapes", "inputs", "loop_bounds", "memory", "externals")
         return {name: value for name, value in self.given.items() if name not in unrecorded}
 
     @property
@@ -379,6 +380,7 @@ def _existing(word: str) -> Path:
     )
     if not word or not path.exists():
         raise InputError(f"{word!r} does not exist" if word else "a model's path is empty", hint)
+    refuse_saved_model(path)
     check_regular(path, hint)
     return path
 

@@ -28,6 +28,11 @@ TENSOR_BYTES_MAX = 1 << 26
 #: Longest text of a log entry; the rest is dropped.
 LOG_BYTES_MAX = 1 << 16
 _DIMENSIONS_MAX = 16
+#: Hint of a run that the model itself gives up.
+_FAILED_HINT = (
+    "an index is outside of its tensor, a loop exceeds its bound (--loop-bound), memory of the run "
+    "time is exhausted, or external code reports an error"
+)
 _PACKED_HINT = "compile the model with interface=packed and build the firmware again"
 _BOARD_NAME_BYTES_MAX = 100
 #: Control characters, which could change a terminal.
@@ -439,4 +444,6 @@ def _status_error(command: Command, status: int, detail: int, url: str) -> Devic
             "the model, or a function that it calls, writes outside of its memory: find the layer "
             "with `hil verify --per-layer`",
         )
+    if status == Status.MODEL_FAILED and command in (Command.RUN, Command.RUN_LAYERS):
+        return DeviceError(fact, _FAILED_HINT)
     return DeviceError(fact)

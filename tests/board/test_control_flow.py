@@ -1,19 +1,22 @@
-"""IF and WHILE on a microcontroller."""
+"""IF and WHILE on microcontrollers."""
 
 from __future__ import annotations
 
 import carried_states
 import numpy as np
+import pytest
 from campaigns import cases
 from control_flow import FILES, convolving_file
+from onnx_control_flow import BOUNDS, MODELS, control_flow_inputs, control_flow_model
 from stateful import samples
 
 import hil
 import hilc
 from hil import verify
 from hil.board import load_board
+from hil.errors import DeviceError
 from hil.verify import Oracle
-from hilc.frontends import load_model
+from hilc.frontends import Specialization, load_model, read_model
 from hilc.interpreter import Interpreter
 
 BOARD = "mps2-an386"
@@ -66,3 +69,32 @@ def test_states_of_called_graphs_on_a_board(api: str) -> None:
             oracle = oracle_of(Interpreter(graph))
             report = verify(device[name], inputs, oracle, board=BOARD, keep_state=True)
             assert report.match
+
+
+@cases("board", [BOARD, "riscv-virt", "mps3-an547", "riscv-virt-v"], first=2)
+def test_loops_and_branches_of_onnx(board: str) -> None:
+    """Every model in one image; then a run that exceeds the bound of a loop fails, and no other."""
+    cpu = load_board(board).cpu.name
+    files = {name: control_flow_model(name) for name in MODELS}
+    libraries = [
+        hilc.compile(file, cpu=cpu, name=name, pools="external", loop_bounds=BOUNDS.get(name, {}))
+        for name, file in files.items()
+    ]
+    with hil.open(board, *libraries, workspace="shared") as device:
+        for name, file in files.items():
+            stated = Specialization(loop_bounds=BOUNDS.get(name, {}))
+            graph = read_model(file, name, specialization=stated).graph
+            kinds = {n: (graph.tensors[n].shape, graph.tensors[n].dtype) for n in graph.inputs}
+            inputs = [control_flow_inputs(name, kinds, run) for run in range(6)]
+            report = verify(device[name], inputs, oracle_of(Interpreter(graph)), board=board)
+            assert report.match, name
+        model = device["for"]
+        model.set_input("x", np.ones(4, np.float32))
+        model.set_input("n", np.array(7))
+        with pytest.raises(DeviceError, match="returned -1") as caught:
+            model.run()
+        assert "--loop-bound" in caught.value.hint
+        model.set_input("x", np.ones(4, np.float32))
+        model.set_input("n", np.array(6))
+        model.run()
+        assert model.get_output("rows").all()

@@ -10,12 +10,13 @@ their own has (``build/export-tools``, made at the first run). The exit code is 
 from __future__ import annotations
 
 import argparse
+import itertools
 import subprocess
 import sys
 import tempfile
 import time
 import venv
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import export_hosts as hosts
@@ -30,6 +31,7 @@ ROOT = Path(__file__).resolve().parents[2]
 DIGITS = ROOT / "examples" / "digits" / "digits.tflite"
 #: A board of each kind of core.
 BOARDS = ("mps2-an386", "microbit", "mps3-an547", "riscv-virt")
+STYLES = ("tvm", "plain")
 _LIMIT_S = 900.0
 
 
@@ -37,14 +39,18 @@ def main() -> int:
     """Run all checks; print a line for each."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("models", nargs="*", type=Path, default=[DIGITS], help="model files")
+    parser.add_argument("--style", choices=STYLES, help="only this style of the code")
+    parser.add_argument("--boards", nargs="*", default=BOARDS, help="boards in QEMU")
+    parser.add_argument("--no-tools", action="store_true", help="only boards in QEMU")
     parser.add_argument("--tools", action="store_true", help="only the ecosystems' tools")
     parser.add_argument("--python", type=Path, help="a Python that has the ecosystems' tools")
     args = parser.parse_args()
-    tools = args.python or _environment()
+    tools = args.python or (None if args.no_tools else _environment())
     models = [] if args.tools else args.models
+    styles = (args.style,) if args.style else STYLES
     failed = 0
     with tempfile.TemporaryDirectory() as folder:
-        for index, (what, check) in enumerate(_checks(models, tools)):
+        for index, (what, check) in enumerate(_checks(models, tools, styles, args.boards)):
             start = time.monotonic()
             try:
                 said, mark = check(Path(folder) / f"check {index}"), "good"
@@ -71,20 +77,25 @@ def _environment() -> Path:
 Check = Callable[[Path], str]
 
 
-def _checks(models: list[Path], tools: Path) -> Iterator[tuple[str, Check]]:
-    for model in models:
-        for board in BOARDS:
-            yield f"{model.stem}: cmake, {board} in QEMU", _in_qemu(model, board)
-        for name in export_formats():
-            yield f"{model.stem}: {name}, built here", _built_here(model, name)
+def _checks(
+    models: list[Path], tools: Path | None, styles: Sequence[str], boards: Sequence[str]
+) -> Iterator[tuple[str, Check]]:
+    for model, style in itertools.product(models, styles):
+        what = f"{model.stem}, {style}"
+        for board in boards:
+            yield f"{what}: cmake, {board} in QEMU", _in_qemu(model, board, style)
+        for name in export_formats() if tools is not None else ():
+            yield f"{what}: {name}, built here", _built_here(model, name, style)
+    if tools is None:
+        return
     for name in CHECKS:
         yield f"{name}: the ecosystem's tools", _by_tools(name, tools)
     yield "cmsis-pack: read by pyOCD", _by_pyocd
 
 
-def _in_qemu(model: Path, board: str) -> Check:
+def _in_qemu(model: Path, board: str, style: str) -> Check:
     def check(folder: Path) -> str:
-        hil.export(model, "cmake", folder / "a library", board=board)
+        hil.export(model, "cmake", folder / "a library", board=board, style=style)
         (toolchain,) = (folder / "a library" / "example").glob("toolchain-*.cmake")
         program = hosts.build_cmake(folder / "a library", folder / "a build", toolchain)
         return _last_line(hosts.run_on_qemu(load_board(board), program))
@@ -92,16 +103,16 @@ def _in_qemu(model: Path, board: str) -> Check:
     return check
 
 
-def _built_here(model: Path, name: str) -> Check:
+def _built_here(model: Path, name: str, style: str) -> Check:
     def check(folder: Path) -> str:
         library, build = folder / "a library", folder / "a build"
-        exported = hil.export(model, name, library)
+        exported = hil.export(model, name, library, style=style)
         slug = exported.name.lower()
         match name:
             case "cmake":
                 program = hosts.build_cmake(library, build)
             case "zephyr":
-                program = hosts.build_zephyr(library, slug, build)
+                program = hosts.build_zephyr(library / "samples" / slug, build)
             case "esp-idf":
                 program = hosts.build_esp_idf(library, slug, build)
             case "arduino":

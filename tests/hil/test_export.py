@@ -173,7 +173,7 @@ def test_examples_run_on_this_machine(libraries: Path, tmp_path: Path, name: str
     if name == "cmake":
         program = hosts.build_cmake(library, build)
     elif name == "zephyr":
-        program = hosts.build_zephyr(library, "digits", build)
+        program = hosts.build_zephyr(library / "samples" / "digits", build)
     elif name == "esp-idf":
         program = hosts.build_esp_idf(library, "digits", build)
     else:

@@ -453,15 +453,17 @@ def test_the_command_keeps_other_files(files: Path, capsys: pytest.CaptureFixtur
     assert (files / "q.onnx").read_bytes() == before
 
 
-def test_a_tensorflow_model_is_refused_with_a_remedy(
+def test_a_quantized_tflite_model_is_refused(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     model = Path(__file__).resolve().parents[2] / "examples" / "digits" / "digits.tflite"
     np.savez(tmp_path / "x.npz", x=images())
-    given = ["quantize", str(model), "--calibration", str(tmp_path / "x.npz"), "-o",
-             str(tmp_path / "q.onnx")]  # fmt: skip
-    assert main(given) == 2
-    assert "representative_dataset" in capsys.readouterr().err
+    given = ["quantize", str(model), "--calibration", str(tmp_path / "x.npz"), "-o"]
+    assert main([*given, str(tmp_path / "q.tflite")]) == 2
+    assert "computes no floats" in capsys.readouterr().err
+    # Before anything is computed.
+    assert main([*given, str(tmp_path / "q.onnx")]) == 2
+    assert "use a name that ends in .tflite" in capsys.readouterr().err
 
 
 def test_without_its_package_a_remedy_is_named(

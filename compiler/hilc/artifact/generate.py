@@ -28,6 +28,8 @@ from hilc.codegen.names import Names
 from hilc.codegen.naming import make_names
 from hilc.codegen.operators import Source, display_name, write_operators
 from hilc.codegen.options import Options
+from hilc.codegen.plain import require_plain, write_plain_header
+from hilc.codegen.plain_text import plain_header
 from hilc.codegen.states import reset_bytes
 from hilc.errors import InputError
 from hilc.frontends import reader_of
@@ -61,20 +63,24 @@ def generate(
             f"{program.graph.name!r} has states, which TVM's C++ run time neither keeps nor resets",
             "use runtime=crt",
         )
-    program = with_written_calls(program)
-    names = make_names(program, options.interface)
+    if options.style == "plain":
+        require_plain(program)
+    program = with_written_calls(program, options.style)
+    names = make_names(program, options.entry)
     source = write_operators(program, names, options)
     module = _module(program, names, source, options, prepared)
     table = module.functions if options.with_registry else None
     files = _sources(program, names, source, options, table)
     externals = external_files(program, names)
     parts = (data.decode() for path, data in externals.items() if path.endswith(".c"))
-    for header, data in _headers(parts).items():
+    for header, data in _headers(parts, options.style).items():
         files[f"{_FOLDER}/include/{header}"] = data
     files.update(externals)
     if options.codegen == "llvm":
         files = llvm.to_objects(files, module.name, program.cpu, table)
-    origins = parameters_file(prepared.original, names.module)
+    # The parameters as TVM stores them.
+    is_tvm = options.style == "tvm"
+    origins = parameters_file(prepared.original, names.module) if is_tvm else {}
     if prepared.file is not None:
         reader = reader_of(prepared.file)
         assert reader is not None
@@ -83,7 +89,9 @@ def generate(
     module = replace(module, made_from=made_from)
     files["metadata.json"] = write_metadata(program, names, source, module.io_bytes, options)
     files[module_path(module.name)] = module.to_json()
-    files |= origins | shipped_files(options.runtime)
+    files |= origins
+    if is_tvm:
+        files |= shipped_files(options.runtime)
     return ModelLibrary((module,), dict(sorted(files.items())))
 
 
@@ -95,6 +103,12 @@ def _sources(
     table: tuple[str, ...] | None,
 ) -> dict[str, bytes]:
     """Return the C files of the library by path, with the runtime's headers that they include."""
+    if options.style == "plain":
+        plain_texts = {
+            f"{_FOLDER}/include/{names.header}": write_plain_header(program, names, options),
+            f"{_FOLDER}/src/{names.module}.c": source.text,
+        }
+        return _with_headers(plain_texts, options.style)
     # The LLVM back end writes the table itself.
     in_c = table if options.codegen == "c" else None
     texts = {
@@ -104,16 +118,21 @@ def _sources(
         f"{_FOLDER}/src/{names.module}_lib0.c": write_entry(program, names, options, in_c),
         f"{_FOLDER}/src/{names.module}_lib1.c": source.text,
     }
-    interface = INTERFACES[options.interface]
+    interface = INTERFACES[options.entry]
     for number, text in interface.sources(program, names, options, source.constants).items():
         texts[f"{_FOLDER}/src/{names.module}_lib{number}.c"] = text
+    return _with_headers(texts, options.style)
+
+
+def _with_headers(texts: Mapping[str, str], style: str) -> dict[str, bytes]:
+    """Return the files, with the runtime's headers that they include."""
     files = {path: text.encode() for path, text in texts.items()}
-    for header, data in _headers(texts.values()).items():
+    for header, data in _headers(texts.values(), style).items():
         files[f"{_FOLDER}/include/{header}"] = data
     return files
 
 
-def _headers(texts: Iterable[str]) -> dict[str, bytes]:
+def _headers(texts: Iterable[str], style: str) -> dict[str, bytes]:
     """Return the headers that ``texts`` include, directly or indirectly, by path."""
     found: dict[str, bytes] = {}
     pending = {header for text in texts for header in _INCLUDE.findall(text)}
@@ -128,6 +147,8 @@ def _headers(texts: Iterable[str]) -> dict[str, bytes]:
         else:
             continue  # of the library itself, or of TVM's interfaces
         pending.update(_INCLUDE.findall(found[header].decode()))
+    if style == "plain":
+        found = {path: plain_header(data, path) for path, data in found.items()}
     return dict(sorted(found.items()))
 
 
@@ -175,6 +196,7 @@ def _module(
         codegen=cast(Literal["c", "llvm"], options.codegen),
         api=cast(Literal["unpacked", "packed"], options.api),
         interface=cast(Literal["c", "packed"], options.interface),
+        style=cast(Literal["tvm", "plain"], options.style),
         # A model without constants has no pool.
         constants=cast(
             Literal["internal", "external"],
@@ -182,7 +204,7 @@ def _module(
         ),
         devices=names.devices,
         functions=tuple(
-            INTERFACES[options.interface].functions(program, names, source.operators, options)
+            INTERFACES[options.entry].functions(program, names, source.operators, options)
         ),
         externals=describe_externals(program),
         folded=prepared.folded,

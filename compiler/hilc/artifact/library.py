@@ -17,6 +17,7 @@ from hilc.artifact.extra import extra_files, is_extra
 from hilc.artifact.foreign import foreign_reader, path_beside_others
 from hilc.artifact.manifest import Argument, Layer, Module, Origin, Pool, TensorInfo
 from hilc.artifact.notebook import module_html
+from hilc.artifact.shared import share_constants
 from hilc.artifact.shipped import shipped_runtime
 from hilc.codegen.function_table import function_table
 from hilc.errors import InputError
@@ -147,6 +148,7 @@ def merge(libraries: Sequence[ModelLibrary]) -> ModelLibrary:
         functions = [function for module in packed for function in module.functions]
         files[_REGISTRY] = function_table().source(functions, weak=False).encode()
     files[METADATA] = json_bytes({"version": FORMAT_VERSION, "modules": entries})
+    files = share_constants(modules, files)
     reports = {name: r for library in libraries for name, r in library.reports.items()}
     plans = {name: plan for library in libraries for name, plan in library.plans.items()}
     return ModelLibrary(modules, files, reports, plans)
@@ -172,7 +174,7 @@ def require_distinct(modules: Sequence[Module]) -> None:
         if module.fed_rows:
             words = ("start_rows", "push_rows", "push_bytes", "pull_rows", "__tvm_feed__")
             entries |= {f"{module.symbol}_{word}" for word in words}
-        layers = {layer.function for layer in module.layers}
+        layers = {layer.function for layer in module.layers if module.style == "tvm"}
         externals = {symbol for external in module.externals for symbol in external.symbols}
         for function in sorted({*entries, *layers, *externals, *module.functions}):
             if function in owners:
@@ -243,9 +245,9 @@ def _require_files(module: Module, files: Mapping[str, bytes], label: str) -> No
     linked.
     """
     folder, suffix = ("lib", "o") if module.codegen == "llvm" else ("src", "c")
-    stem = f"codegen/host/{folder}/{module.name}_lib"
-    for number in (0, 1):
-        _file(files, f"{stem}{number}.{suffix}", label)
+    parts = ("",) if module.style == "plain" else ("_lib0", "_lib1")
+    for part in parts:
+        _file(files, f"codegen/host/{folder}/{module.name}{part}.{suffix}", label)
     _file(files, f"codegen/host/include/{module.symbol}.h", label)
 
 

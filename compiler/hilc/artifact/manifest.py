@@ -145,7 +145,7 @@ class Module:
     """One compiled model of a library."""
 
     name: str
-    #: Stem of all its C symbols: ``tvmgen_<name>``.
+    #: Stem of all its C symbols: ``tvmgen_<name>``, or the name in plain code.
     symbol: str
     cpu: str
     inputs: tuple[TensorInfo, ...]
@@ -204,6 +204,8 @@ class Module:
     made_from: tuple[Origin, ...] = ()
     #: Goal of the compiler (``--optimize``); None in archives that do not record it.
     goal: str | None = None
+    #: ``plain``: C code without TVM's names and run time, whose layers are static functions.
+    style: Literal["tvm", "plain"] = "tvm"
 
     @property
     def state_bytes(self) -> int:
@@ -247,6 +249,8 @@ class Module:
                 del written[name]
         if self.goal is None:
             del written["goal"]
+        if self.style == "tvm":
+            del written["style"]
         if not self.states:
             del written["states"]
             for pool in written["workspace_pools"]:
@@ -263,6 +267,7 @@ class Module:
             # Libraries of releases before there was a choice compute as TFLite's reference kernels.
             empty: dict[str, Any] = {name: [] for name in _OMITTED_WHEN_EMPTY}
             value = {"reference": "litert-ref", "fed_rows": 0, "goal": None, **empty, **value}
+            value.setdefault("style", "tvm")
             value["layers"] = _with_work(value.get("layers"))
         module = decode(Module, value, label)
         check_module(module, label)
@@ -320,6 +325,8 @@ def check_module(module: Module, label: str) -> None:
     require(MODEL_NAME.fullmatch(module.name) is not None, "name is not a C name")
     # TVM keeps the capitals with its packed interface.
     symbols = {f"tvmgen_{module.name}", f"tvmgen_{module.name.lower()}"}
+    if module.style == "plain":
+        symbols = {module.name}
     require(module.symbol in symbols, f"symbol is {module.symbol!r}")
     for field in ("workspace_bytes", "io_bytes", "constants_bytes"):
         require(0 <= getattr(module, field) < _MAX_BYTES, f"{field} is out of range")

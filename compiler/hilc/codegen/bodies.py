@@ -16,6 +16,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from hilc.codegen.cwriter import C_TYPES, c_struct_initialiser, c_wrapped
+from hilc.codegen.names import Names
 from hilc.lowering.bodies import body_key, exact
 from hilc.lowering.kernels import FieldValue, Kernel, KernelCall
 from hilc.memory.plan import Program
@@ -31,11 +32,17 @@ class Body:
     fields: Mapping[str, FieldValue]
     #: C declaration of each parameter that differs between the layers, by its name.
     own: Mapping[str, str]
+    names: Names
 
     @property
     def name(self) -> str:
         """Name of the C function, and of the struct of its differing parameters."""
-        return f"shared_{self.steps[0]}"
+        return self.names.local(f"shared_{self.steps[0]}")
+
+    @property
+    def returns_status(self) -> bool:
+        """Whether the function returns a status; in plain code only one that can fail does."""
+        return self.kernel.fails or not self.names.plain
 
     def definition(self) -> str:
         """Return the definitions of the struct and the function."""
@@ -54,6 +61,8 @@ class Body:
         # What differs comes last and a status is returned, as a layer's function does, so that this
         # passes its arguments on as they are and jumps here.
         call, end = ("return ", "") if kernel.fails else ("", "    return 0;\n")
+        result = "int32_t" if self.returns_status else "void"
+        end = end if self.returns_status else ""
         indented = values.replace("\n", "\n    ")
         return (
             f"/* One body for the layers {layers}: what each has for itself. */\n"
@@ -62,13 +71,13 @@ class Body:
             else f"/* One body for the layers {layers}. */\n"
         ) + (
             "__attribute__((noinline))\n"
-            f"{c_wrapped(f'static int32_t {self.name}(', [*tensors, *own], ') {')}\n"
+            f"{c_wrapped(f'static {result} {self.name}(', [*tensors, *own], ') {')}\n"
             f"    const struct {kernel.name} p = {indented};\n"
             f"{c_wrapped(f'    {call}{kernel.name}(', passed, ');')}\n{end}}}\n"
         )
 
 
-def shared_bodies(program: Program, optimize: str) -> dict[int, Body]:
+def shared_bodies(program: Program, optimize: str, names: Names) -> dict[int, Body]:
     """Return the body of each layer that shares one, by the layer's index.
 
     For ``speed`` there are none; for ``size`` all layers of a portable kernel share; else layers
@@ -80,11 +89,11 @@ def shared_bodies(program: Program, optimize: str) -> dict[int, Body]:
             groups[key].append((index, step.call))
     # A single layer is best specialised, for flash too: the C compiler drops the code that it does
     # not use.
-    bodies = (_body(layers) for layers in groups.values() if len(layers) > 1)
+    bodies = (_body(layers, names) for layers in groups.values() if len(layers) > 1)
     return {index: body for body in bodies for index in body.steps}
 
 
-def _body(layers: Sequence[tuple[int, KernelCall]]) -> Body:
+def _body(layers: Sequence[tuple[int, KernelCall]], names: Names) -> Body:
     first = layers[0][1]
     own = {
         name: _declaration(name, value)
@@ -92,7 +101,7 @@ def _body(layers: Sequence[tuple[int, KernelCall]]) -> Body:
         if isinstance(value, np.ndarray)
         or len({exact(call.fields[name]) for _, call in layers}) > 1
     }
-    return Body(first.kernel, tuple(index for index, _ in layers), first.fields, own)
+    return Body(first.kernel, tuple(index for index, _ in layers), first.fields, own, names)
 
 
 def _declaration(name: str, value: FieldValue) -> str:

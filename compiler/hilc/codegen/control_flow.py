@@ -19,21 +19,33 @@ from hilc.codegen.options import Options
 from hilc.external import ExternalCall, ExternalModule
 from hilc.memory.plan import Program, Step
 from hilc.ops import OPS
+from hilc.ops.control_flow import WhileAttributes
 from hilc.ops.external import ExternalAttributes
 from hilc.schedule.called import CalledGraph, LoopMemory, PlannedControl, constant_names
 
 
-def with_written_calls(program: Program) -> Program:
-    """Return the program with the functions of its nodes that call graphs written."""
-    return replace(program, steps=tuple(map(_written, program.steps)))
+def with_written_calls(program: Program, style: str = "tvm") -> Program:
+    """Return the program with the functions of its nodes that call graphs written, in the style of
+    the model's code.
+    """
+    return replace(program, steps=tuple(_written(step, style) for step in program.steps))
 
 
-def _written(step: Step) -> Step:
+def _written(step: Step, style: str) -> Step:
     if not isinstance(step.call, ExternalCall) or not isinstance(step.call.module, PlannedControl):
         return step
     api = ExternalAttributes.of(step.node).api
-    module = _Writer(step.call.module, api).module()
+    module = _Writer(_named(step.call.module, style), api, style).module()
     return replace(step, call=replace(step.call, module=module))
+
+
+def _named(planned: PlannedControl, style: str) -> PlannedControl:
+    """Return the node with the names of the style: plain code has none of TVM's."""
+    if style == "tvm":
+        return planned
+    prefix = "tvmgen_"
+    constants = {name.removeprefix(prefix): data for name, data in planned.constants.items()}
+    return replace(planned, symbol=planned.symbol.removeprefix(prefix), constants=constants)
 
 
 @dataclass(frozen=True)
@@ -65,16 +77,17 @@ class _Function:
 class _Writer:
     """Writes the function of a node, by the convention ``api`` of the model's operators."""
 
-    def __init__(self, planned: PlannedControl, api: str) -> None:
+    def __init__(self, planned: PlannedControl, api: str, style: str) -> None:
         self._planned = planned
+        self._style = style
         self._api = api
         self._graph = graph = planned.graph
         node = planned.node
-        #: C expressions of the node's inputs.
         variable = {name: f"input{i}" for i, name in enumerate(graph.inputs)}
         constants = constant_names(graph, node, planned.symbol)
         fixed = {name: f"(void *){constant}" for name, constant in constants.items()}
-        self._inputs = [{**variable, **fixed}[name] for name in node.inputs]
+        #: C expressions of the node's inputs; empty for a variable of a loop that begins as zeros.
+        self._inputs = [{**variable, **fixed}.get(name, "") for name in node.inputs]
         self._outputs = [f"output{i}" for i in range(len(node.outputs))]
 
     def module(self) -> ExternalModule:
@@ -121,36 +134,52 @@ class _Writer:
         # The condition may update the last variables.
         kept = slice(len(variables) + 1 - len(condition.program.graph.outputs), None)
         flags = [f"&memory[{memory.flag}]", *following[kept]]
-        checked = condition.call(self._outputs, flags, f"&memory[{memory.workspace}]")
-        computed = body_function.call(self._outputs, following, f"&memory[{memory.workspace}]")
+        operands = [*self._outputs, *self._inputs[len(variables) :]]
+        checked = condition.call(operands, flags, f"&memory[{memory.workspace}]")
+        computed = body_function.call(operands, following, f"&memory[{memory.workspace}]")
 
         def copies(sources: Sequence[str], indent: str, of: slice) -> str:
             rows = list(zip(self._outputs, sources, variables, strict=True))[of]
             return "".join(
                 f"{indent}memcpy({name}, {source}, {tensor.nbytes});\n"
+                if source
+                else f"{indent}memset({name}, 0, {tensor.nbytes});\n"
                 for name, source, tensor in rows
             )
 
         every = slice(None)
+        bound = WhileAttributes.of(self._planned.node).bound
+        counter = limit = ""
+        if bound is not None:
+            counter = f"    uint32_t turns = {bound}u;\n"
+            limit = (
+                "        /* The loop exceeds its bound. */\n"
+                "        if (turns-- == 0u) {\n            return -1;\n        }\n"
+            )
         return (
-            "    uint8_t *const memory = (uint8_t *)scratch;\n"
-            f"{copies(self._inputs, '    ', every)}"
+            f"    uint8_t *const memory = (uint8_t *)scratch;\n{counter}"
+            f"{copies(self._inputs[: len(variables)], '    ', every)}"
             "    for (;;) {\n"
             f"        if ({checked} != 0) {{\n            return -1;\n        }}\n"
             f"{copies(following, '        ', kept)}"
             f"        if (memory[{memory.flag}] == 0) {{\n            return 0;\n        }}\n"
+            f"{limit}"
             f"        if ({computed} != 0) {{\n            return -1;\n        }}\n"
             f"{copies(following, '        ', every)}    }}\n"
         )
 
     def _function(self, called: CalledGraph) -> _Function:
         """Return the main of a graph that the node calls."""
-        program = with_written_calls(called.program)
+        program = with_written_calls(called.program, self._style)
         # Called by pointers, whatever the model's own convention is.
         options = Options(
-            api="unpacked", interface="c", pools="external", optimize=self._planned.goal
+            api="unpacked",
+            interface="c",
+            pools="external",
+            optimize=self._planned.goal,
+            style=self._style,
         )
-        names = make_names(program)
+        names = replace(make_names(program, options.entry), called=True)
         source = write_operators(program, names, options)
         inner, texts = list[ExternalModule](), [source.text]
         for step in program.steps:
@@ -158,7 +187,7 @@ class _Writer:
                 module = step.call.module
                 inner.append(module)
                 texts += [module_source(program, step, module), *module.parts]
-        own = [operator.function for operator in source.operators]
+        own = [operator.function for operator in source.operators if not names.plain]
         prototype = CONVENTIONS["unpacked"].main_prototype(
             names.main, main_arguments(program, options)
         )

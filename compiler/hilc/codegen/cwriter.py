@@ -61,17 +61,26 @@ def c_wrapped(head: str, items: Sequence[str], tail: str, separator: str = ",") 
     return "\n".join(lines) if items else f"{head}{tail}"
 
 
-def c_includes(*headers: str) -> str:
+def c_includes(*headers: str, library: str = "") -> str:
     """Return ``#include`` lines: the C library's headers, then those with a slash in the path and
-    the library's own (``tvmgen_``).
+    the library's own (``library``, or what begins with ``tvmgen_``).
     """
-    own = [header for header in headers if "/" in header or header.startswith("tvmgen_")]
+    own = [
+        header
+        for header in headers
+        if "/" in header or header.startswith("tvmgen_") or header == library
+    ]
     system = [header for header in headers if header not in own]
     groups = [
         "".join(f"#include <{header}>\n" for header in system),
         "".join(f'#include "{header}"\n' for header in own),
     ]
     return "\n".join(group for group in groups if group)
+
+
+def c_static_assert(condition: str, message: str) -> str:
+    """Return a check at compile time that C99, too, accepts without a warning."""
+    return f'__extension__ _Static_assert({condition}, "{message}");\n'
 
 
 def c_int(value: int) -> str:

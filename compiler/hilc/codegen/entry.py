@@ -23,7 +23,7 @@ def write_entry(
     """Return ``<name>_lib0.c``; ``table`` are the functions of its table by name, None for no
     table.
     """
-    interface = INTERFACES[options.interface]
+    interface = INTERFACES[options.entry]
     main = CONVENTIONS[options.api].main_prototype(names.main, main_arguments(program, options))
     includes = [*interface.entry_includes]
     if program.graph.states or program.feed is not None:
@@ -39,7 +39,7 @@ def write_entry(
         *_feed(program, names, options),
         *interface.entry_globals(options),
         *_pools(program, names, options),
-        *reset_values(program),
+        *reset_values(program, names),
         *interface.entry_point(program, names, options),
     ]
     if table is not None:

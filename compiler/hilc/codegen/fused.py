@@ -15,7 +15,15 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from hilc.codegen.cwriter import C_TYPES, c_array, c_comment, c_int, c_struct_initialiser, c_wrapped
+from hilc.codegen.cwriter import (
+    C_TYPES,
+    c_array,
+    c_comment,
+    c_int,
+    c_static_assert,
+    c_struct_initialiser,
+    c_wrapped,
+)
 from hilc.fusion.call import Entry, FusedCall, Location, Stage, numbers
 from hilc.ir import Array, Node
 
@@ -122,7 +130,7 @@ class _Group:
         one_row = len(cases) == 1 and not self._stages[0].columns
         order, calls = f"{self._prefix}_order", f"{self._prefix}_calls"
         row = "" if one_row else f"        const {row_type} *const call = {calls}[{order}[i]];\n"
-        count = str(len(self._call.entries)) if one_row else f"sizeof {order} / sizeof {order}[0]"
+        count = str(len(self._call.entries)) if one_row else f"(sizeof {order} / sizeof {order}[0])"
         first = "0" if fed is None else "(size_t)feed->feed.entry"
         loop = (
             f"    for (size_t i = {first}; i < {count}; i++) {{\n{row}{self._switch(cases)}    }}\n"
@@ -143,9 +151,8 @@ class _Group:
             "/* Where it is between two calls of it. */\n"
             f"struct {feed} {{\n    struct hil_feed feed;\n{where}{cursors}}};\n"
         )
-        size = (
-            f"_Static_assert(sizeof(struct {feed}) <= {self._call.feed_bytes}, "
-            '"the memory plan is of another one");\n'
+        size = c_static_assert(
+            f"sizeof(struct {feed}) <= {self._call.feed_bytes}", "the memory plan is of another one"
         )
         end = (
             "    /* What comes behind the last row that is read is not looked at. */\n"

@@ -20,7 +20,7 @@ from hilc.memory.plan import Program
 def write_header(program: Program, names: Names, options: Options, constants: ConstantPool) -> str:
     """Return ``tvmgen_<name>.h``, for C and C++."""
     guard = f"{names.macro('H')}_"
-    interface = INTERFACES[options.interface]
+    interface = INTERFACES[options.entry]
     title = c_comment(
         f'The model "{program.graph.name}" through TVM\'s {interface.name} interface.'
     )

@@ -241,7 +241,7 @@ def _reset_function(program: Program, names: Names, options: Options) -> str:
         conditions = ["workspace_pools == NULL", f"{field} == NULL"]
         check = c_wrapped("    if (", conditions, ") {", " ||") + "\n        return -1;\n    }\n"
     return (
-        f"{_reset_prototype(names, options)} {{\n{check}{reset_statements(program, pool)}"
+        f"{_reset_prototype(names, options)} {{\n{check}{reset_statements(program, pool, names)}"
         "    return 0;\n}\n"
     )
 

@@ -32,6 +32,15 @@ class Names:
     pools: tuple[str, ...] = (POOL,)
     devices: tuple[str, ...] = ()
     states: tuple[str, ...] = ()
+    #: Whether names are those of plain C code (``style=plain``): without TVM's words, and with the
+    #: symbol before static names too.
+    plain: bool = False
+    #: Whether the module is a graph that a layer of another one calls.
+    called: bool = False
+
+    def local(self, name: str) -> str:
+        """Return the name of a static object or function, or of a struct, of one file."""
+        return f"{self.symbol}_{name}" if self.plain else name
 
     @property
     def header(self) -> str:
@@ -41,7 +50,7 @@ class Names:
     @property
     def main(self) -> str:
         """Symbol of the main function, which calls the operators in order."""
-        return f"{self.symbol}___tvm_main__"
+        return f"{self.symbol}_{'run_layers' if self.plain else '__tvm_main__'}"
 
     @property
     def run(self) -> str:
@@ -51,7 +60,7 @@ class Names:
     @property
     def feed(self) -> str:
         """The function that computes on the rows that came."""
-        return f"{self.symbol}___tvm_feed__"
+        return f"{self.symbol}_{'feed_layers' if self.plain else '__tvm_feed__'}"
 
     def rows(self, verb: str) -> str:
         """Return the function that starts, pushes or pulls rows."""
@@ -69,7 +78,8 @@ class Names:
 
     def operator(self, op: str, index: int) -> str:
         """Return the name of the operator function at step ``index``."""
-        return shorten(f"{self.symbol}_fused_{sanitise(op).lower()}_{index}")
+        fused = "" if self.plain else "fused_"
+        return shorten(f"{self.symbol}_{fused}{sanitise(op).lower()}_{index}")
 
     def pool_object(self, index: int) -> str:
         """Return the name of the static array that is the workspace pool ``index`` if pools are

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 
 from hilc.codegen.dialects import INTERFACES
 from hilc.codegen.names import CONSTANT_POOL, Names
+from hilc.codegen.plain import POOLS, plain_pools
 from hilc.errors import InputError
 from hilc.external import Device, ExternalCall
 from hilc.memory.plan import Program
@@ -24,6 +25,8 @@ def make_names(program: Program, interface: str = "c") -> Names:
     for name in (*program.graph.inputs, *program.output_names):
         fields[name] = c_identifier(name)
     pools = tuple(pool.name for pool in program.pools)
+    plain = interface == "plain"
+    pools = plain_pools(pools) if plain else pools
     _require_distinct_macros(fields, pools)
     names = Names(
         module=module,
@@ -33,6 +36,7 @@ def make_names(program: Program, interface: str = "c") -> Names:
         pools=pools,
         devices=_devices(program),
         states=_states(program),
+        plain=plain,
     )
     _require_distinct_symbols(program, names)
     return names
@@ -44,7 +48,8 @@ def _require_distinct_macros(fields: dict[str, str], pools: Sequence[str]) -> No
         "WORKSPACE": "the workspace",
         f"{CONSTANT_POOL.upper()}_CONSTANT_POOL": "the constant pool",
         **{f"{pool.upper()}_WORKSPACE_POOL": f"the memory pool {pool!r}" for pool in pools},
-        **({"STATE": "the states"} if STATE_POOL in pools else {}),
+        **({"STATE": "the states"} if {STATE_POOL, POOLS[STATE_POOL]} & set(pools) else {}),
+        **{f"{pool.upper()}_POOL": f"the memory pool {pool!r}" for pool in pools},
     }
     owners: dict[str, str] = {}
     for name, field in fields.items():

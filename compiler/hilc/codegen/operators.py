@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from hilc.codegen import plain
 from hilc.codegen.allocator import allocator
 from hilc.codegen.arguments import (
     Argument,
@@ -29,6 +30,7 @@ from hilc.codegen.fused import FEED, ROWS, write_group
 from hilc.codegen.main import Pointers, write_main
 from hilc.codegen.names import CONSTANT_POOL, Names
 from hilc.codegen.options import Options
+from hilc.codegen.plain_text import banner, c_headers, discard_results
 from hilc.external import ExternalCall
 from hilc.fusion.call import FusedCall, constant_arrays
 from hilc.ir import Node, Tensor
@@ -61,21 +63,26 @@ class Source:
 
 def write_operators(program: Program, names: Names, options: Options) -> Source:
     """Return ``<name>_lib1.c``."""
-    calls = CONVENTIONS[options.api].calls(options)
+    calls = CONVENTIONS[options.convention].calls(options)
     writer = _Writer(program, names, options, calls)
     operators = tuple(writer.operator(index) for index in range(len(program.steps)))
+    layers = [
+        *(writer.layer(index, operator) for index, operator in enumerate(operators)),
+        *([] if program.feed is None else [writer.feed(operators[0], options)]),
+    ]
+    if names.plain:
+        return _plain_source(program, names, options, writer, operators, layers)
     interface = INTERFACES[options.interface]
     body = "\n".join(
         [
-            *(writer.layer(index, operator) for index, operator in enumerate(operators)),
-            *([] if program.feed is None else [writer.feed(operators[0], options)]),
+            *layers,
             write_main(program, names, options, operators, calls),
             *interface.operator_functions(writer.constants, names, options),
         ]
     )
     parts = [
         c_comment(f'The operators of "{program.graph.name}", and the main that calls them.')
-        + _includes(program, options, calls, body),
+        + c_includes("stddef.h", "stdint.h", *_headers(program, options, calls, body)),
         *write_pool(writer.constants, names, writer.external),
         *calls.declarations(body),
         *([calls.definitions()] if calls.definitions() else []),
@@ -85,13 +92,45 @@ def write_operators(program: Program, names: Names, options: Options) -> Source:
     return Source("\n".join(parts), operators, writer.constants)
 
 
-def _includes(program: Program, options: Options, used: Calls, body: str) -> str:
+def _plain_source(
+    program: Program,
+    names: Names,
+    options: Options,
+    writer: _Writer,
+    operators: tuple[Operator, ...],
+    layers: list[str],
+) -> Source:
+    """Return ``<name>.c`` of plain code, or the file of a graph that a layer calls."""
+    calls = writer.calls
+    run = (
+        [write_main(program, names, options, operators, calls)]
+        if names.called
+        else plain.write_run(program, names, options, operators, calls)
+    )
+    parts = [
+        *plain.arrays(writer.constants, names),
+        *plain.memory(program, names, options),
+        *(body.definition() for body in dict.fromkeys(writer.shared.values())),
+        *layers,
+        *run,
+    ]
+    text = discard_results("\n".join(parts))
+    what = "A graph that a layer calls" if names.called else "The neural network"
+    own = [] if names.called else [names.header]
+    needed = [*c_headers(text), "stdint.h", *own, *_headers(program, options, calls, text)]
+    head = banner(f'{what} "{program.graph.name}".', program.cpu)
+    text = f"{head}{c_includes(*needed, library=names.header)}\n{text}"
+    return Source(text, operators, writer.constants)
+
+
+def _headers(program: Program, options: Options, used: Calls, body: str) -> list[str]:
+    """Return the headers of kernels and of the interface that the code needs, sorted."""
     calls: list[object] = []
     for step in program.steps:
         stages = step.call.stages if isinstance(step.call, FusedCall) else ()
         calls += [stage.call for stage in stages] or [step.call]
     headers = {call.kernel.header for call in calls if isinstance(call, KernelCall)}
-    headers.update(used.headers(body), INTERFACES[options.interface].operator_includes)
+    headers.update(used.headers(body), INTERFACES[options.entry].operator_includes)
     if "hil_move_rows" in body:
         headers.add(ROWS)
     if program.feed is not None:
@@ -100,7 +139,7 @@ def _includes(program: Program, options: Options, used: Calls, body: str) -> str
         headers.add(DECODER)
     if options.pools == "calls" and allocator().function in body:
         headers.add(allocator().header)
-    return c_includes("stddef.h", "stdint.h", *sorted(headers))
+    return sorted(headers)
 
 
 class _Writer:
@@ -109,12 +148,16 @@ class _Writer:
     def __init__(self, program: Program, names: Names, options: Options, calls: Calls) -> None:
         self.external = options.constants == "external"
         self.constants = pool_constants(program)
-        self.shared = shared_bodies(program, options.optimize)
+        self.shared = shared_bodies(program, options.optimize, names)
+        self.calls = calls
+        self._options = options
         self._program = program
         self._names = names
         self._calls = calls
         self._devices = [device.field for device in program_devices(program)]
         self._pool = _GIVEN_CONSTANT if self.external else _OWN_CONSTANT
+        if names.plain:
+            self._pool = names.local("")
 
     def operator(self, index: int) -> Operator:
         """Return the function of step ``index`` with its arguments."""
@@ -128,7 +171,10 @@ class _Writer:
             arguments.append(Argument("constants", 0, (self.constants.nbytes,), "uint8"))
         if isinstance(step.call, ExternalCall) and (device := step.call.module.device):
             arguments.append(Argument("device", self._devices.index(device.field), (), ""))
-        function = self._names.operator(step.node.op, index)
+        op = step.node.op
+        if self._names.plain and isinstance(step.call, FusedCall):
+            op = "group"
+        function = self._names.operator(op, index)
         return Operator(function, tuple(arguments), len(reads), len(step.outputs))
 
     def _argument(self, name: str) -> Argument:
@@ -157,7 +203,7 @@ class _Writer:
     def layer(self, index: int, operator: Operator) -> str:
         """Return a comment on the layer, its parameters, and its function."""
         step = self._program.steps[index]
-        comment = _comment(self._program, step)
+        comment = _comment(self._program, step, self._names)
         if isinstance(step.call, ExternalCall):
             return f"{comment}{self._external_layer(step, step.call, operator)}"
         if isinstance(step.call, FusedCall):
@@ -167,7 +213,8 @@ class _Writer:
         if (shared := self.shared.get(index)) is not None:
             fields, tag = {name: fields[name] for name in shared.own}, shared.name
         struct = c_struct_initialiser(fields, arrays)
-        parameters = f"const struct {tag} layer_{index} = {struct};\n" if fields else ""
+        own = self._names.local(f"layer_{index}")
+        parameters = f"const struct {tag} {own} = {struct};\n" if fields else ""
         body = self._kernel_call(index, step, step.call)
         if isinstance(step.call, CompressedCall):
             body = self._decoded(step, step.call, parameters, body)
@@ -182,7 +229,7 @@ class _Writer:
     def _kernel_call(self, index: int, step: Step, call: KernelCall) -> str:
         kernel, shared = call.kernel, self.shared.get(index)
         body = ""
-        own = [f"&layer_{index}"]
+        own = [f"&{self._names.local(f'layer_{index}')}"]
         passed = own if shared is None else []
         outputs = [f"output{i}" for i in range(len(step.outputs))]
         if isinstance(call, CompressedCall):
@@ -212,7 +259,8 @@ class _Writer:
         statement = c_wrapped(f"    {callee.name}(", passed, ");\n")
         if isinstance(call, CompressedCall):
             return body + statement
-        if shared is not None and (step.scratch is not None or not call.scratch_bytes):
+        in_place = step.scratch is not None or not call.scratch_bytes
+        if shared is not None and shared.returns_status and in_place:
             return body + c_wrapped(f"    return {callee.name}(", passed, ");\n")
         return _with_scratch(step, body + statement)
 
@@ -245,12 +293,15 @@ class _Writer:
         tensors = self._program.graph.tensors
         text = write_group(
             call,
-            f"layer_{index}",
+            self._names.local(f"layer_{index}"),
             lambda array: f"{self._pool}{self.constants.name(array)}",
             f"const struct {struct_tag(self._names)} *pool" if self.external else "",
-            lambda node: _node_texts(self._program, node),
+            self._texts,
         )
-        names = ", ".join(_node_texts(self._program, node)[0] for node in call.nodes)
+        layers = [self._texts(node)[0] for node in call.nodes]
+        names = ", ".join(layers)
+        if self._names.plain and len(layers) > 2:
+            names = f"{len(layers)} layers, {layers[0]} to {layers[-1]}"
         reads = " x ".join(_describe(tensors[name]) for name in step.inputs)
         writes = _describe(tensors[step.node.name])
         comment = c_comment(
@@ -261,7 +312,8 @@ class _Writer:
             body = _with_scratch(step, text.body)
             return f"{text.definitions}\n{comment}{self._function(operator, body)}"
         parameters = [f"struct {text.feed} *feed", *(f"void *{n}" for n in operator.parameters)]
-        head = c_wrapped(f"static void layer_{index}_until_rows(", parameters, ") {\n")
+        until = self._names.local(f"layer_{index}_until_rows")
+        head = c_wrapped(f"static void {until}(", parameters, ") {\n")
         given = self._given_pool("constants") if "constants" in operator.parameters else ""
         unused = ["pool" if name == "constants" else name for name in operator.parameters]
         nothing = "".join(f"    (void){name};\n" for name in unused) + "    return 0;\n"
@@ -271,8 +323,18 @@ class _Writer:
             f"{self._function(operator, nothing)}"
         )
 
+    def _texts(self, node: Node) -> tuple[str, str]:
+        return _node_texts(self._program, node, self._names)
+
     def feed(self, operator: Operator, options: Options) -> str:
         """Return the function that runs layers until they need more rows."""
+        if self._names.plain:
+            start, passed = plain.feed_function(self._program, self._names, options, operator)
+            until = self._names.local("layer_0_until_rows")
+            return (
+                "/* Computes until rows are missing, or to the end. */\n"
+                f"{start}{c_wrapped(f'    {until}(', passed, ');')}\n}}\n"
+            )
         arguments = feed_arguments(self._program, options)
         pointers = Pointers(arguments)
         ref = self._program.feed
@@ -380,22 +442,25 @@ def _describe(tensor: Tensor) -> str:
     return f"{tensor.dtype}[{','.join(map(str, tensor.shape))}]"
 
 
-def _comment(program: Program, step: Step) -> str:
+def _comment(program: Program, step: Step, names: Names) -> str:
     """Return a comment that describes the layer in the model's terms."""
     macs = f", {step.call.macs:,} multiply-accumulates" if step.call.macs else ""
     external = isinstance(step.call, ExternalCall)
     maker = f" by {ExternalAttributes.of(step.node).generator}" if external else ""
-    head, detail = _node_texts(program, step.node)
+    head, detail = _node_texts(program, step.node, names)
     return c_comment(f"{head}{maker}", f"{detail}{macs}")
 
 
-def _node_texts(program: Program, node: Node) -> tuple[str, str]:
+def _node_texts(program: Program, node: Node, names: Names) -> tuple[str, str]:
     """Return a node's operator and name, and its position in the model with its tensors."""
     tensors = program.graph.tensors
     reads = " x ".join(_describe(tensors[name]) for name in node.inputs if name)
     writes = ", ".join(_describe(tensors[name]) for name in node.outputs)
     # A fused layer's name is a list without spaces, which could not be wrapped.
     name = display_name(program, node.name).replace(";", "; ")
+    if names.plain:
+        # The first one is that of the result.
+        name = name.partition(";")[0]
     return f"{node.op} {name}", f"operator {node.index}: {reads} -> {writes}"
 
 

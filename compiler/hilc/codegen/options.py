@@ -45,6 +45,13 @@ class Options:
         form="word",
         help="entry points: structs of pointers, or TVM's packed convention with its metadata",
     )
+    style: str = option(
+        "tvm",
+        choices=("tvm", "plain"),
+        form="word",
+        help="the C code: tvm with microTVM's names, structs and run time; plain with the model's "
+        "name as prefix, typed parameters and no run time, in C99 for your own firmware",
+    )
     runtime: str = option(
         "crt",
         choices=("crt", "cpp"),
@@ -92,6 +99,8 @@ class Options:
         elif (check := _SLOT.found()) is not None:
             check(self)
         check_choices(self)
+        if self.style == "plain":
+            self._check_plain()
         if self.feed == "rows":
             for name, needed in (("interface", "c"), ("api", "unpacked"), ("runtime", "crt")):
                 if (value := getattr(self, name)) != needed:
@@ -112,6 +121,34 @@ class Options:
                 "use pools=internal or pools=external, or keep inputs and outputs in the "
                 "caller's buffers",
             )
+
+    def _check_plain(self) -> None:
+        """Raise for an option that only code with microTVM's interface has."""
+        for name, needed in (
+            ("interface", ("c",)),
+            ("api", ("unpacked",)),
+            ("runtime", ("crt",)),
+            ("codegen", ("c",)),
+            ("constants", ("internal",)),
+            ("pools", ("internal", "external")),
+            ("system_lib", (None, False)),
+        ):
+            if (value := getattr(self, name)) not in needed:
+                raise InputError(
+                    f"plain C code cannot be written with {name}={value}, which belongs to "
+                    "microTVM's interface",
+                    f"use {name}={' or '.join(map(str, needed))}, or style=tvm",
+                )
+
+    @property
+    def convention(self) -> str:
+        """Name of the calling convention between the functions of a module."""
+        return "plain" if self.style == "plain" else self.api
+
+    @property
+    def entry(self) -> str:
+        """Name of the interface of a module for its callers."""
+        return "plain" if self.style == "plain" else self.interface
 
     def _names(self) -> Mapping[str, Any]:
         """Return the types that annotations name and that this module does not import."""

@@ -13,9 +13,8 @@ import numpy.typing as npt
 
 from hilc.codegen.constants import SECTION
 from hilc.codegen.cwriter import CONSTANT_ALIGNMENT, c_array, c_comment
+from hilc.codegen.names import Names
 from hilc.memory.plan import Program
-
-_VALUE = "reset_value_%d"
 
 _Bytes = npt.NDArray[np.uint8]
 
@@ -25,17 +24,15 @@ def state_pool(program: Program) -> int:
     return next(index for index, pool in enumerate(program.pools) if pool.persistent)
 
 
-def reset_values(program: Program) -> Iterable[str]:
+def reset_values(program: Program, names: Names) -> Iterable[str]:
     """Return the definitions of the arrays that :func:`reset_statements` copies from."""
     for index, data in enumerate(_resets(program)):
         if not _is_uniform(data):
             name = program.graph.states[index].name
-            declaration = (
-                f'__attribute__((section("{SECTION}"), aligned({CONSTANT_ALIGNMENT})))\n'
-                "static const"
-            )
+            section = "" if names.plain else f'section("{SECTION}"), '
+            declaration = f"__attribute__(({section}aligned({CONSTANT_ALIGNMENT})))\nstatic const"
             comment = c_comment(f'What a reset makes of the state "{name}".')
-            yield comment + c_array(_VALUE % index, data, declaration)
+            yield comment + c_array(_value(names, index), data, declaration)
 
 
 def reset_bytes(program: Program) -> int:
@@ -47,7 +44,11 @@ def reset_bytes(program: Program) -> int:
     )
 
 
-def reset_statements(program: Program, pool: str) -> str:
+def _value(names: Names, index: int) -> str:
+    return names.local(f"reset_value_{index}")
+
+
+def reset_statements(program: Program, pool: str, names: Names) -> str:
     """Statements that reset the states in the pool at the C expression ``pool``."""
     lines = []
     for index, (state, data) in enumerate(zip(program.graph.states, _resets(program), strict=True)):
@@ -55,7 +56,7 @@ def reset_statements(program: Program, pool: str) -> str:
         if _is_uniform(data):
             lines.append(f"    memset({target}, {data[0]}, {data.size});\n")
         else:
-            lines.append(f"    memcpy({target}, {_VALUE % index}, {data.size});\n")
+            lines.append(f"    memcpy({target}, {_value(names, index)}, {data.size});\n")
     return "".join(lines)
 
 

@@ -31,14 +31,14 @@ class Unpacked(Convention):
         has_device: bool,
     ) -> str:
         """Return the declaration of an external function: one ``void *`` for each argument."""
-        parameters = _external_parameters(input_count, output_count, has_scratch, has_device)
+        parameters = external_parameters(input_count, output_count, has_scratch, has_device)
         return c_wrapped(f"int32_t {symbol}(", parameters, ")")
 
     def external_function(
         self, symbol: str, input_count: int, output_count: int, has_scratch: bool, body: str
     ) -> str:
         """Return the definition of an external function around ``body``."""
-        parameters = _external_parameters(input_count, output_count, has_scratch, has_device=False)
+        parameters = external_parameters(input_count, output_count, has_scratch, has_device=False)
         names = [parameter.removeprefix("void *") for parameter in parameters]
         unused = "".join(
             f"    (void){name};\n" for name in names if not re.search(rf"\b{name}\b", body)
@@ -59,7 +59,7 @@ class _Calls(Calls):
 
     def external(self, call: External) -> tuple[str, str]:
         outputs = len(call.tensors) - call.input_count
-        parameters = _external_parameters(
+        parameters = external_parameters(
             call.input_count, outputs, bool(call.scratch_bytes), call.has_device
         )
         passed = [text for text, _ in call.tensors]
@@ -90,9 +90,10 @@ def _main_head(function: str, arguments: Sequence[MainArgument], tail: str) -> s
     return c_wrapped(f"int32_t {function}(", parameters or ["void"], tail)
 
 
-def _external_parameters(
+def external_parameters(
     input_count: int, output_count: int, has_scratch: bool, has_device: bool
 ) -> list[str]:
+    """Return the parameters of another code generator's function."""
     parameters = [f"void *input{i}" for i in range(input_count)]
     parameters += [f"void *output{i}" for i in range(output_count)]
     return parameters + ["void *scratch"] * has_scratch + ["void *device"] * has_device

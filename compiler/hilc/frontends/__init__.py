@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from hilc.errors import InputError, ModelError
+from hilc.frontends.foreign import foreign, refuse_saved_model
 from hilc.frontends.onnx import reader as onnx
 from hilc.frontends.pt2 import reader as pt2
 from hilc.frontends.readers import (
@@ -44,6 +45,7 @@ register_reader(
         ".tflite",
         tflite.is_tflite,
         tflite.import_graph,
+        quantizer="tflite",
         select=signatures.selected,
     )
 )
@@ -74,21 +76,6 @@ register_reader(
 
 #: Exceptions of damaged files that no check foresaw: a safety net, which tests prove unused.
 _UNFORESEEN = (ArithmeticError, LookupError, MemoryError, TypeError, ValueError)
-
-#: First bytes of files that are not TFLite models, for the message.
-_FOREIGN = (
-    (b"\x89HDF", "a Keras HDF5 model"),
-    (
-        b"PK\x03\x04",
-        "a ZIP archive (a .keras model, a PyTorch checkpoint, or a .pt2 file that is cut off)",
-    ),
-    (b"\x1f\x8b", "a gzip file"),
-    (b"\x7fELF", "an ELF program"),
-    (b"\x93NUMPY", "a numpy array"),
-    (b"version https://git-lfs", "a Git LFS pointer: the model itself was not downloaded"),
-    (b"<", "an HTML or XML page"),
-    (b"{", "a JSON text"),
-)
 
 
 @dataclass(frozen=True)
@@ -134,7 +121,7 @@ def read_model(
     """
     stated = specialization or Specialization()
     if isinstance(source, bytes):
-        return _load(source, name or "default", numerics, stated)
+        return _load(source, name or "default", numerics, stated, None)
     if not isinstance(source, str | Path):
         raise ModelError(
             f"{source!r:.60} is not a model file: its type is {type(source).__name__}",
@@ -142,10 +129,15 @@ def read_model(
             "torch.export, of ONNX a ModelProto",
         )
     path = Path(source)
+    refuse_saved_model(path)
     try:
         data = read_file(path)
         return _load(
-            data, name or shown_argument(path.stem), numerics, replace(stated, folder=path.parent)
+            data,
+            name or shown_argument(path.stem),
+            numerics,
+            replace(stated, folder=path.parent),
+            path,
         )
     except ModelError as error:
         error.fact = f"{path}: {error.fact}"
@@ -167,12 +159,14 @@ def read_file(path: Path) -> bytes:
         raise ModelError(f"the file cannot be read: {error.strerror}") from error
 
 
-def _load(data: bytes, name: str, numerics: Numerics, stated: Specialization) -> LoadedModel:
+def _load(
+    data: bytes, name: str, numerics: Numerics, stated: Specialization, path: Path | None
+) -> LoadedModel:
     if not data:
         raise ModelError("the file is empty", "copy or export the model again")
     reader = reader_of(data)
     if reader is None:
-        raise _foreign(data)
+        raise foreign(data, path, tflite.IDENTIFIER)
     if numerics is Numerics.ONNX and reader.numerics is not numerics:
         raise InputError(
             f"a {reader.name} model is not computed as ONNX defines operators",
@@ -190,7 +184,7 @@ def _load(data: bytes, name: str, numerics: Numerics, stated: Specialization) ->
         if reader.specialize is not None:
             data = reader.specialize(data, stated)
         elif not stated.states_nothing:
-            names = ", ".join(map(repr, (*stated.shapes, *stated.inputs)))
+            names = ", ".join(map(repr, (*stated.shapes, *stated.inputs, *stated.loop_bounds)))
             raise InputError(
                 f"a {reader.name} model states the shapes of its inputs; {names} cannot be given",
                 "leave out the shapes and inputs, and convert the model with those that it needs",
@@ -213,18 +207,3 @@ def _load(data: bytes, name: str, numerics: Numerics, stated: Specialization) ->
             "export the model again; if its exporter can run it, report it as a bug",
         ) from error
     return LoadedModel(graph, data, reading.fixed_sizes, reading.dequantized)
-
-
-def _foreign(data: bytes) -> ModelError:
-    hint = (
-        "give a .tflite, .onnx or .pt2 file: TensorFlow's TFLiteConverter, torch.onnx and "
-        "torch.export write them"
-    )
-    for magic, kind in _FOREIGN:
-        if data.startswith(magic):
-            return ModelError(f"not a TFLite, ONNX or PyTorch model; this looks like {kind}", hint)
-    return ModelError(
-        f"not a TFLite, ONNX or PyTorch model: its identifier is {data[4:8]!r}, and that of TFLite "
-        f"{tflite.IDENTIFIER!r}",
-        hint,
-    )

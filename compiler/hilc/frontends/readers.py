@@ -24,11 +24,14 @@ class Specialization:
     folder: Path | None = None
     #: The signature that is the model, of a file with several entry points; None for the only one.
     signature: str | None = None
+    #: The most turns of loops whose number of turns is known only at run time, by the name of an
+    #: output of the loop.
+    loop_bounds: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def states_nothing(self) -> bool:
-        """Whether no shape or value is stated; a signature is selected, not stated."""
-        return not self.shapes and not self.inputs
+        """Whether no shape, value or bound is stated; a signature is selected, not stated."""
+        return not self.shapes and not self.inputs and not self.loop_bounds
 
 
 class OpenShapeError(UnsupportedError):

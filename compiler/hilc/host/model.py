@@ -32,6 +32,12 @@ from hilc.host.runtime import Session, host_runtime, needs_runtime
 from hilc.ir import Array
 from hilc.memory.allocate import ALIGNMENT
 
+#: Hint of a function that fails without a message.
+_FAILED_HINT = (
+    "an index is outside of its tensor, a loop exceeds its bound (loop_bounds), or external code "
+    "reports an error"
+)
+
 #: Contexts of devices by the device's name: an address, the bytes of the context, or none.
 Contexts = Mapping[str, "int | Array | None"]
 
@@ -65,16 +71,29 @@ class HostModel:
         # The caller's own; where the library has them, layers that are run one by one use these,
         # but for the states, of which there is one, and what rows are fed to.
         self._pools = [
-            code.data(f"{module.symbol}_{pool.name}", pool.nbytes)
+            self._static_pool(index)
             if (pool.persistent or module.fed_rows) and pool.is_static(module.pools)
             else _aligned(pool.nbytes)
-            for pool in module.workspace_pools
+            for index, pool in enumerate(module.workspace_pools)
         ]
         self._session: Session | None = None
         if needs_runtime(module):
             self._session = host_runtime(module.name).session(code)
             self._start_runtime(self._session)
         self.reset_state()
+
+    def _static_pool(self, index: int) -> Array:
+        """Return the bytes of a pool that is a static array of the code."""
+        module, pool = self.module, self.module.workspace_pools[index]
+        if module.style == "tvm":
+            return self._code.data(f"{module.symbol}_{pool.name}", pool.nbytes)
+        if not pool.persistent:
+            return _aligned(pool.nbytes)  # out of reach, and nobody looks at it
+        state = module.states[0]
+        getter = self._code.function(f"{module.symbol}_{state.c_name}_state", ctypes.c_void_p)
+        start = getter() - (state.offset or 0)
+        memory: Array = np.ctypeslib.as_array((ctypes.c_uint8 * pool.nbytes).from_address(start))
+        return memory
 
     def _start_runtime(self, session: Session) -> None:
         # Exactly the size that the library states, so that a wrong figure is an error here too.
@@ -237,7 +256,7 @@ class HostModel:
     def _push(self, data: Array) -> None:
         """Push bytes of rows, as a caller in C does."""
         name = f"{self.module.symbol}_push_bytes"
-        structs = map(ctypes.byref, self._row_structs())
+        structs = self._passed(self._row_structs())
         pointer = ctypes.c_void_p(data.ctypes.data)
         left = self._code.function(name)(*structs, pointer, ctypes.c_int32(data.nbytes))
         if left < 0:
@@ -273,7 +292,11 @@ class HostModel:
                 tensor = self._packed_session().tensor(pool.ctypes.data, pool.shape, "uint8")
                 self._call_packed(name, (tensor,) if given else ())
             else:
-                self._call_structs(name, self._pool_struct() if given else [])
+                pools = self._pool_struct() if given else []
+                if given and self.module.style == "plain":
+                    own = [self._pools[self.states[0].pool]]
+                    pools = self._struct("pool", ["pool"], _addresses(own))
+                self._call_structs(name, pools)
 
     def state(self, which: Which) -> Array:
         """Return a copy of a state's value: of the last run, or set since."""
@@ -331,6 +354,11 @@ class HostModel:
             raise InputError(
                 f"the library does not describe the layers of {self.name!r}",
                 "compile the model with hil compile",
+            )
+        if self.module.style == "plain":
+            raise InputError(
+                f"the layers of {self.name!r} are static functions, which nothing calls one by one",
+                "compile the model with style=tvm: its layers compute the same",
             )
         self._rows.require_all(1)
         with self._running():
@@ -474,8 +502,11 @@ class HostModel:
             names.append(module.constants_pool)
             addresses.append(self._constants())
         if module.pools == "external":
-            names += [pool.name for pool in module.workspace_pools]
-            addresses += _addresses(self._pools)
+            pools = zip(module.workspace_pools, _addresses(self._pools), strict=True)
+            # Plain code takes no pointer to nothing.
+            taken = [(p.name, at) for p, at in pools if p.nbytes or module.style == "tvm"]
+            names += [name for name, _ in taken]
+            addresses += [at for _, at in taken]
         if not names and module.pools != "external":
             return []
         return self._struct("workspace_pools", names, addresses)
@@ -488,20 +519,43 @@ class HostModel:
     def _call_structs(self, name: str, structs: Sequence[ctypes.Structure]) -> None:
         function = self._code.function(name)
         if self._session is None:
-            self._check(name, function(*map(ctypes.byref, structs)))
+            self._check(name, function(*self._passed(structs)))
             return
         pointers = (ctypes.c_void_p * 4)(*map(ctypes.addressof, structs))
         call = self._code.function("hilc_host_call")
         self._check(name, call(function, pointers, len(structs)))
 
+    def _passed(self, structs: Sequence[ctypes.Structure]) -> list[Any]:
+        """Return the arguments of a function of the interface: the structs, or in plain code the
+        pointers in them.
+        """
+        if self.module.style == "tvm":
+            return list(map(ctypes.byref, structs))
+        return [
+            ctypes.c_void_p(getattr(struct, field[0]))
+            for struct in structs
+            for field in struct._fields_
+        ]
+
     def _map(self, kind: str, pools: Sequence[ctypes.Structure]) -> list[int]:
-        """Return the addresses that a map function of the library returns."""
-        names = _fields(self.inputs if kind == "inputs" else self.outputs)
+        """Return the addresses that the library's functions return for tensors in pools."""
+        tensors = self.inputs if kind == "inputs" else self.outputs
+        names = _fields(tensors)
+        if self.module.style == "plain":
+            return [self._buffer(tensor, bool(pools)) for tensor in tensors]
         function = self._code.function(
             f"{self.module.symbol}_map_{kind}", _struct_type(kind, names)
         )
         mapped = function(*map(ctypes.byref, pools))
         return [getattr(mapped, name) for name in names]
+
+    def _buffer(self, tensor: TensorInfo, is_given: bool) -> int:
+        """Return the address of an input or output in a pool, from a function of plain code."""
+        name = f"{self.module.symbol}_{tensor.c_name}_buffer"
+        given = [ctypes.c_void_p(self._pools[tensor.pool].ctypes.data)] if is_given else []
+        address = self._code.function(name, ctypes.c_void_p)(*given)
+        assert isinstance(address, int), "a buffer has an address"
+        return address
 
     # Memory -----------------------------------------------------------------------------------
 
@@ -547,7 +601,7 @@ class HostModel:
         said = f": {text}" if text else ""
         # The C runtime's errors are documented in hexadecimal.
         code = f"{status:#x}" if status >= 0x100 else f"{status}"
-        return HilError(f"{name} returned {code}{said}")
+        return HilError(f"{name} returned {code}{said}", "" if text else _FAILED_HINT)
 
 
 def _context(context: int | Array | None, name: str) -> int | None:

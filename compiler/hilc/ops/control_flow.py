@@ -3,18 +3,20 @@
 IF takes a bool and what both branches take; it gives what the branch gives. WHILE takes and gives
 the variables of a loop: as long as its condition, a graph of them, gives true, the body, another
 graph, makes the next variables of them. A condition may give next values of the last variables
-itself, behind its bool.
+itself, behind its bool. Operands after the variables stay as they are: both graphs take them, and
+the node does not give them.
 
 Graphs are called with a workspace in the scratch of the node, and may have such nodes themselves. A
-loop has no bound: on a board it ends when its condition says so, or the host gives the run up
-(``run_timeout_s``). Layer by layer, such a node is one layer. States of the graphs are operands of
-the node (:mod:`hilc.transforms.carried_states`).
+loop without a bound ends on a board when its condition says so, or the host gives the run up
+(``run_timeout_s``); one with a bound fails where it would exceed that, and the model's run with it.
+Layer by layer, such a node is one layer. States of the graphs are operands of the node
+(:mod:`hilc.transforms.carried_states`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from hilc.errors import HilError
 from hilc.ir import Array, Attributes, Graph, Node, Tensor
@@ -39,11 +41,13 @@ class IfAttributes(Attributes):
 class WhileAttributes(Attributes):
     """Attributes of WHILE: its condition and body."""
 
-    #: Whether there is another iteration: a graph from the variables to one bool, and to the values
+    #: Whether there is another iteration: a graph from all operands to one bool, and to the values
     #: of the last variables that it updates.
     condition: Graph
-    #: An iteration: a graph from the variables to the next ones.
+    #: An iteration: a graph from all operands to the next variables.
     body: Graph
+    #: The most iterations; more of them are an error. None for any number.
+    bound: int | None = field(default=None, metadata={"added": True})
 
 
 def branches(node: Node) -> tuple[Graph, ...]:
@@ -73,14 +77,15 @@ def _infer_while(node: Node, ins: Sequence[Tensor | None]) -> list[Signature]:
     for graph in (condition, body):
         _require_inputs(node, graph, ins)
     results = _outputs(condition)
-    variables = [body.tensors[name] for name in body.inputs]
+    updated = _outputs(body)
+    variables = [body.tensors[name] for name in body.inputs[: len(updated)]]
     if not 1 <= len(results) <= 1 + len(variables):
         invalid(node, f"has a condition of {len(results)} outputs; it must be one, a bool")
     _require_bool(node, results[0])
     kept = results[1:]
     last = variables[len(variables) - len(kept) :]
     _require_alike(node, "outputs of its condition and its last variables", kept, last)
-    _require_alike(node, "inputs and outputs of its body", variables, _outputs(body))
+    _require_alike(node, "inputs and outputs of its body", variables, updated)
     return [(t.shape, t.dtype) for t in variables]
 
 
@@ -134,16 +139,24 @@ def _run_if(node: Node, operands: Sequence[Array | None], run: RunGraph) -> list
 
 def _run_while(node: Node, operands: Sequence[Array | None], run: RunGraph) -> list[Array]:
     condition, body = parts(node)
-    variables = [value for value in operands if value is not None]
-    for _ in range(MAX_ITERATIONS):
-        goes_on, *kept = run(condition, variables)
+    values = [value for value in operands if value is not None]
+    count = len(node.outputs)
+    variables, fixed = values[:count], values[count:]
+    bound = WhileAttributes.of(node).bound
+    most = MAX_ITERATIONS if bound is None else bound
+    for iteration in range(most + 1):
+        goes_on, *kept = run(condition, [*variables, *fixed])
         variables[len(variables) - len(kept) :] = kept
         if not goes_on.item():
             return variables
-        variables = run(body, variables)
+        if iteration < most:
+            variables = run(body, [*variables, *fixed])
     raise HilError(
-        f"{node.op} {node.name!r} has not ended after {MAX_ITERATIONS} iterations",
-        "look for a condition that never becomes false",
+        f"{node.op} {node.name!r} has not ended after {most} iterations"
+        + (", its bound" if bound is not None else ""),
+        "look for a condition that never becomes false"
+        if bound is None
+        else "state a higher bound of its turns, or look for a condition that never becomes false",
     )
 
 

@@ -2,7 +2,8 @@
 
 The front end of the model chooses the quantizer: ONNX models go through onnxruntime's
 (:mod:`~hilc.quantization.qdq`), programs of PyTorch through torchao's with a statement of what the
-kernels compute (:mod:`~hilc.quantization.pt2e`, :class:`TorchQuantizer`). The result is compared
+kernels compute (:mod:`~hilc.quantization.pt2e`, :class:`TorchQuantizer`), TFLite files through one
+of this package (:mod:`~hilc.quantization.tflite`). The result is compared
 with the model in floats, tensor by tensor (:mod:`~hilc.quantization.report`).
 """
 
@@ -20,6 +21,7 @@ from hilc.frontends import Specialization, load_model, read_file, read_model, re
 from hilc.frontends.objects import NamedFile, file_of, name_of, tensor_of
 from hilc.ir import Graph
 from hilc.ops import OPS
+from hilc.quantization.keras import converted, is_convertible, is_keras_model
 from hilc.quantization.marks import is_own_file, marked
 from hilc.quantization.report import (
     NOISE_SAMPLES,
@@ -33,6 +35,7 @@ from hilc.quantization.samples import Samples, check_labels, named_arrays
 from hilc.quantization.settings import ACTIVATIONS, CALIBRATORS, Settings
 from hilc.quantization.source import Source
 from hilc.support.arguments import typed
+from hilc.support.jsondata import shown_argument
 from hilc.support.outputs import write_file
 
 __all__ = [
@@ -50,6 +53,10 @@ __all__ = [
 ]
 
 
+#: Suffix of the only format that cannot be written as ONNX too.
+_TFLITE = ".tflite"
+
+
 def __getattr__(name: str) -> Any:
     if name != "TorchQuantizer":
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
@@ -61,25 +68,22 @@ def __getattr__(name: str) -> Any:
 class QuantizedModel(NamedFile):
     """A quantized model as a file, for :func:`hilc.compile` or to be saved, and its report."""
 
-    #: Suffix of the file's format: ``.onnx`` or ``.pt2``.
+    #: Suffix of the file's format: ``.onnx``, ``.pt2`` or ``.tflite``.
     suffix: str = ".onnx"
     report: Report = field(kw_only=True)
-    #: The quantized model as ONNX, if the file has another format.
-    onnx: bytes = field(kw_only=True, repr=False)
+    #: The quantized model as ONNX; None for a TFLite file, which has no such form.
+    onnx: bytes | None = field(kw_only=True, repr=False)
 
     def save(self, path: str | Path) -> Path:
         """Write the file: as an ONNX model if ``path`` ends in ``.onnx``.
 
         Raise :class:`~hilc.errors.InputError` for another suffix.
         """
-        suffixes = dict.fromkeys((self.suffix, ".onnx"))
-        if Path(path).suffix.lower() not in suffixes:
-            raise InputError(
-                f"the output {str(path)!r} has the wrong suffix for the quantized model",
-                f"use a name that ends in {' or '.join(suffixes)}",
-            )
+        check_suffix(path, self.suffix)
         is_own = Path(path).suffix.lower() == self.suffix
-        write_file(path, marked(self.data if is_own else self.onnx))
+        data = self.data if is_own else self.onnx
+        assert data is not None, "the suffix has been checked"
+        write_file(path, marked(data))
         return Path(path)
 
     def __repr__(self) -> str:
@@ -90,6 +94,30 @@ class QuantizedModel(NamedFile):
     def _repr_html_(self) -> str:
         """Return the report as tables of HTML, for notebooks."""
         return self.report._repr_html_()
+
+
+def suffix_of(model: str | Path) -> str:
+    """Return the suffix of the format in which a model's file is quantized; empty for a file that
+    no quantizer takes.
+    """
+    if is_convertible(Path(model)):
+        return _TFLITE
+    reader = reader_of(_read(Path(model)))
+    if reader is None or not reader.quantizer:
+        return ""
+    return str(import_module(f"{__name__}.{reader.quantizer}").SUFFIX)
+
+
+def check_suffix(path: str | Path, own: str) -> None:
+    """Raise :class:`~hilc.errors.InputError` unless a quantized model whose format has the suffix
+    ``own`` can be written to ``path``.
+    """
+    suffixes = (own,) if own == _TFLITE else tuple(dict.fromkeys((own, ".onnx")))
+    if Path(path).suffix.lower() not in suffixes:
+        raise InputError(
+            f"the output {str(path)!r} has the wrong suffix for the quantized model",
+            f"use a name that ends in {' or '.join(suffixes)}",
+        )
 
 
 @typed
@@ -111,8 +139,10 @@ def quantize(
 ) -> QuantizedModel:
     """Return a model in floats on integers, calibrated with samples, and its report.
 
-    ``model`` is an ONNX model or a program of PyTorch: a file or its bytes, a ``torch.nn.Module``
-    in evaluation mode, a program of ``torch.export``, or an ONNX ``ModelProto``. ``samples`` are
+    ``model`` is an ONNX model, a TFLite model or a program of PyTorch: a file or its bytes, a
+    ``torch.nn.Module`` in evaluation mode, a program of ``torch.export``, or an ONNX
+    ``ModelProto``. A Keras model, its file or a SavedModel folder is converted to a TFLite model
+    by TensorFlow. ``samples`` are
     one array, a tuple of one for each input, or a mapping of names to arrays; the first axis counts
     them, in place of a batch of 1 or before the input's shape. A module is exported for a batch
     of 1. States are reset in front of each sample, unless ``keep_state`` says that the samples are
@@ -150,15 +180,22 @@ def quantize(
         len(calibration),
         keep_state=keep_state,
         excluded=made.excluded,
+        integers=made.integers,
+        float_layers=made.float_layers,
     )
-    return QuantizedModel(
-        graph.name, made.file, quantizer.SUFFIX, report=report, onnx=quantized.data
-    )
+    onnx = None if quantizer.SUFFIX == _TFLITE else quantized.data
+    return QuantizedModel(graph.name, made.file, quantizer.SUFFIX, report=report, onnx=onnx)
 
 
 def _source(
     model: Any, samples: Any, name: str | None, shapes: Mapping[str, Sequence[int]] | None
 ) -> Source:
+    if isinstance(model, str | Path):
+        name = name or shown_argument(Path(model).stem)
+        if is_convertible(Path(model)):
+            model = converted(Path(model))
+    elif is_keras_model(model):
+        name, model = name or model.name, converted(model)
     data = _file_of(model, samples)
     if data is not None:
         name, model = name or name_of(model), data
@@ -169,14 +206,14 @@ def _source(
     else:
         raise InputError(
             f"a model of type {type(model).__name__} cannot be quantized",
-            "give an ONNX or .pt2 file, a PyTorch module, or a program of torch.export",
+            "give an ONNX, TFLite, Keras or .pt2 file, a PyTorch module, or a program of "
+            "torch.export",
         )
     reader = reader_of(data)
     if reader is not None and not reader.quantizer:
         raise ModelError(
             f"models of {reader.name} are not quantized here",
-            "let TensorFlow's converter quantize it: converter.optimizations = "
-            "[tf.lite.Optimize.DEFAULT] and converter.representative_dataset = samples",
+            "give an ONNX, TFLite or .pt2 file",
         )
     stated = {n: tuple(shape) for n, shape in (shapes or {}).items()}
     read = read_model(model, name, specialization=Specialization(stated))

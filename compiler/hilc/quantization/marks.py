@@ -8,25 +8,31 @@ from importlib import import_module
 from pathlib import Path
 
 from hilc.frontends.pt2.archive import is_pt2
+from hilc.frontends.tflite.reader import is_tflite
 
-_MARK = "hil.quantized"
+MARK, MARK_TEXT = "hil.quantized", "hil quantize"
 
 
 def marked(data: bytes) -> bytes:
-    """Return a model's file with the mark: metadata of ONNX, an extra file of PyTorch."""
+    """Return a model's file with the mark: metadata of ONNX, an extra file of PyTorch.
+
+    TFLite files have it from the quantizer.
+    """
+    if is_tflite(data):
+        return data
     if not is_pt2(data):
         # Serialized messages that follow each other are merged.
         mark = import_module("onnx").ModelProto()
-        mark.metadata_props.add(key=_MARK, value="hil quantize")
+        mark.metadata_props.add(key=MARK, value=MARK_TEXT)
         written: bytes = mark.SerializeToString()
         return data + written
     file = io.BytesIO(data)
     with zipfile.ZipFile(file, "a") as archive:
         (folder, *_) = archive.namelist()[0].split("/")
-        archive.writestr(zipfile.ZipInfo(f"{folder}/extra/{_MARK}"), b"hil quantize")
+        archive.writestr(zipfile.ZipInfo(f"{folder}/extra/{MARK}"), MARK_TEXT.encode())
     return file.getvalue()
 
 
 def is_own_file(path: Path) -> bool:
     """Return whether a file has the mark."""
-    return _MARK.encode() in path.read_bytes()
+    return MARK.encode() in path.read_bytes()

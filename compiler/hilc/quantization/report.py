@@ -72,6 +72,8 @@ class Report:
     accuracy: Accuracy | None = None
     #: Excluded layers that are computed on integers nevertheless, as their neighbours are.
     not_excluded: tuple[str, ...] = ()
+    #: Whether layers in floats are only compiled with ``allow_float``.
+    floats_are_refused: bool = True
 
     def _repr_html_(self) -> str:
         """Return the report as tables of HTML, for notebooks."""
@@ -105,10 +107,11 @@ def summary_lines(report: Report) -> list[str]:
         )
     names = list(dict.fromkeys(layer.name for layer in report.float_layers))
     if names:
+        stay = f"{counted(len(names), 'layer')} {'stay' if len(names) > 1 else 'stays'} in floats"
+        remedy = ", compile with --allow-float (in Python allow_float=True)"
         more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
         lines.append(
-            f"{counted(len(names), 'layer')} {'stay' if len(names) > 1 else 'stays'} in floats, "
-            "compile with --allow-float (in Python allow_float=True): "
+            f"{stay}{remedy if report.floats_are_refused else ''}: "
             f"{', '.join(names[:_NAMED])}{more}"
         )
     lines += [
@@ -129,11 +132,15 @@ def compare(
     *,
     keep_state: bool = False,
     excluded: Mapping[str, Sequence[str]] | None = None,
+    integers: Mapping[str, str] | None = None,
+    float_layers: Sequence[FloatLayer] | None = None,
 ) -> Report:
     """Return the comparison of two graphs over samples; their tensors have equal names.
 
     States are reset in front of each sample, unless ``keep_state`` says that all are one sequence.
     ``excluded`` has the tensors of what was to stay in floats, by what the user calls it.
+    ``integers`` names the integers of float tensors between which no node converts, and
+    ``float_layers`` the layers in floats, if the quantizer knows them.
 
     The quantized one is run as it is compiled (:func:`fuse_quantized`). The noise is measured over
     the first :data:`NOISE_SAMPLES`; the accuracy, if there are ``labels``, over all. ``progress``
@@ -141,7 +148,7 @@ def compare(
     """
     fusion = fuse_quantized(quantized.graph, quantized.dequantized)
     fused = fusion.graph
-    pairs = _pairs(float_graph, quantized.graph, fused)
+    pairs = {**_pairs(float_graph, quantized.graph, fused), **(integers or {})}
     noise = {name: _Noise(fused.tensors[made]) for name, made in pairs.items()}
     outputs = list(zip(float_graph.outputs, fused.outputs, strict=True))
     out_noise = [_Noise(fused.tensors[made]) for _, made in outputs]
@@ -169,17 +176,19 @@ def compare(
             kept += int(b == labels[index])
             same += int(a == b)
         progress()
-    float_layers = tuple(_named(layer, float_graph) for layer in fusion.float_layers)
-    in_floats = {layer.name for layer in float_layers}
+    known = fusion.float_layers if float_layers is None else float_layers
+    in_floats = tuple(_named(layer, float_graph) for layer in known)
+    names = {layer.name for layer in in_floats}
     tensors = [noise[name].result(name, _op_of(float_graph, name)) for name in pairs]
     return Report(
         calibration_samples,
         measured,
         tuple(sorted(tensors, key=lambda t: math.inf if t.sqnr_db is None else t.sqnr_db)),
         {name: each.sqnr_db for (name, _), each in zip(outputs, out_noise, strict=True)},
-        float_layers,
+        in_floats,
         None if labels is None else Accuracy(len(samples), right, kept, same),
-        tuple(n for n, made in (excluded or {}).items() if in_floats.isdisjoint(made)),
+        tuple(n for n, made in (excluded or {}).items() if names.isdisjoint(made)),
+        floats_are_refused=float_layers is None,
     )
 
 

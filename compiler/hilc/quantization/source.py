@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from hilc.frontends import Reader
-from hilc.ir import Graph
+from hilc.ir import FloatLayer, Graph
 
 
 @dataclass(frozen=True)
@@ -29,3 +29,8 @@ class Quantized:
     file: bytes
     #: By the user's name of an excluded layer: the tensors that its nodes compute.
     excluded: Mapping[str, tuple[str, ...]]
+    #: The names of the integers by those of the float tensors, where the files do not convert
+    #: between the two.
+    integers: Mapping[str, str] = field(default_factory=dict)
+    #: The layers that stay in floats, if the quantizer decides that; None where the compiler does.
+    float_layers: tuple[FloatLayer, ...] | None = None

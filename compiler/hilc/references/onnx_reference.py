@@ -7,6 +7,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from importlib import import_module
 from importlib.metadata import PackageNotFoundError, version
+from math import prod
 from typing import Any, Protocol
 
 import numpy as np
@@ -75,6 +76,7 @@ class OnnxReference:
             if _is_tensor(value)
         }
         self._states = {state.name: found[state.after] for state in self._graph.states}
+        self._fill_rows(found)
         # An output that no operator computes is called after its position, too.
         for node in self._graph.nodes:
             for name in node.outputs:
@@ -83,6 +85,19 @@ class OnnxReference:
                     if OPS[node.op].view and name in self._graph.outputs:
                         found[name] = source.reshape(self._graph.tensors[name].shape)
         return found
+
+    def _fill_rows(self, found: dict[str, Array]) -> None:
+        """Fill the outputs that gather what the turns of a loop make with rows of zeros, up to the
+        bound of its turns.
+        """
+        for node in self._graph.nodes:
+            for name in node.outputs if OPS[node.op].control is not None else ():
+                value, shape = found.get(name), self._graph.tensors[name].shape
+                if value is not None and value.size < prod(shape):
+                    # onnx.reference stacks rows along the first axis that they have.
+                    made = value.reshape(-1, *shape[1:])
+                    rest = np.zeros((shape[0] - len(made), *shape[1:]), value.dtype)
+                    found[name] = np.concatenate([made, rest])
 
     def reset_state(self) -> None:
         """Give the states their reset values."""

@@ -85,16 +85,22 @@ class PlannedControl(ExternalModule):
 
     @property
     def variables(self) -> list[Tensor]:
-        """The node's outputs, which are the variables of a loop."""
+        """The node's outputs: of a loop, its variables."""
         return [self.graph.tensors[name] for name in self.node.outputs]
 
 
 def constant_names(graph: Graph, node: Node, symbol: str) -> dict[str, str]:
-    """Return the C names of the constant operands of a node whose function is ``symbol``."""
+    """Return the C names of the constant operands of a node whose function is ``symbol``.
+
+    Variables of a loop that begin as zeros need no constant.
+    """
+    control = OPS[node.op].control
+    is_loop = control is not None and control.loops
+    read = node.inputs[len(node.outputs) :] if is_loop else node.inputs
     return {
         name: f"{symbol}_constant_{i}"
         for i, name in enumerate(dict.fromkeys(node.inputs))
-        if graph.tensors[name].is_constant
+        if (data := graph.tensors[name].data) is not None and (name in read or any(data.tobytes()))
     }
 
 

@@ -34,6 +34,14 @@ _RESERVED = re.compile(
     )
 )
 
+_C_HEADERS = """
+    assert complex ctype errno fenv float inttypes iso646 limits locale math setjmp signal stdalign
+    stdarg stdatomic stdbool stddef stdint stdio stdlib stdnoreturn string tgmath threads time uchar
+    wchar wctype
+"""
+#: Headers of the C library, without their suffix: no header of ours may hide one.
+C_HEADERS = frozenset(_C_HEADERS.split())
+
 # A longer identifier is truncated and gets a hash of the whole, as in TVM.
 _IDENTIFIER_MAX = 80
 

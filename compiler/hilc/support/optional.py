@@ -15,6 +15,7 @@ EXTRAS = {
     "esptool": "esp",
     "jinja2": "report",
     "joulescope": "joulescope",
+    "keras": "keras",
     "jumpstarter": "jumpstarter",
     "labgrid": "lab",
     "matplotlib": "report",
@@ -26,6 +27,7 @@ EXTRAS = {
     "pyocd": "pyocd",
     "rich": "watch",
     "squarify": "report",
+    "tensorflow": "keras",
     "torch": "torch",
     "torchao": "torch",
 }

@@ -13,7 +13,7 @@ from hil.cli.arguments import parse_shapes
 from hil.cli.console import Console, shown_name, table
 from hil.results.compile import OutputNoise, QuantizeEntry
 from hil.verify.samples import load_array, load_arrays
-from hilc.quantization import QuantizedModel, is_own_file, quantize
+from hilc.quantization import QuantizedModel, check_suffix, is_own_file, quantize, suffix_of
 from hilc.quantization.report import summary_lines
 from hilc.support.outputs import check_file
 from hilc.support.suggest import counted
@@ -31,12 +31,15 @@ def quantize_command(args: argparse.Namespace, console: Console) -> int:
         args.output,
         ".onnx",
         ".pt2",
+        ".tflite",
         kind="a quantized model",
         is_own=is_own_file,
         force=args.force,
     )
-    samples = _samples(args.calibration)
     name, _, path = args.model.rpartition("=")
+    if suffix := suffix_of(path):
+        check_suffix(args.output, suffix)
+    samples = _samples(args.calibration)
     with ExitStack() as stack:
 
         def progress(what: str, count: int) -> Callable[[], None]:

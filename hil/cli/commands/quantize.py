@@ -17,7 +17,10 @@ def add_options(parser: Parser) -> None:
     """Add the command's options."""
     parser.renamed["--samples"] = "--calibration"
     parser.add_argument(
-        "model", metavar="MODEL", help="a float model, .onnx or .pt2; NAME=path names it"
+        "model",
+        metavar="MODEL",
+        help="a float model: .tflite, .onnx or .pt2; with TensorFlow .keras, .h5 or a SavedModel "
+        "folder; NAME=path names it",
     )
     parser.add_argument(
         "--calibration",
@@ -27,7 +30,12 @@ def add_options(parser: Parser) -> None:
         "axis; or an .npy file for a single input",
     )
     parser.add_argument(
-        "-o", "--output", required=True, metavar="OUT", help="an .onnx file, or .pt2 of a .pt2"
+        "-o",
+        "--output",
+        required=True,
+        metavar="OUT",
+        help="a file of the model's format: .tflite, .onnx or .pt2; of Keras .tflite, of .pt2 also "
+        ".onnx",
     )
     add_force(parser)
     parser.add_argument("--name", metavar="N", help="the model's name")
@@ -96,7 +104,7 @@ def run(args: argparse.Namespace, console: Console) -> int:
 
 
 COMMAND = Command(
-    "Quantize a float ONNX or PyTorch model; report the loss of accuracy.",
+    "Quantize a float TFLite, ONNX, PyTorch or Keras model; report the loss of accuracy.",
     add_options,
     run,
 )

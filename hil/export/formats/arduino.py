@@ -38,12 +38,26 @@ def _files(package: Package) -> dict[str, bytes]:
     example = f"examples/{title}"
     files["library.properties"] = _properties(package).encode()
     files["keywords.txt"] = _keywords(package).encode()
-    files[f"src/{title}.h"] = _header(package).encode()
+    if _has_own_header(package):
+        files[f"src/{title}.h"] = _header(package).encode()
     files[f"{example}/{title}.ino"] = program(
-        package, [f"<{title}.h>"], say="Serial.println(text);", main=_MAIN
+        package, [f"<{_main_header(package)}>"], say="Serial.println(text);", main=_MAIN
     )
     files[f"{example}/{SAMPLES}"] = samples_header(package)
     return files
+
+
+def _has_own_header(package: Package) -> bool:
+    """Return whether the library has a header of its own: a model's may have its name, which file
+    systems without upper and lower case do not distinguish.
+    """
+    return f"{package.title}.h".lower() not in {name.lower() for name in package.headers}
+
+
+def _main_header(package: Package) -> str:
+    if _has_own_header(package):
+        return f"{package.title}.h"
+    return next(name for name in package.headers if name.lower() == f"{package.title}.h".lower())
 
 
 _MAIN = """\
@@ -69,8 +83,8 @@ choose *Sketch > Include Library > Add .ZIP Library*. The example, *File > Examp
 {package.title}*, runs each model, compares the outputs with the reference's, and prints over the
 serial line at 115,200 baud.
 
-Include `{package.title}.h` and call `{module}_run`. The library needs a core of 32 bits: it does
-not compile for AVR.
+Include `{_main_header(package)}` and call `{module}_run`. The library needs a core of 32 bits: it
+does not compile for AVR.
 """
 
 
@@ -86,7 +100,7 @@ def _properties(package: Package) -> str:
         "category": "Data Processing",
         "url": about.url or PLACEHOLDER,
         "architectures": "*",
-        "includes": f"{package.title}.h",
+        "includes": _main_header(package),
         "license": package.license,
     }
     return "".join(f"{key}={value}\n" for key, value in values.items())

@@ -11,7 +11,9 @@ from functools import cache
 from typing import Any
 
 import numpy as np
-from tflite_builder import Array, ModelBuilder
+from tflite_builder import ModelBuilder
+
+from hilc.ir import Array
 
 #: Scale and zero point of activations, and those behind a ReLU.
 _LINEAR, _POSITIVE = (0.05, -3), (0.05, -128)
@@ -145,7 +147,7 @@ class _Network:
         return declare(name, shape, "int8", *quant)
 
     def _const(self, kind: str, data: Array, scale: Array | None = None, axis: int = 0) -> str:
-        name = f"{kind}_{len(self._builder._tensors)}"
+        name = f"{kind}_{len(self._builder.tensors)}"
         return self._builder.const(name, data, scale, axis=axis)
 
 

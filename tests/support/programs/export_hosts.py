@@ -42,7 +42,7 @@ macro(zephyr_library_compile_options)
   target_compile_options(${ZEPHYR_CURRENT_LIBRARY} PRIVATE ${ARGN})
 endmacro()
 
-project(zephyr LANGUAGES C)
+project(zephyr LANGUAGES C ASM)
 file(STRINGS ${CMAKE_CURRENT_SOURCE_DIR}/prj.conf settings)
 foreach(setting ${settings})
   if(setting MATCHES "^(CONFIG_[A-Z0-9_]+)=(.*)$")
@@ -93,14 +93,55 @@ _ARDUINO = """\
 #include <stdio.h>
 struct Stream {
     void begin(unsigned long) {}
+    void print(const char *text) { fputs(text, stdout); }
     void println(const char *text) { puts(text); }
     explicit operator bool() const { return true; }
 };
 static Stream Serial;
 static inline unsigned long millis() { return 0; }
-static inline void delay(unsigned long) {}
+/* What an interrupt does while the sketch waits. */
+__attribute__((unused)) static void (*in_delay)();
+static inline void delay(unsigned long) {
+    if (in_delay) {
+        in_delay();
+    }
+}
 """
-_SKETCH = '#include <Arduino.h>\n#include "{sketch}"\nint main() {{ setup(); loop(); return 0; }}\n'
+_SKETCH = """\
+#include <Arduino.h>
+#include "{sketch}"
+int main() {{
+    setup();
+    do {{
+        loop();
+    }} while ({again});
+    return 0;
+}}
+"""
+
+#: As much of Arduino's library PDM as a sketch sees: a microphone that hears the samples of the
+#: file that the environment's variable RECORDING names, and ends the program after them.
+PDM = """\
+#include <stdio.h>
+#include <stdlib.h>
+struct Pdm {
+    FILE *file;
+    void onReceive(void (*receive)()) { in_delay = receive; }
+    int begin(int channels, int rate) {
+        file = fopen(getenv("RECORDING"), "rb");
+        return file != nullptr && channels == 1 && rate == 16000;
+    }
+    int available() { return 512; }
+    int read(void *samples, size_t size) {
+        size = fread(samples, 1, size, file);
+        if (size == 0) {
+            exit(0);
+        }
+        return (int)size;
+    }
+};
+static Pdm PDM;
+"""
 
 
 def run(
@@ -145,17 +186,18 @@ def build_cmake(library: Path, build: Path, toolchain: Path | None = None) -> Pa
     return build / ("example" if toolchain is None else "example.elf")
 
 
-def build_zephyr(library: Path, sample: str, build: Path) -> Path:
-    """Return the program of a sample, in a stand-in of Zephyr on this machine."""
+def build_zephyr(project: Path, build: Path, *options: str) -> Path:
+    """Return the program of a project, in a stand-in of Zephyr on this machine."""
     stub = build.with_name(f"{build.name} zephyr")
     stub.mkdir()
     (stub / "ZephyrConfig.cmake").write_text(_ZEPHYR)
     cmake_build(
-        library / "samples" / sample,
+        project,
         build,
         f"-DZephyr_DIR={stub}",
         "-DCMAKE_BUILD_TYPE=Release",
         _strict("Release"),
+        *options,
     )
     return build / "app"
 
@@ -176,19 +218,31 @@ def build_esp_idf(library: Path, example: str, build: Path) -> Path:
 
 
 def build_arduino(
-    library: Path, sketch: Path, build: Path, prefix: str = "", flags: Sequence[str] = ()
+    library: Path,
+    sketch: Path,
+    build: Path,
+    prefix: str = "",
+    flags: Sequence[str] = (),
+    *,
+    libraries: Mapping[str, str] | None = None,
+    loops_forever: bool = False,
 ) -> Path | None:
     """Compile every source below ``src`` and the sketch, as Arduino does: with ``src`` and the
     core on the include path, at ``-Os``. Return the program; None for a compiler of another core.
+
+    ``libraries`` are headers of other libraries, with their contents. The program calls ``loop``
+    once, or until it ends itself.
     """
     build.mkdir()
-    (build / "Arduino.h").write_text(_ARDUINO)
+    for name, text in {"Arduino.h": _ARDUINO, **(libraries or {})}.items():
+        (build / name).write_text(text)
     start = build / "sketch.cpp"
-    start.write_text(_SKETCH.format(sketch=sketch))
+    start.write_text(_SKETCH.format(sketch=sketch, again=int(loops_forever)))
     common = ["-Os", "-ffunction-sections", *WARNINGS, *flags, "-c"]
     paths = [f"-I{build}", f"-I{library / 'src'}"]
     objects = []
-    for source in (*sorted((library / "src").rglob("*.c")), start):
+    sources = [*sorted((library / "src").rglob("*.c")), *sorted(sketch.parent.glob("*.c"))]
+    for source in (*sources, start):
         is_sketch = source == start
         compiler = [f"{prefix}g++", "-std=gnu++11"] if is_sketch else [f"{prefix}gcc", "-std=gnu11"]
         target = build / f"{source.stem}.o"

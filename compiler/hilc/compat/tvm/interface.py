@@ -189,7 +189,7 @@ def _reset_function(program: Program, names: Names, options: Options) -> str:
         pool = names.pool_object(state_pool(program))
         return (
             f"{packed_definition(names.reset)}{unused_packed()}"
-            f"{reset_statements(program, pool)}    return 0;\n}}\n"
+            f"{reset_statements(program, pool, names)}    return 0;\n}}\n"
         )
     return (
         f"{packed_definition(names.reset)}{unused_packed('args', 'type_codes', 'num_args')}"
@@ -201,7 +201,7 @@ def _reset_function(program: Program, names: Names, options: Options) -> str:
         "        return kTvmErrorFunctionCallWrongArgType;\n    }\n"
         f"    uint8_t *const pool = (uint8_t *){argument_data(0)};\n"
         "    if (pool == NULL) {\n        return kTvmErrorFunctionCallInvalidArg;\n    }\n"
-        f"{reset_statements(program, 'pool')}    return 0;\n}}\n"
+        f"{reset_statements(program, 'pool', names)}    return 0;\n}}\n"
     )
 
 

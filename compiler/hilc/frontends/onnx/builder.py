@@ -71,7 +71,7 @@ def _products(node: Node, ins: Sequence[Tensor | None], outs: Sequence[Tensor]) 
 class Builder:
     """Tensors and nodes in the order of execution."""
 
-    def __init__(self, reserved: Sequence[str] = ()) -> None:
+    def __init__(self, reserved: Sequence[str] = (), budget: NodeBudget | None = None) -> None:
         self.tensors: dict[str, Tensor] = {}
         self.nodes: list[Node] = []
         #: Position in the file of the node that is being translated.
@@ -86,7 +86,8 @@ class Builder:
         self.integers: dict[str, Dequantized] = {}
         #: Size of all constants together, in bytes.
         self._constant_bytes = 0
-        self.budget = NodeBudget()
+        #: Node budget of the whole model.
+        self.budget = budget or NodeBudget()
         #: Positions of the nodes that compute a tensor, and the tensors that nodes name.
         self._makers: dict[str, int] = {}
         self._used: set[str] = set()
@@ -94,6 +95,8 @@ class Builder:
         self.kinds: dict[str, Stored] = {}
         #: Names that the model does not know.
         self._fresh: set[str] = set()
+        #: Tensors whose last rows a loop may leave empty, depending on its number of turns.
+        self.padded: set[str] = set()
 
     def fresh(self, base: str) -> str:
         """Return a name that no tensor has."""
@@ -109,6 +112,21 @@ class Builder:
         self._depends[tensor.name] = frozenset((tensor.name,))
         return tensor
 
+    def adopt(self, tensor: Tensor, outer: Builder) -> Tensor:
+        """Return the counterpart of a tensor of the graph around this one: the same constant, or an
+        input of this graph.
+        """
+        own = replace(tensor, name=self.fresh(tensor.name), data=tensor.data)
+        self.tensors[own.name] = own
+        self.named(own, outer.kind(tensor))
+        if tensor.data is None:
+            self._depends[own.name] = outer.depends_on(tensor)
+            # Both sides of the call keep the quantization that the tensor has now.
+            self._used.add(own.name)
+        elif tensor.name in outer.integers:
+            self._keep_origin(own, outer.integers[tensor.name])
+        return own
+
     def kind(self, tensor: Tensor | None) -> Stored | None:
         """Return the meaning of a tensor's values; None if its type states it."""
         return None if tensor is None else self.kinds.get(tensor.name)
@@ -118,6 +136,10 @@ class Builder:
         if kind is not None:
             self.kinds[tensor.name] = kind
         return tensor
+
+    def depend(self, tensor: Tensor, inputs: frozenset[str]) -> None:
+        """Let a tensor depend on these inputs of the model, too."""
+        self._depends[tensor.name] = self.depends_on(tensor) | inputs
 
     def depends_on(self, tensor: Tensor) -> frozenset[str]:
         """Return the inputs of the model that a tensor depends on."""
@@ -347,6 +369,8 @@ class Builder:
         self._fresh.discard(old)
         self._depends[name] = self._depends.pop(old, frozenset())
         self.named(renamed, self.kinds.pop(old, None))
+        if old in self.padded:
+            self.padded.add(name)
 
         if old in self._makers:
             self._makers[name] = self._makers.pop(old)

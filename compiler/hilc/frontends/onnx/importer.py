@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Container, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -21,6 +21,7 @@ from hilc.frontends.onnx import translators
 from hilc.frontends.onnx.builder import Builder, array_of, dtype_name
 from hilc.frontends.onnx.fold_batch_norm import fold_batch_norm
 from hilc.frontends.onnx.load import load
+from hilc.frontends.onnx.loop_bounds import loop_bounds
 from hilc.frontends.onnx.operation import (
     DEFAULT_DOMAIN,
     Operation,
@@ -36,6 +37,7 @@ from hilc.frontends.readers import OpenShapeError, Reading
 from hilc.ir import Array, Graph, Tensor
 from hilc.ops.verify import no_elements
 from hilc.support.suggest import operators_hint
+from hilc.transforms.unalias_outputs import unalias_outputs
 
 assert translators
 
@@ -88,7 +90,7 @@ def import_graph(data: bytes, name: str) -> Reading:
     original = load(data, None)
     states = states_of(original)
     model = fold_batch_norm(_raised(original))
-    scope = Scope.of_model(model)
+    scope = Scope.of_model(model, loop_bounds(original))
     graph = with_states(scope.read(model.graph, name, states), states, model.graph)
     return Reading(graph, dequantized=scope.builder.integers)
 
@@ -131,9 +133,11 @@ class Scope:
     depth: int = 0
     #: Constants of the graph that no node has asked for yet.
     constants: dict[str, onnx.TensorProto] = field(default_factory=dict)
+    #: Bounds of the turns of loops, by the name of one of their outputs.
+    bounds: Mapping[str, int] = field(default_factory=dict)
 
     @classmethod
-    def of_model(cls, model: onnx.ModelProto) -> Scope:
+    def of_model(cls, model: onnx.ModelProto, bounds: Mapping[str, int] | None = None) -> Scope:
         """Return the scope of a model's graph.
 
         Raise :class:`~hilc.errors.UnsupportedError` for a function with the name of an operator of
@@ -148,7 +152,14 @@ class Scope:
                     "of them its nodes mean is not defined",
                     "give the function another name or domain",
                 )
-        return cls(Builder(_names(model.graph)), opsets, functions)
+        return cls(Builder(names_of(model.graph)), opsets, functions, bounds=bounds or {})
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether the scope is that of a graph of the intermediate representation, not of a part
+        that is translated in the place of a node.
+        """
+        return self.depth == 0
 
     @property
     def opset(self) -> int:
@@ -209,6 +220,15 @@ class Scope:
             return self.outer.value(name)
         raise ModelError(f"no node before it computes {name!r}")
 
+    def is_open(self, name: str) -> bool:
+        """Return whether a value is known only at run time; False for one that nothing computes."""
+        if name in self.values:
+            tensor = self.values[name]
+            return tensor is not None and tensor.data is None
+        if name in self.constants or self.outer is None:
+            return False
+        return self.outer.is_open(name)
+
     def inline(
         self, graph: onnx.GraphProto, inputs: Sequence[Tensor | None] = ()
     ) -> list[Tensor | None]:
@@ -220,11 +240,30 @@ class Scope:
             outer=self,
             depth=self.depth + 1,
             constants={tensor.name: tensor for tensor in graph.initializer},
+            bounds=self.bounds,
         )
         names = (value.name for value in graph.input)
         inner.values = dict(zip(names, inputs, strict=True)) if inputs else {}
         inner.walk(graph.node)
         return [inner.value(value.name) for value in graph.output]
+
+    def called(self, names: Sequence[str] = ()) -> CalledScope:
+        """Return the scope of a graph of its own, which a node calls; ``names`` are those of its
+        values.
+        """
+        self.builder.budget.count_called()
+        if self.depth >= MAX_DEPTH:
+            raise UnsupportedError(
+                f"it calls graphs {MAX_DEPTH} deep", "nest fewer loops and branches"
+            )
+        return CalledScope(
+            Builder(names, self.builder.budget),
+            self.opsets,
+            self.functions,
+            outer=self,
+            depth=self.depth + 1,
+            bounds=self.bounds,
+        )
 
     # Nodes ----------------------------------------------------------------------------------------
 
@@ -232,7 +271,7 @@ class Scope:
         """Translate nodes in order."""
         for number, node in enumerate(nodes):
             with _located(_label(node, number)):
-                if self.depth == 0:
+                if self.is_whole:
                     self.builder.index = number
                 inputs = [self.value(name) if name else None for name in node.input]
                 results = self.translate(node, inputs)
@@ -241,7 +280,7 @@ class Scope:
                         self.values[name] = self._named(tensor, name)
 
     def _named(self, tensor: Tensor | None, name: str) -> Tensor | None:
-        if tensor is None or self.depth:
+        if tensor is None or not self.is_whole:
             return tensor
         return self.builder.rename(tensor, name)
 
@@ -250,6 +289,7 @@ class Scope:
     ) -> list[Tensor | None]:
         """Return the outputs of a node."""
         self.builder.budget.count_read()
+        self._refuse_padded(node, inputs)
         domain = _DOMAINS.get(node.domain, node.domain)
         function = self.functions.get((domain, node.op_type))
         if function is not None:
@@ -281,6 +321,19 @@ class Scope:
         while len(results) < len(node.output):
             results.append(None)
         return results
+
+    def _refuse_padded(self, node: onnx.NodeProto, inputs: Sequence[Tensor | None]) -> None:
+        """Raise for a node that computes with rows which a loop may not have made."""
+        if node.op_type == "Identity":
+            return
+        for tensor in inputs:
+            if tensor is not None and tensor.name in self.builder.padded:
+                raise UnsupportedError(
+                    f"it reads {tensor.name!r}, whose number of rows is the number of turns of a "
+                    "loop, known only at run time",
+                    "make it an output of the model only, or give the loop a constant trip count "
+                    "and no condition",
+                )
 
     def _kinds(
         self, inputs: Sequence[Tensor | None], schema: onnx.defs.OpSchema
@@ -367,7 +420,9 @@ class Scope:
         if self.depth >= MAX_DEPTH:
             raise UnsupportedError(f"{node.op_type} calls functions {MAX_DEPTH} deep")
         opsets = {**self.opsets, **_opsets(imports)}
-        inner = Scope(self.builder, opsets, self.functions, depth=self.depth + 1)
+        inner = Scope(
+            self.builder, opsets, self.functions, depth=self.depth + 1, bounds=self.bounds
+        )
         given = list(inputs) + [None] * (len(function.input) - len(inputs))
         inner.values = dict(zip(function.input, given, strict=False))
         what = f"the function {node.op_type!r}"
@@ -376,6 +431,78 @@ class Scope:
         with self.builder.budget.within(what, len(function.node)):
             inner.walk([_bound(n, {**defaults, **stated}, inner.values) for n in function.node])
         return [inner.values.get(name) for name in function.output[: len(node.output)]]
+
+
+@dataclass
+class CalledScope(Scope):
+    """Names of values as the nodes of a graph that a node calls see them.
+
+    What the graph reads of the graph around it becomes a constant or an input of its own.
+    """
+
+    #: The tensors of the graph around that became inputs, by their names there, and the inputs.
+    captured: dict[str, tuple[Tensor, Tensor]] = field(default_factory=dict)
+    #: The constants likewise.
+    _adopted: dict[str, Tensor] = field(default_factory=dict)
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether the scope is that of a graph of the intermediate representation: yes."""
+        return True
+
+    def value(self, name: str) -> Tensor:
+        """Return the tensor that is called so here; raise like :meth:`Scope.value`."""
+        assert self.outer is not None
+        if name not in self.values and name not in self.constants:
+            self.values[name] = self.adopted(self.outer.value(name))
+        return super().value(name)
+
+    def adopted(self, tensor: Tensor) -> Tensor:
+        """Return the constant or the input that a tensor of the graph around is here."""
+        assert self.outer is not None
+        if tensor.name in self.captured:
+            return self.captured[tensor.name][1]
+        if tensor.name in self._adopted:
+            return self._adopted[tensor.name]
+        outer = self.outer.builder
+        if tensor.name in outer.padded:
+            raise UnsupportedError(
+                f"it reads {tensor.name!r}, whose number of rows is known only at run time",
+                "make it an output of the model only",
+            )
+        own = self.builder.adopt(tensor, outer)
+        if tensor.data is None:
+            self.captured[tensor.name] = tensor, own
+        else:
+            self._adopted[tensor.name] = own
+        return own
+
+    def argument(self, tensor: Tensor) -> Tensor:
+        """Return a new input of the graph, of the type and shape of a tensor around it."""
+        assert self.outer is not None
+        return self.builder.adopt(replace(tensor, data=None), self.outer.builder)
+
+    def results(self, graph: onnx.GraphProto, arguments: Sequence[Tensor] = ()) -> list[Tensor]:
+        """Translate the nodes of a graph, and return its outputs."""
+        self.constants = {tensor.name: tensor for tensor in graph.initializer}
+        if arguments:
+            names = [value.name for value in graph.input]
+            self.values.update(zip(names, arguments, strict=True))
+        self.walk(graph.node)
+        outputs = [self.value(value.name) for value in graph.output]
+        for tensor in outputs:
+            if tensor.name in self.builder.padded:
+                raise UnsupportedError(
+                    f"its graph gives {tensor.name!r}, whose number of rows is known only at run "
+                    "time",
+                    "make it an output of the model only",
+                )
+        return outputs
+
+    def graph(self, name: str, inputs: Sequence[Tensor], outputs: Sequence[Tensor]) -> Graph:
+        """Return the graph with these inputs and outputs, each output computed by a node."""
+        names = ([tensor.name for tensor in tensors] for tensors in (inputs, outputs))
+        return unalias_outputs(self.builder.graph(name, *names))
 
 
 def _formal(formals: Sequence[Any], index: int) -> Any:
@@ -387,7 +514,7 @@ def _is_computed(kind: Stored) -> bool:
     return isinstance(kind, StoredFloat) and kind.computed
 
 
-def _names(graph: onnx.GraphProto) -> list[str]:
+def names_of(graph: onnx.GraphProto) -> list[str]:
     """Return every name that a graph gives to a value."""
     values = [v.name for v in graph.input] + [t.name for t in graph.initializer]
     return values + [name for node in graph.node for name in node.output]

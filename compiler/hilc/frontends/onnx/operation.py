@@ -40,7 +40,7 @@ Outputs = Tensor | Sequence[Tensor | None]
 Translator = Callable[["Operation"], Outputs]
 
 #: Operators that move or choose elements of any type, besides those whose definition says so.
-_MOVING = ("BROADCAST_TO",)
+_MOVING = ("BROADCAST_TO", "IF", "WHILE")
 
 _TRANSLATORS: dict[tuple[str, str], Translator] = {}
 
@@ -102,8 +102,18 @@ class Operation:
         self.version = version
         #: The scope of the node, for translators of nodes with graphs of their own.
         self.scope = scope
+        self._proto = proto
         self.output_names: list[str] = list(proto.output)
         self._attributes = {attribute.name: attribute for attribute in proto.attribute}
+
+    @property
+    def names(self) -> list[str]:
+        """The names of the node's outputs, and its own."""
+        return [name for name in (*self._proto.output, self._proto.name) if name]
+
+    def inside(self, scope: Any) -> Operation:
+        """Return this node as it adds nodes to a graph that it calls, which is that of a scope."""
+        return Operation(self._proto, [], scope.builder, self.version, scope)
 
     # Operands -------------------------------------------------------------------------------------
 
@@ -242,6 +252,13 @@ class Operation:
     def refuse(self, what: str, hint: str = "") -> NoReturn:
         """Raise UnsupportedError: ``what`` continues a sentence whose subject is the node."""
         raise UnsupportedError(f"it {what}", hint)
+
+    def refuse_unknown(self, fact: str, hint: str, deciding: Iterable[Tensor | None]) -> NoReturn:
+        """Raise UnknownOperandError for what depends on the values of tensors that are known only
+        at run time.
+        """
+        depends = (self.builder.depends_on(tensor) for tensor in deciding if tensor is not None)
+        raise UnknownOperandError(fact, hint, frozenset[str]().union(*depends))
 
     def invalid(self, what: str, hint: str = "") -> NoReturn:
         """Raise ModelError: ``what`` continues a sentence whose subject is the node."""

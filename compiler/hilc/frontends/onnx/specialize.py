@@ -9,15 +9,17 @@ from onnx import numpy_helper
 
 from hilc.errors import InputError
 from hilc.frontends.onnx.load import load, parse, refers_to_files
+from hilc.frontends.onnx.loop_bounds import set_loop_bounds
 from hilc.frontends.readers import Specialization
 from hilc.ir import Array
 
 
 def specialized(data: bytes, stated: Specialization) -> bytes:
-    """Return the model with the stated shapes, and with the stated values as its constants.
+    """Return the model with the stated shapes, the stated values as its constants, and the
+    stated bounds of loops in its metadata.
 
-    Raise :class:`~hilc.errors.InputError` for a shape or value of an input that the model does not
-    have.
+    Raise :class:`~hilc.errors.InputError` for a shape or value of an input, or the bound of a loop,
+    that the model does not have.
     """
     if stated.states_nothing and not refers_to_files(parse(data)):
         return data
@@ -36,6 +38,7 @@ def specialized(data: bytes, stated: Specialization) -> bytes:
     for name, value in stated.inputs.items():
         model.graph.initializer.append(_constant(given[name], value))
         model.graph.input.remove(given[name])
+    set_loop_bounds(model, stated.loop_bounds)
     if stated.inputs:
         # Before this version, every constant had to be an input, too.
         model.ir_version = max(model.ir_version, 4)

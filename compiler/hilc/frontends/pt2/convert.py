@@ -56,6 +56,10 @@ class _Converter:
         #: The value after a run of each buffer that a run changes.
         self._mutated: dict[str, str] = {}
         self._outputs: set[str] = set()
+        #: The tensors that a call, or the caller, reads.
+        self._read = {
+            ref.name for call in self._region.calls for ref in _refs(tuple(call.arguments.values()))
+        } | {*program.outputs, *program.mutated.values()}
 
     def model(self, name: str) -> onnx.ModelProto:
         """Return the ONNX model."""
@@ -122,7 +126,7 @@ class _Converter:
         call = Call(name, call.arguments, call.outputs, call.index, call.source)
         operation = Operation(
             call, self._model, self._names, self._region.signatures, self._sizes,
-            set(self._mutated),
+            set(self._mutated), self._read,
         )  # fmt: skip
         made = translator(operation)
         results = [made] if isinstance(made, str) else list(made)

@@ -148,8 +148,10 @@ class Operation:
     def __init__(
         self, call: Call, model: OnnxModel, names: Mapping[str, str],
         signatures: Mapping[str, Signature], sizes: Sizes, states: Set[str] = frozenset(),
+        read: Set[str] = frozenset(),
     ) -> None:  # fmt: skip
         self.call = call
+        self._read = read
         self._states = states
         self._model = model
         self._names = names
@@ -212,6 +214,10 @@ class Operation:
         if ref.name not in self._names:
             raise ModelError(f"{self.call.target} reads {ref.name!r}, which nothing computes")
         return self._names[ref.name]
+
+    def is_read(self, ref: Ref) -> bool:
+        """Return whether a later call, or the caller, reads an output of the call."""
+        return ref.name in self._read
 
     def signature(self, name: str) -> Signature:
         """Return element type and shape of a tensor argument."""

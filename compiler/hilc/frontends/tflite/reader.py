@@ -659,7 +659,7 @@ class Importer:
                 empty=0 if cleared is None else int(cleared.flat[0]),
             )
         op = row.op or code
-        rounding = _rounding(code, named)
+        rounding = rounding_of_sums(code, named)
         if supported is not None:
             input_names = [input_names[position] for position in supported]
         names = [self.names[i] for i in outputs]
@@ -1008,7 +1008,7 @@ def _quantization(table: Any, name: str, dtype: str, shape: tuple[int, ...]) -> 
     return Quant(tuple(scales), tuple(zero_points), axis)
 
 
-def _rounding(code: str, ins: Sequence[Tensor | None]) -> Rounding:
+def rounding_of_sums(code: str, ins: Sequence[Tensor | None]) -> Rounding:
     """Return the rounding of the file's operator, which follows from the type of its sums."""
     if code not in _SUMMED:
         return Rounding.DOUBLE

@@ -189,7 +189,7 @@ def padded(n: Operation, x: Tensor, amounts: Sequence[tuple[int, int]]) -> Tenso
 
 @translates("ConvTranspose")
 def conv_transpose(n: Operation) -> Tensor:
-    """Translate ConvTranspose over 1 or 2 spatial axes, from NCHW to the kernels' NHWC and back.
+    """Translate ConvTranspose over 1 to 3 spatial axes, from NCHW to the kernels' NHWC and back.
 
     Raises :class:`~hilc.errors.UnsupportedError` for more spatial axes or weights that are not
     known at compile time, :class:`~hilc.errors.ModelError` for shapes that disagree.
@@ -197,8 +197,8 @@ def conv_transpose(n: Operation) -> Tensor:
     x, weights = n.input(0), n.known(1, "the weights")
     bias = n.known(2, "the bias") if n.has(2) else None
     rank, group = len(x.shape) - 2, n.integer("group", 1)
-    if rank not in (1, 2):
-        n.refuse(f"has images of {rank} dimensions", "1 and 2 are supported")
+    if rank not in (1, 2, 3):
+        n.refuse(f"has images of {rank} dimensions", "1 to 3 are supported")
     kernel = weights.shape[2:]
     if len(kernel) != rank or 0 in weights.shape:
         n.invalid(f"has weights of shape {list(weights.shape)} for images of {rank} dimensions")
@@ -221,45 +221,82 @@ def conv_transpose(n: Operation) -> Tensor:
     # The whole of what the windows cover; the padding is cut off it, or is outside.
     whole = [
         (size - 1) * stride + taps
-        for size, stride, taps in zip(image.shape[1:3], strides, weights.shape[2:], strict=True)
+        for size, stride, taps in zip(image.shape[1:-1], strides, weights.shape[2:], strict=True)
     ]
-    filters = np.split(weights, group)
-    channels = image.shape[3] // group
-    parts = []
-    for i, filter_ in enumerate(filters):
-        part = image
-        if group > 1:
-            end = (*image.shape[:3], (i + 1) * channels)
-            part = sliced(n, image, (0, 0, 0, i * channels), end, (1,) * 4)
-        shape = (image.shape[0], *whole, filter_.shape[1])
-        attrs = TransposeConvAttributes(stride_h=strides[0], stride_w=strides[1], padding="VALID")
-        operands = [n.constant(shape, "int32"), n.constant(filter_.transpose(1, 2, 3, 0)), part]
-        if bias is not None:
-            operands.append(n.constant(np.split(bias, group)[i]))
-        parts.append(n.emit("TRANSPOSE_CONV", *operands, attrs=attrs))
-    made = parts[0]
-    if group > 1:
-        made = n.emit("CONCATENATION", *parts, attrs=ConcatenationAttributes(axis=3))
     # What is left out before is negative where something is added.
     spans = list(zip(whole, (before for before, _ in pads), sizes, strict=True))
-    begin = [0, *(max(0, before) for _, before, _ in spans), 0]
-    inner = (min(covered, before + size) for covered, before, size in spans)
-    until = [made.shape[0], *inner, made.shape[3]]
-    made = sliced(n, made, begin, until, (1,) * 4)
     # Behind what the windows cover, output_padding leaves the bias alone.
     missing = [
         (0, 0),
         *((max(0, -before), max(0, before + size - covered)) for covered, before, size in spans),
         (0, 0),
     ]
-    if any(map(any, missing)):
-        if bias is not None:
-            n.refuse(
-                "has an output_padding behind all windows, and a bias", "leave out one of them"
-            )
-        made = padded(n, made, missing)
+    is_added = bias is not None and any(map(any, missing))
+    channels = image.shape[-1] // group
+    parts = []
+    for i, filter_ in enumerate(np.split(weights, group)):
+        begin = (*(0,) * (len(spans) + 1), i * channels)
+        end = (*image.shape[:-1], (i + 1) * channels)
+        part = sliced(n, image, begin, end, (1,) * len(begin)) if group > 1 else image
+        own = None if bias is None or is_added else np.split(bias, group)[i]
+        parts.append(_covered(n, part, filter_, own, strides))
+    made = parts[0]
+    if group > 1:
+        made = n.emit("CONCATENATION", *parts, attrs=ConcatenationAttributes(axis=len(spans) + 1))
+    first = [0, *(max(0, before) for _, before, _ in spans), 0]
+    inner = (min(covered, before + size) for covered, before, size in spans)
+    until = [made.shape[0], *inner, made.shape[-1]]
+    made = padded(n, sliced(n, made, first, until, (1,) * len(first)), missing)
+    if is_added:
+        made = n.emit("ADD", made, n.constant(bias), attrs=ActivationAttributes())
     result = channels_first(n, made)
     return n.reshape(result, (*result.shape[:2], *wanted))
+
+
+def _covered(
+    n: Operation, x: Tensor, weights: Array, bias: Array | None, strides: Sequence[int]
+) -> Tensor:
+    """Return the transposed convolution of ``[N, spatial..., C]`` with weights
+    ``[C, O, taps...]``: all that its windows cover.
+    """
+    whole = [
+        (size - 1) * stride + taps
+        for size, stride, taps in zip(x.shape[1:-1], strides, weights.shape[2:], strict=True)
+    ]
+    if len(whole) == 2:
+        size = n.constant((x.shape[0], *whole, weights.shape[1]), "int32")
+        attrs = TransposeConvAttributes(stride_h=strides[0], stride_w=strides[1], padding="VALID")
+        operands = [size, n.constant(weights.transpose(1, 2, 3, 0)), x]
+        if bias is not None:
+            operands.append(n.constant(bias))
+        return n.emit("TRANSPOSE_CONV", *operands, attrs=attrs)
+    batch, depth, height, width, channels = x.shape
+    planes = []
+    for place in range(whole[0]):
+        # The planes of the image with a tap here, side by side as channels.
+        taps = [place - d * strides[0] for d in range(depth)]
+        meeting = [(d, tap) for d, tap in enumerate(taps) if 0 <= tap < weights.shape[2]]
+        shape = (batch, *whole[1:], weights.shape[1])
+        if not meeting:
+            plane = np.zeros(shape, np.float32) + (0 if bias is None else bias)
+            planes.append(n.constant(plane.astype(np.float32)[:, np.newaxis]))
+            continue
+        images = [
+            n.reshape(
+                sliced(n, x, (0, d, 0, 0, 0), (batch, d + 1, height, width, channels), (1,) * 5),
+                (batch, height, width, channels),
+            )
+            for d, _ in meeting
+        ]
+        image = images[0]
+        if len(images) > 1:
+            image = n.emit("CONCATENATION", *images, attrs=ConcatenationAttributes(axis=3))
+        filters = np.concatenate([weights[:, :, tap] for _, tap in meeting])
+        made = _covered(n, image, filters, bias, strides[1:])
+        planes.append(n.reshape(made, (batch, 1, *made.shape[1:])))
+    if len(planes) == 1:
+        return planes[0]
+    return n.emit("CONCATENATION", *planes, attrs=ConcatenationAttributes(axis=1))
 
 
 def _spread(weights: Array, dilations: Sequence[int]) -> Array:

@@ -2,6 +2,7 @@
 
 from hilc.frontends.pt2.translators import (
     creation,
+    distances,
     elementwise,
     indexing,
     layers,
@@ -15,6 +16,7 @@ from hilc.frontends.pt2.translators import (
 
 __all__ = [
     "creation",
+    "distances",
     "elementwise",
     "indexing",
     "layers",

@@ -8,7 +8,7 @@ from hilc.frontends.pt2.model import Operation, translates
 
 
 @translates("aten.zeros", "aten.zeros_like", "aten.new_zeros", "aten.empty", "aten.new_empty",
-            "aten.empty_like")  # fmt: skip
+            "aten.empty_like", "aten.empty_strided")  # fmt: skip
 def zeros(c: Operation) -> str:
     """Translate an operator that makes zeros to a constant of the result's shape and type."""
     return _filled(c, 0)
@@ -59,7 +59,9 @@ def eye(c: Operation) -> str:
 
 
 @translates("aten._assert_tensor_metadata", "aten._assert_scalar", "aten.sym_size",
-            "aten.sym_constrain_range_for_size")  # fmt: skip
+            "aten.sym_constrain_range_for_size", "aten._assert_async")  # fmt: skip
 def checked_at_export(c: Operation) -> list[str]:
-    """Sizes are numbers here, and types were checked by the export."""
+    """Sizes are numbers here, types were checked by the export, and PyTorch's checks of values are
+    not repeated on the device.
+    """
     return []

@@ -81,6 +81,53 @@ def log2(c: Operation) -> str:
     return c.emit("Mul", c.emit("Log", c.tensor("self")), factor)
 
 
+@translates("aten.log10")
+def log10(c: Operation) -> str:
+    """Translate aten.log10 to Log(x) / ln(10)."""
+    factor = c.constant(1 / np.log(10), c.result.dtype)
+    return c.emit("Mul", c.emit("Log", c.tensor("self")), factor)
+
+
+@translates("aten.trunc", "aten.fix")
+def trunc(c: Operation) -> str:
+    """Translate aten.trunc to Sign(x) * Floor(Abs(x)); integers are what they are."""
+    x = c.tensor("self")
+    if "float" not in c.result.dtype:
+        return x
+    return c.emit("Mul", c.emit("Sign", x), c.emit("Floor", c.emit("Abs", x)))
+
+
+@translates("aten.atan2")
+def atan2(c: Operation) -> str:
+    """Translate aten.atan2 to Atan(y / x), turned by half a turn where x is negative."""
+    dtype = c.result.dtype
+    y, x = _operands(c, dtype)
+    zero, half = c.constant(0, dtype), c.constant(np.pi, dtype)
+    # -0.0 counts as negative, as its reciprocal shows.
+    below = c.emit("Less", y, zero)
+    y_negative = c.emit("Or", below, c.emit("Less", c.emit("Reciprocal", y), zero))
+    behind = c.emit("Less", x, zero)
+    x_negative = c.emit("Or", behind, c.emit("Less", c.emit("Reciprocal", x), zero))
+    turned = c.emit("Where", y_negative, c.emit("Neg", half), half)
+    angle = c.emit("Atan", c.emit("Div", y, x))
+    both = c.emit("And", c.emit("Equal", y, zero), c.emit("Equal", x, zero))
+    angle = c.emit("Where", both, c.emit("Mul", y, c.emit("Sign", x)), angle)
+    return c.emit("Add", angle, c.emit("Where", x_negative, turned, zero))
+
+
+@translates("aten.__lshift__", "aten.__rshift__", "aten.bitwise_left_shift",
+            "aten.bitwise_right_shift")  # fmt: skip
+def shift(c: Operation) -> str:
+    """Translate a shift by a number of bits to a product, or a quotient rounded down."""
+    bits = c.get("other")
+    if type(bits) is not int or bits < 0:
+        c.refuse(f"shifts by {bits!r:.60}", "a number of bits is supported")
+    x, factor = c.tensor("self"), c.constant(1 << bits, c.result.dtype)
+    if "left" in c.call.target or "lshift" in c.call.target:
+        return c.emit("Mul", x, factor)
+    return c.emit("Div", c.emit("Sub", x, c.emit("Mod", x, factor)), factor)
+
+
 @translates("aten.square")
 def square(c: Operation) -> str:
     """Translate aten.square to x * x."""

@@ -31,7 +31,7 @@ def gather(c: Operation) -> str:
 
 @translates("aten.index")
 def index(c: Operation) -> str:
-    """Advanced indexing by one tensor, or by several next to each other from the first axis on."""
+    """Advanced indexing by one tensor, or by several: the indexed axes are moved to the front."""
     given = c.get("indices")
     places = [axis for axis, part in enumerate(given) if part is not None]
     if any(_is_mask(c, given[axis]) for axis in places):
@@ -39,13 +39,20 @@ def index(c: Operation) -> str:
     if len(places) == 1:
         (axis,) = places
         return c.emit("Gather", c.tensor("self"), c.named(given[axis]), axis=axis)
-    if places != list(range(len(places))):
-        c.refuse(
-            f"indexes the axes {places} at once",
-            "supported are one axis, or several from the first on",
-        )
-    common = _common_shape(c, given)
-    return c.emit("GatherND", c.tensor("self"), _tuples(c, given, common))
+    indices = [given[axis] for axis in places]
+    common = _common_shape(c, indices)
+    rest = [axis for axis in range(c.rank("self")) if axis not in places]
+    x = c.tensor("self")
+    if places[0]:
+        x = c.emit("Transpose", x, perm=[*places, *rest])
+    taken = c.emit("GatherND", x, _tuples(c, indices, common))
+    if not places[0] or places[-1] - places[0] >= len(places):
+        # Indices apart from each other give the first axes.
+        return taken
+    count, before = len(common), places[0]
+    first = range(count, count + before)
+    order = [*first, *range(count), *range(count + before, count + len(rest))]
+    return c.emit("Transpose", taken, perm=order)
 
 
 def _is_mask(c: Operation, ref: Ref) -> bool:

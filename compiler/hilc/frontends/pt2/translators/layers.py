@@ -50,6 +50,20 @@ def baddbmm(c: Operation) -> str:
     return c.emit("Add", c.tensor("self"), product)
 
 
+@translates("aten.bilinear")
+def bilinear(c: Operation) -> str:
+    """Translate aten.bilinear to a product with the first input, then with the second."""
+    y = c.emit("Einsum", c.tensor("input1"), c.tensor("weight"), c.tensor("input2"),
+               equation="...i,oij,...j->...o")  # fmt: skip
+    return c.emit("Add", y, c.tensor("bias")) if c.has("bias") else y
+
+
+@translates("aten.mv", "aten.dot")
+def mv(c: Operation) -> str:
+    """Translate aten.mv and dot to MatMul."""
+    return c.emit("MatMul", c.tensor("self"), c.tensor("vec" if c.has("vec") else "tensor"))
+
+
 @translates("aten.einsum")
 def einsum(c: Operation) -> str:
     """Translate aten.einsum to Einsum."""

@@ -8,6 +8,7 @@ import numpy as np
 
 from hilc.frontends.pt2.model import Operation, Outputs, translates
 from hilc.frontends.pt2.program import Ref
+from hilc.ir import Array
 
 _TO_THE_END = (1 << 63) - 1
 
@@ -195,6 +196,33 @@ def meshgrid(c: Operation) -> Outputs:
         shape[place] = -1
         grids.append(c.emit("Expand", c.reshape(c.named(ref), shape), c.integers(c.result_shape)))
     return grids
+
+
+@translates("aten.diagonal", "aten.diagonal_copy")
+def diagonal(c: Operation) -> str:
+    """Translate aten.diagonal: the elements along two axes at once, as the last axis."""
+    shape, rank = c.shape("self"), c.rank("self")
+    first, second = c.axes_of("self", (c.get("dim1", 0), c.get("dim2", 1)))
+    rest = [axis for axis in range(rank) if axis not in (first, second)]
+    offset, count = c.get("offset", 0), c.result_shape[-1]
+    places = np.arange(count)
+    flat = (places + max(0, -offset)) * shape[second] + places + max(0, offset)
+    x = c.emit("Transpose", c.tensor("self"), perm=[*rest, first, second])
+    x = c.reshape(x, (*(shape[axis] for axis in rest), shape[first] * shape[second]))
+    return c.emit("Gather", x, c.constant(flat), axis=len(rest))
+
+
+@translates("aten.as_strided", "aten.as_strided_copy")
+def as_strided(c: Operation) -> str:
+    """Translate aten.as_strided of a contiguous tensor to Gather from its elements in order."""
+    sizes, strides = c.ints("size"), c.ints("stride")
+    places: Array = np.full((), c.get("storage_offset", 0), np.int64)
+    for size, stride in zip(sizes, strides, strict=True):
+        places = np.add.outer(places, np.arange(size) * stride)
+    count = int(np.prod(c.shape("self")))
+    if places.size and not 0 <= places.max() < count:
+        c.refuse("reads memory outside of its tensor", "index the tensor instead")
+    return c.emit("Gather", c.reshape(c.tensor("self"), (count,)), c.constant(places), axis=0)
 
 
 @translates("aten.flip")

@@ -29,6 +29,28 @@ def batch_norm(c: Operation) -> Outputs:
     return [y, *[""] * (len(c.output_refs) - 1)]
 
 
+@translates("aten._native_batch_norm_legit")
+def batch_norm_of_batch(c: Operation) -> Outputs:
+    """Translate the overload without running statistics: mean and variance are the batch's.
+
+    Raises :class:`~hilc.errors.UnsupportedError` for the one that updates them.
+    """
+    if not c.call.target.endswith(".no_stats"):
+        c.refuse("is in training", "export the module in evaluation mode (module.eval())")
+    x, rank = c.tensor("input"), c.rank("input")
+    axes = c.integers(axis for axis in range(rank) if axis != 1)
+    distance = c.emit("Sub", x, c.emit("ReduceMean", x, axes, keepdims=1))
+    variance = c.emit("ReduceMean", c.emit("Mul", distance, distance), axes, keepdims=1)
+    epsilon = c.constant(c.get("eps", 1e-5), c.result.dtype)
+    y = c.emit("Div", distance, c.emit("Sqrt", c.emit("Add", variance, epsilon)))
+    along = (-1, *(1,) * (rank - 2))
+    if c.has("weight"):
+        y = c.emit("Mul", y, c.reshape(c.tensor("weight"), along))
+    if c.has("bias"):
+        y = c.emit("Add", y, c.reshape(c.tensor("bias"), along))
+    return [y, *[""] * (len(c.output_refs) - 1)]
+
+
 @translates("aten.layer_norm", "aten.native_layer_norm")
 def layer_norm(c: Operation) -> Outputs:
     """Translate aten.layer_norm and native_layer_norm to LayerNormalization of the last axes."""

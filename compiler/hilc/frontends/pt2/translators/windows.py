@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from itertools import product
+from math import prod
 from typing import Any
+
+import numpy as np
 
 from hilc.frontends.pt2.model import Operation, Outputs, translates
 from hilc.frontends.pt2.translators.layers import unbatched
+from hilc.ir import Array
 
 
 def _spatial_axes(c: Operation) -> int:
@@ -25,15 +30,38 @@ def _window(c: Operation, spatial: int) -> dict[str, Any]:
     }
 
 
-@translates("aten.max_pool1d", "aten.max_pool2d", "aten.max_pool3d",
-            "aten.max_pool2d_with_indices")  # fmt: skip
+@translates(
+    *(f"aten.max_pool{n}d{indices}" for n in (1, 2, 3) for indices in ("", "_with_indices"))
+)
 def max_pool(c: Operation) -> Outputs:
     """Translate aten.max_pool1d to 3d, with or without indices, to MaxPool."""
     spatial = _spatial_axes(c)
     window = _window(c, spatial) | {"dilations": c.spatial("dilation", spatial, 1)}
+    if len(c.output_refs) > 1 and c.is_read(c.output_refs[1]):
+        return _with_indices(c, spatial, window)
     y = unbatched(c, "self", spatial, lambda x: c.emit("MaxPool", x, **window))
-    # The indices are for training; a node that reads them is rejected.
-    return [y, ""] if "with_indices" in c.call.target else y
+    return [y, ""] if len(c.output_refs) > 1 else y
+
+
+def _with_indices(c: Operation, spatial: int, window: Mapping[str, Any]) -> list[str]:
+    """Return the maxima and their places in each channel, which ONNX counts through the tensor."""
+    x, shape = c.tensor("self"), c.shape("self")
+    if len(shape) == spatial + 1:
+        x = c.reshape(x, (1, *shape))
+    y, places = c.emit_many("MaxPool", [x], 2, **window)
+    places = c.emit("Mod", places, c.constant(prod(shape[-spatial:]), "int64"))
+    return [c.reshape(y, c.result_shape), c.reshape(places, c.result_shape)]
+
+
+@translates("aten.max_unpool2d", "aten.max_unpool3d")
+def max_unpool(c: Operation) -> str:
+    """Translate aten.max_unpool2d and 3d: put each element where its index says, among zeros."""
+    spatial, shape = _spatial_axes(c), c.shape("self")
+    rows, count = prod(shape[:-spatial]), prod(shape[-spatial:])
+    zeros = np.zeros((rows, prod(c.result_shape[-spatial:])), c.result.dtype)
+    places, x = (c.reshape(c.tensor(name), (rows, count)) for name in ("indices", "self"))
+    made = c.emit("ScatterElements", c.constant(zeros), places, x, axis=1)
+    return c.reshape(made, c.result_shape)
 
 
 @translates("aten.avg_pool1d", "aten.avg_pool2d", "aten.avg_pool3d")
@@ -50,33 +78,149 @@ def avg_pool(c: Operation) -> str:
 
 
 @translates("aten.adaptive_avg_pool1d", "aten.adaptive_avg_pool2d", "aten.adaptive_avg_pool3d",
-            "aten._adaptive_avg_pool2d")  # fmt: skip
+            "aten._adaptive_avg_pool2d", "aten._adaptive_avg_pool3d")  # fmt: skip
 def adaptive_avg_pool(c: Operation) -> str:
-    """Translate an adaptive average pooling to AveragePool or GlobalAveragePool."""
-    return _adaptive(c, "AveragePool", "GlobalAveragePool")
+    """Translate an adaptive average pooling to AveragePool or GlobalAveragePool.
+
+    Windows of different sizes become a mean of slices along each axis.
+    """
+    return _adaptive(c, "AveragePool", "GlobalAveragePool", "ReduceMean")
 
 
 @translates("aten.adaptive_max_pool1d", "aten.adaptive_max_pool2d", "aten.adaptive_max_pool3d")
 def adaptive_max_pool(c: Operation) -> Outputs:
-    """Translate aten.adaptive_max_pool1d, 2d and 3d to MaxPool or GlobalMaxPool."""
-    return [_adaptive(c, "MaxPool", "GlobalMaxPool"), ""]
+    """Translate aten.adaptive_max_pool1d, 2d and 3d to MaxPool or GlobalMaxPool.
+
+    Windows of different sizes become a maximum of slices along each axis.
+    """
+    if c.is_read(c.output_refs[1]):
+        return _adaptive_with_indices(c)
+    return [_adaptive(c, "MaxPool", "GlobalMaxPool", "ReduceMax"), ""]
 
 
-def _adaptive(c: Operation, pool: str, whole: str) -> str:
+def _intervals(size: int, count: int) -> list[tuple[int, int]]:
+    """Return the windows of an adaptive pooling along one axis."""
+    return [(i * size // count, -(-(i + 1) * size // count)) for i in range(count)]
+
+
+def _adaptive_with_indices(c: Operation) -> list[str]:
+    """Return the maxima of windows and their places: each window is a row of elements.
+
+    Where it is smaller than the largest one, its first element is repeated.
+    """
+    spatial, shape = _spatial_axes(c), c.shape("self")
+    sizes, wanted = shape[-spatial:], c.result_shape[-spatial:]
+    every: Array = np.arange(prod(sizes)).reshape(sizes)
+    windows = [
+        every[tuple(slice(*span) for span in spans)].reshape(-1)
+        for spans in product(*map(_intervals, sizes, wanted))
+    ]
+    longest = max(map(len, windows))
+    table = np.stack([np.pad(w, (0, longest - len(w)), constant_values=w[0]) for w in windows])
+    flat = c.reshape(c.tensor("self"), (*shape[:-spatial], prod(sizes)))
+    axis = len(shape) - spatial
+    elements = c.emit("Gather", flat, c.constant(table), axis=axis)
+    best = c.emit("ReduceMax", elements, c.integers([axis + 1]), keepdims=0)
+    place = c.emit("ArgMax", elements, axis=axis + 1, keepdims=0)
+    rows = c.constant(np.arange(len(windows), dtype=np.int64) * longest)
+    places = c.emit("Gather", c.constant(table.reshape(-1)), c.emit("Add", place, rows), axis=0)
+    return [c.reshape(best, c.result_shape), c.reshape(places, c.result_shape)]
+
+
+def _adaptive(c: Operation, pool: str, whole: str, reduction: str) -> str:
     """Pool to a given size: windows are equal where it divides the input's."""
     spatial = _spatial_axes(c)
     sizes, wanted = c.shape("self")[-spatial:], c.result_shape[-spatial:]
     if all(size == 1 for size in wanted):
         return unbatched(c, "self", spatial, lambda x: c.emit(whole, x))
     if any(size % target for size, target in zip(sizes, wanted, strict=True)):
-        c.refuse(
-            f"pools {list(sizes)} to {list(wanted)}, in windows of different sizes",
-            "choose sizes that divide the input's",
-        )
+        x = c.tensor("self")
+        for axis, size, count in zip(range(-spatial, 0), sizes, wanted, strict=True):
+            x = _by_interval(c, x, axis, size, count, reduction)
+        return x
     window = tuple(size // target for size, target in zip(sizes, wanted, strict=True))
     return unbatched(
         c, "self", spatial, lambda x: c.emit(pool, x, kernel_shape=window, strides=window)
     )
+
+
+def _by_interval(c: Operation, x: str, axis: int, size: int, count: int, reduction: str) -> str:
+    """Reduce the windows of an adaptive pooling along one axis."""
+    axes = c.integers([axis])
+    if count == 1:
+        return c.emit(reduction, x, axes, keepdims=1)
+    parts = [
+        c.emit(
+            reduction, c.emit("Slice", x, c.integers([b]), c.integers([e]), axes), axes, keepdims=1
+        )
+        for b, e in _intervals(size, count)
+    ]
+    return c.emit("Concat", *parts, axis=axis)
+
+
+# Blocks -------------------------------------------------------------------------------------------
+
+
+@translates("aten.unfold")
+def unfold(c: Operation) -> str:
+    """Translate aten.unfold: the slices of ``dimension`` that a window shows become the last axis."""
+    axis, size, step = c.axis("dimension"), c.get("size"), c.get("step")
+    shape = c.shape("self") or (1,)
+    x = c.reshape(c.tensor("self"), shape) if not c.rank("self") else c.tensor("self")
+    count = (shape[axis] - size) // step + 1
+    places = np.arange(count).reshape(-1, 1) * step + np.arange(size)
+    taken = c.emit("Gather", x, c.constant(places), axis=axis)
+    order = [*range(axis + 1), *range(axis + 2, len(shape) + 1), axis + 1]
+    return c.reshape(c.emit("Transpose", taken, perm=order), c.result_shape)
+
+
+def _blocks(c: Operation, size: Sequence[int]) -> list[Array]:
+    """Return the places of each tap of a sliding block along both axes, ``[taps, blocks]``, in the
+    padded image of this size.
+    """
+    kernel, dilation, padding, stride = (
+        c.spatial(name, 2, 1) for name in ("kernel_size", "dilation", "padding", "stride")
+    )
+    places = []
+    for axis in range(2):
+        covered = dilation[axis] * (kernel[axis] - 1) + 1
+        count = (size[axis] + 2 * padding[axis] - covered) // stride[axis] + 1
+        taps = np.arange(kernel[axis]) * dilation[axis]
+        places.append(taps.reshape(-1, 1) + np.arange(count) * stride[axis])
+    return places
+
+
+@translates("aten.im2col")
+def im2col(c: Operation) -> str:
+    """Translate aten.im2col (``F.unfold``): the elements of each sliding block, as columns."""
+    *_, channels, height, width = shape = c.shape("self")
+    batch = shape[0] if len(shape) == 4 else 1
+    down, along = c.spatial("padding", 2, 0)
+    x = c.reshape(c.tensor("self"), (batch, channels, height, width))
+    x = c.emit("Pad", x, c.integers((0, 0, down, along) * 2))
+    rows, columns = _blocks(c, (height, width))
+    x = c.emit("Gather", c.emit("Gather", x, c.constant(rows), axis=2), c.constant(columns), axis=4)
+    return c.reshape(c.emit("Transpose", x, perm=(0, 1, 2, 4, 3, 5)), c.result_shape)
+
+
+@translates("aten.col2im")
+def col2im(c: Operation) -> str:
+    """Translate aten.col2im (``F.fold``): add the elements of sliding blocks where they overlap."""
+    height, width = c.spatial("output_size", 2, 1)
+    down, along = c.spatial("padding", 2, 0)
+    rows, columns = _blocks(c, (height, width))
+    wide, high = width + 2 * along, height + 2 * down
+    # [rows of taps, columns of taps, rows of blocks, columns of blocks]
+    places = rows[:, None, :, None] * wide + columns[None, :, None, :]
+    *lead, _, count = c.shape("self")
+    channels = prod(lead) * c.shape("self")[-2] // (rows.shape[0] * columns.shape[0])
+    x = c.reshape(c.tensor("self"), (channels, rows.shape[0] * columns.shape[0] * count))
+    x = c.emit("Transpose", x, perm=(1, 0))
+    zeros = c.constant(np.zeros((high * wide, channels), c.result.dtype))
+    added = c.emit("ScatterND", zeros, c.constant(places.reshape(-1, 1)), x, reduction="add")
+    image = c.reshape(c.emit("Transpose", added, perm=(1, 0)), (channels, high, wide))
+    limits = ((down, along), (down + height, along + width), (1, 2))
+    return c.reshape(c.emit("Slice", image, *map(c.integers, limits)), c.result_shape)
 
 
 # Resampling ---------------------------------------------------------------------------------------
@@ -87,6 +231,51 @@ def nearest(c: Operation) -> str:
     """Translate aten.upsample_nearest1d, 2d and 3d to Resize, nearest, asymmetric, rounded down."""
     return _resize(c, mode="nearest", coordinate_transformation_mode="asymmetric",
                    nearest_mode="floor")  # fmt: skip
+
+
+@translates(*(f"aten._upsample_nearest_exact{n}d" for n in (1, 2, 3)))
+def nearest_exact(c: Operation) -> str:
+    """Translate nearest-exact to Gather along each axis, of the places that PyTorch computes in
+    float32.
+    """
+    x = c.tensor("input" if c.has("input") else "self")
+    spatial = len(c.result_shape) - 2
+    sizes = c.shape("input" if c.has("input") else "self")[2:]
+    factors = _factors(c)
+    for axis, (size, count) in enumerate(zip(sizes, c.result_shape[2:], strict=True)):
+        ratio = 1 / factors[axis] if len(factors) == spatial else size / count
+        centres = np.arange(count, dtype=np.float32) + np.float32(0.5)
+        places = np.minimum(np.floor(centres * np.float32(ratio)).astype(np.int64), size - 1)
+        if places.tolist() != list(range(size)):
+            x = c.emit("Gather", x, c.constant(places), axis=axis + 2)
+    return x
+
+
+@translates("aten._upsample_bilinear2d_aa", "aten._upsample_bicubic2d_aa")
+def antialiased(c: Operation) -> str:
+    """Translate bilinear and bicubic interpolation with ``antialias`` to Resize."""
+    mode = "cubic" if "bicubic" in c.call.target else "linear"
+    # The coefficient is -0.75 without antialias, and that of Pillow with it.
+    return _resize(c, mode=mode, coordinate_transformation_mode=_coordinates(c), antialias=1,
+                   exclude_outside=1, cubic_coeff_a=-0.5)  # fmt: skip
+
+
+@translates("aten.grid_sampler", "aten.grid_sampler_2d", "aten.grid_sampler_3d")
+def grid_sampler(c: Operation) -> str:
+    """Translate aten.grid_sampler to GridSample."""
+    return c.emit(
+        "GridSample", c.tensor("input"), c.tensor("grid"),
+        mode=("linear", "nearest", "cubic")[c.get("interpolation_mode", 0)],
+        padding_mode=("zeros", "border", "reflection")[c.get("padding_mode", 0)],
+        align_corners=int(c.get("align_corners", False)),
+    )  # fmt: skip
+
+
+@translates("aten.affine_grid_generator")
+def affine_grid(c: Operation) -> str:
+    """Translate aten.affine_grid_generator to AffineGrid."""
+    return c.emit("AffineGrid", c.tensor("theta"), c.integers(c.ints("size")),
+                  align_corners=int(c.get("align_corners", False)))  # fmt: skip
 
 
 @translates("aten.upsample_linear1d", "aten.upsample_bilinear2d", "aten.upsample_trilinear3d")

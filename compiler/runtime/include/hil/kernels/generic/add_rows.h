@@ -15,8 +15,8 @@
  * pixel, in the order in which the pixels lie. */
 #define HIL_ADD_ROWS(element, accumulator, zero, first, rows, count, line, channels, in, sums)     \
     do {                                                                                           \
-        int32_t c = 0;                                                                             \
-        for (; c + 4 <= (channels); c += 4) {                                                      \
+        const int32_t whole = (channels) & ~3;                                                     \
+        for (int32_t c = 0; c < whole; c += 4) {                                                   \
             accumulator t0 = (first) ? (zero) : (sums)[c];                                         \
             accumulator t1 = (first) ? (zero) : (sums)[c + 1];                                     \
             accumulator t2 = (first) ? (zero) : (sums)[c + 2];                                     \
@@ -36,7 +36,7 @@
             (sums)[c + 2] = t2;                                                                    \
             (sums)[c + 3] = t3;                                                                    \
         }                                                                                          \
-        for (; c < (channels); c++) {                                                              \
+        for (int32_t c = whole; c < (channels); c++) {                                             \
             accumulator total = (first) ? (zero) : (sums)[c];                                      \
             for (int32_t y = 0; y < (rows); y++) {                                                 \
                 const element *pixel = (in) + y * (line) + c;                                      \

@@ -1,0 +1,493 @@
+"""Plain C code, the option ``style=plain``: one ``<name>.c`` and one ``<name>.h``, in C99.
+
+The functions take typed pointers, every name begins with the model's, all that is not called from
+outside is static, and nothing refers to TVM. The kernels, the plan and the results are those of
+``style=tvm``.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass
+
+from hilc.codegen import feed
+from hilc.codegen.arguments import Argument, Kind, MainArgument, Operator
+from hilc.codegen.calls import checked_call, guarded_call
+from hilc.codegen.constants import ConstantPool
+from hilc.codegen.convention import Calls, External
+from hilc.codegen.cwriter import C_TYPES, CONSTANT, c_array, c_wrapped
+from hilc.codegen.interface import Interface
+from hilc.codegen.main import Pointers
+from hilc.codegen.names import POOL, Names
+from hilc.codegen.options import Options
+from hilc.codegen.plain_text import banner, quantization, tensor_macros
+from hilc.codegen.states import reset_statements, reset_values, state_pool
+from hilc.codegen.unpacked import Unpacked, external_parameters
+from hilc.errors import InputError
+from hilc.ir import Tensor
+from hilc.memory.allocate import ALIGNMENT
+from hilc.memory.plan import BufferRef, Program
+from hilc.memory.program import STATE_POOL
+from hilc.support.identifiers import C_HEADERS, unused
+
+#: Names of the pools, in place of TVM's.
+POOLS: Mapping[str, str] = {POOL: "workspace", STATE_POOL: "state"}
+
+# Parameters -------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """Parameter of the functions that a caller of the model calls."""
+
+    kind: Kind
+    #: Index of the model's input, output or pool.
+    index: int
+    name: str
+    #: Type of the pointer, with the star.
+    c_type: str
+    #: Meaning, for the header's comment.
+    meaning: str
+
+    @property
+    def declaration(self) -> str:
+        """The C declaration."""
+        return f"{self.c_type}{self.name}"
+
+
+def element_type(tensor: Tensor) -> str:
+    """Return the C type of an element."""
+    return C_TYPES[tensor.dtype]
+
+
+def parameters(program: Program, names: Names, options: Options) -> tuple[Parameter, ...]:
+    """Return the parameters of the entry point: inputs, outputs, pools of the caller."""
+    tensors, graph = program.graph.tensors, program.graph
+    found: list[Parameter] = []
+    taken: set[str] = set()
+
+    def add(kind: Kind, index: int, name: str, c_type: str, meaning: str) -> None:
+        name = unused(name, taken)
+        taken.add(name)
+        found.append(Parameter(kind, index, name, c_type, meaning))
+
+    if not program.io_in_pool:
+        for index, name in enumerate(graph.inputs if program.feed is None else ()):
+            tensor, field = tensors[name], names.inputs[index]
+            size = f"{names.macro(f'{field}_COUNT')} elements, which are only read"
+            add("input", index, field, f"const {element_type(tensor)} *", f"input: {size}")
+        for index, name in enumerate(graph.outputs):
+            tensor, field = tensors[name], names.outputs[index]
+            size = f"{names.macro(f'{field}_COUNT')} elements"
+            add("output", index, field, f"{element_type(tensor)} *", f"output: {size}")
+    for index in caller_pools(program, options):
+        macro = pool_macro(names, index)
+        meaning = f"memory: {macro} bytes, aligned to {ALIGNMENT}"
+        add("pool", index, names.pools[index], "uint8_t *", meaning)
+    return tuple(found)
+
+
+def caller_pools(program: Program, options: Options) -> tuple[int, ...]:
+    """Return the indices of the pools that the caller passes."""
+    pools = enumerate(program.pools)
+    return tuple(i for i, pool in pools if options.pools == "external" and pool.nbytes)
+
+
+def static_pools(program: Program, options: Options) -> tuple[int, ...]:
+    """Return the indices of the pools that are static arrays."""
+    pools = enumerate(program.pools)
+    return tuple(i for i, pool in pools if options.pools == "internal" and pool.nbytes)
+
+
+def pool_macro(names: Names, index: int) -> str:
+    """Return the macro with the size of a pool that the caller passes."""
+    return names.macro(f"{names.pools[index]}_POOL_SIZE")
+
+
+def _pointers(program: Program, names: Names, options: Options) -> Pointers:
+    """Return the C expressions of tensors and pools in the functions of the interface."""
+    given = [
+        MainArgument(p.kind, p.index, p.name, (), "") for p in parameters(program, names, options)
+    ]
+    own = [
+        MainArgument("pool", i, names.pool_object(i), (), "")
+        for i in static_pools(program, options)
+    ]
+    return Pointers([*given, *own])
+
+
+def _null_test(given: Sequence[Parameter]) -> str:
+    """Return the statements that return -1 where a pointer is NULL."""
+    if not given:
+        return ""
+    conditions = [f"({parameter.name} == NULL)" for parameter in given]
+    if len(given) == 1:
+        conditions = [f"{given[0].name} == NULL"]
+    return c_wrapped("    if (", conditions, ") {", " ||") + "\n        return -1;\n    }\n"
+
+
+# Functions --------------------------------------------------------------------------------------
+
+
+class Plain(Unpacked):
+    """Calls between the functions of one file, which are static; what cannot fail returns void."""
+
+    def calls(self, options: Options) -> Calls:
+        """Return a writer of the functions of one file."""
+        return PlainCalls()
+
+
+class PlainCalls(Calls):
+    """Writer of static functions."""
+
+    def __init__(self) -> None:
+        self._fails: set[str] = set()
+
+    def function(self, operator: Operator, body: str, pool: str) -> str:
+        """Return the operator's function; its inputs are ``const``."""
+        returns, body = _result(body)
+        if returns != "void":
+            self._fails.add(operator.function)
+        declared = [
+            f"{'const ' if name.startswith('input') else ''}void *{name}"
+            for name in operator.parameters
+        ]
+        unread = "".join(
+            f"    (void){name};\n"
+            for name in operator.parameters
+            if not re.search(rf"\b{name}\b", body)
+        )
+        # A function of its own has all registers, and the frames of two layers never add up.
+        head = f"static {returns} {operator.function}("
+        return f"{NOINLINE}\n{c_wrapped(head, declared, ') {')}\n{unread}{body}}}\n"
+
+    def external(self, call: External) -> tuple[str, str]:
+        """Return the declaration of another generator's function, and the call."""
+        outputs = len(call.tensors) - call.input_count
+        declared = external_parameters(
+            call.input_count, outputs, bool(call.scratch_bytes), has_device=False
+        )
+        # Its parameters are not const, whatever it does with them.
+        passed = [
+            f"(void *)(uintptr_t){text.removeprefix('(void *)')}"
+            if index < call.input_count
+            else text
+            for index, (text, _) in enumerate(call.tensors)
+        ]
+        passed += ["scratch"] * bool(call.scratch_bytes)
+        statements = call.preparation + guarded_call(call.symbol, passed, call.guards)
+        return c_wrapped(f"int32_t {call.symbol}(", declared, ");\n"), statements
+
+    def main_head(
+        self,
+        function: str,
+        arguments: Sequence[MainArgument],
+        used: AbstractSet[int],
+        has_operators: bool,
+    ) -> str:
+        """Return the beginning of the main of a graph that a layer calls."""
+        declared = [f"{argument.c_type}{argument.name}" for argument in arguments]
+        text = c_wrapped(f"int32_t {function}(", declared or ["void"], ")")
+        unread = [a.name for index, a in enumerate(arguments) if index not in used]
+        return f"{text} {{\n" + "".join(f"    (void){name};\n" for name in unread)
+
+    def layers(self, operators: Sequence[Operator], pointer: Callable[[Argument], str]) -> str:
+        """Return statements that call the operators in order; -1 on the first failure."""
+        text = ""
+        for operator in operators:
+            passed = list(map(pointer, operator.arguments))
+            if operator.function in self._fails:
+                text += checked_call(operator.function, passed)
+            else:
+                text += c_wrapped(f"    {operator.function}(", passed, ");\n")
+        return text
+
+
+NOINLINE = "__attribute__((noinline))"
+
+
+def _result(body: str) -> tuple[str, str]:
+    """Return the result's type of a function, and its body: ``void`` where it cannot fail."""
+    end = "    return 0;\n"
+    if body.endswith(end) and not re.search(r"\breturn\b", body.removesuffix(end)):
+        return "void", body.removesuffix(end)
+    return "int32_t", body
+
+
+# Text of <name>.c -------------------------------------------------------------------------------
+
+
+def arrays(pool: ConstantPool, names: Names) -> Iterable[str]:
+    """Return the definitions of the constants, each a static array."""
+    if pool.members:
+        yield "/* Constants of the layers. Arrays with equal elements are defined once. */\n"
+    for member in pool.members:
+        yield c_array(names.local(member.name), member.array, CONSTANT)
+
+
+def memory(program: Program, names: Names, options: Options) -> Iterable[str]:
+    """Return the definitions of the pools that are static arrays."""
+    for index in static_pools(program, options):
+        pool = program.pools[index]
+        # A linker script places the pool of a region by its section.
+        section = f'section(".bss.noinit.tvm.{pool.region}"), ' if pool.region else ""
+        what = "States, which a run leaves to the next" if pool.persistent else "Working memory"
+        yield (
+            f"/* {what}. */\n"
+            f"static uint8_t {names.pool_object(index)}[{pool.nbytes}]\n"
+            f"    __attribute__(({section}aligned({ALIGNMENT})));\n"
+        )
+
+
+def write_run(
+    program: Program,
+    names: Names,
+    options: Options,
+    operators: Sequence[Operator],
+    calls: Calls,
+) -> Iterable[str]:
+    """Return the functions of the interface, the run last."""
+    given = parameters(program, names, options)
+    pointers = _pointers(program, names, options)
+    yield from reset_values(program, names)
+    for prototype, tensor, ref in _getters(program, names, options):
+        place = f"&{pointers.variables['pool', ref.pool]}[{ref.value}]"
+        cast = "" if tensor.dtype == "uint8" else f"({element_type(tensor)} *)(void *)"
+        yield f"{prototype} {{\n    return {cast}{place};\n}}\n"
+    if names.states:
+        pools = [p for p in given if p.kind == "pool" and p.index == state_pool(program)]
+        pool = pointers.variables["pool", state_pool(program)]
+        yield (
+            f"{_reset_prototype(program, names, options)} {{\n{_null_test(pools)}"
+            f"{reset_statements(program, pool, names)}    return 0;\n}}\n"
+        )
+    spend = ""
+    if program.feed is not None:
+        yield from feed.definitions(program, names, _caller(program, names, options))
+        kept = f"(struct hil_feed *)(void *){_place(pointers, program.feed)}"
+        nbytes = program.fed_tensor.nbytes
+        spend = f"    if (hil_feed_spend({kept}, {nbytes}) != 0) {{\n        return -1;\n    }}\n"
+    yield (
+        f"{_run_prototype(program, names, options)} {{\n{_null_test(given)}{spend}"
+        f"{calls.layers(operators, pointers.of)}    return 0;\n}}\n"
+    )
+
+
+def feed_function(
+    program: Program, names: Names, options: Options, operator: Operator
+) -> tuple[str, list[str]]:
+    """Return the head of the function that computes on rows, and the arguments that it passes."""
+    pointers = _pointers(program, names, options)
+    assert program.feed is not None
+    declared = [parameter.declaration for parameter in parameters(program, names, options)]
+    head = c_wrapped(f"static void {names.feed}(", declared or ["void"], ") {\n")
+    kept = f"(struct {names.local('layer_0')}_feed *)(void *){_place(pointers, program.feed)}"
+    passed = [kept, *map(pointers.of, operator.arguments)]
+    text = " ".join(passed)
+    unread = "".join(
+        f"    (void){parameter.name};\n"
+        for parameter in parameters(program, names, options)
+        if not re.search(rf"\b{parameter.name}\b", text)
+    )
+    return f"{head}{unread}", passed
+
+
+def _place(pointers: Pointers, ref: BufferRef | None) -> str:
+    assert ref is not None, "a group that is fed has a buffer"
+    return f"&{pointers.variables['pool', ref.pool]}[{ref.value}]"
+
+
+def _caller(program: Program, names: Names, options: Options) -> feed.Caller:
+    given = parameters(program, names, options)
+    pointers = _pointers(program, names, options)
+    return feed.Caller(
+        parameters=tuple(parameter.declaration for parameter in given),
+        names=tuple(parameter.name for parameter in given),
+        test=_null_test(given),
+        passed=tuple(parameter.name for parameter in given),
+        feed=_place(pointers, program.feed),
+        scratch=_place(pointers, program.steps[0].scratch),
+    )
+
+
+# The interface ----------------------------------------------------------------------------------
+
+
+def _run_prototype(program: Program, names: Names, options: Options) -> str:
+    declared = [parameter.declaration for parameter in parameters(program, names, options)]
+    return c_wrapped(f"int32_t {names.run}(", declared or ["void"], ")")
+
+
+def _reset_prototype(program: Program, names: Names, options: Options) -> str:
+    given = parameters(program, names, options)
+    pools = [p for p in given if p.kind == "pool" and p.index == state_pool(program)]
+    declared = [parameter.declaration for parameter in pools]
+    return c_wrapped(f"int32_t {names.reset}(", declared or ["void"], ")")
+
+
+def _getters(
+    program: Program, names: Names, options: Options
+) -> Iterable[tuple[str, Tensor, BufferRef]]:
+    """Return the functions that return the address of a tensor in a pool: prototype, tensor,
+    place.
+    """
+    graph = program.graph
+    found: list[tuple[str, str]] = []
+    if program.io_in_pool:
+        fields = {**dict(zip(graph.inputs, names.inputs, strict=True))}
+        rows = [] if program.feed is not None else list(fields.items())
+        rows += zip(graph.outputs, names.outputs, strict=True)
+        found += [(tensor, f"{field}_buffer") for tensor, field in dict.fromkeys(rows)]
+    states = [state.name for state in graph.states]
+    found += [(s, f"{field}_state") for s, field in zip(states, names.states, strict=True)]
+    pools = {p.index: p for p in parameters(program, names, options) if p.kind == "pool"}
+    for name, suffix in found:
+        ref, tensor = program.buffers[name], graph.tensors[name]
+        declared = [pools[ref.pool].declaration] if ref.pool in pools else ["void"]
+        head = f"{element_type(tensor)} *{names.symbol}_{suffix}("
+        yield c_wrapped(head, declared, ")"), tensor, ref
+
+
+class PlainInterface(Interface):
+    """Functions with typed parameters."""
+
+    name = "plain C"
+    header_includes = ("stdint.h",)
+    entry_includes = ()
+
+    def symbol(self, module: str) -> str:
+        """Return the stem of all symbols: the model's name, as the user wrote it.
+
+        Raise InputError for a name that begins with a digit or an underscore, or is a header of C.
+        """
+        hint = f"give the model another name: --name model_{module.strip('_')}"
+        if not module[0].isalpha():
+            raise InputError(
+                f"the names of plain C code would begin with {module!r}, which C does not allow or "
+                "reserves for itself",
+                hint,
+            )
+        if module.lower() in C_HEADERS:
+            raise InputError(
+                f"plain C code of a model {module!r} would have the header {module}.h, which is "
+                "one of the C library",
+                hint,
+            )
+        return module
+
+    def declarations(self, program: Program, names: Names, options: Options) -> Iterable[str]:
+        """Yield the declarations of the header, from the macros of tensors on."""
+        yield from tensor_macros(program, names)
+        yield from _memory_macros(program, names, options)
+        for prototype, tensor, _ in _getters(program, names, options):
+            comment = f"/** Address of a tensor in the memory: {quantization(tensor)}. */\n"
+            yield f"{comment}{prototype};\n"
+        if names.states:
+            yield (
+                "/** Sets every state to its first value. Call it before the first run.\n"
+                " * @return 0, or -1 if a pointer is NULL. */\n"
+                f"{_reset_prototype(program, names, options)};\n"
+            )
+        if program.feed is not None:
+            declared = [p.declaration for p in parameters(program, names, options)]
+            yield from feed.declarations(program, names, declared)
+        yield f"{_run_comment(program, names, options)}{_run_prototype(program, names, options)};\n"
+
+    def entry_point(self, program: Program, names: Names, options: Options) -> Iterable[str]:
+        """Yield nothing: the functions stand beside the layers (:func:`write_run`)."""
+        return ()
+
+
+def _memory_macros(program: Program, names: Names, options: Options) -> Iterable[str]:
+    where = "passed by the caller" if options.pools == "external" else "static in the code"
+    yield (
+        f"/** Working memory in bytes, {where}. */\n"
+        f"#define {names.macro('WORKSPACE_SIZE')} {program.workspace_bytes}\n"
+    )
+    if program.graph.states:
+        yield (
+            "/** Memory of the states in bytes, which a run leaves to the next one. */\n"
+            f"#define {names.macro('STATE_SIZE')} {program.state_bytes}\n"
+        )
+    for index in caller_pools(program, options):
+        pool = program.pools[index]
+        region = f" in the memory region {pool.region}" if pool.region else ""
+        yield (
+            f"/** Size of the buffer `{names.pools[index]}` in bytes{region}. */\n"
+            f"#define {pool_macro(names, index)} {pool.nbytes}\n"
+        )
+
+
+def _run_comment(program: Program, names: Names, options: Options) -> str:
+    lines = ["Runs one inference."]
+    given = parameters(program, names, options)
+    if program.feed is not None:
+        lines.append(f"All rows must have come ({names.rows('push')} or {names.rows('pull')}).")
+    elif program.io_in_pool:
+        kept = "keeps" if program.keep_inputs else "overwrites"
+        lines.append(f"Inputs and outputs lie in the memory; a run {kept} the inputs.")
+    if program.graph.states:
+        lines.append(f"Updates the states; {names.reset} must have run before the first call.")
+    if static_pools(program, options):
+        lines.append("Not reentrant: calls share the static memory.")
+    else:
+        lines.append("Reentrant: calls at the same time need buffers of their own.")
+    lines.append(
+        "No recursion, no dynamic memory, and no loop without a fixed bound."
+        if not _has_control(program)
+        else "No recursion and no dynamic memory."
+    )
+    if len(given) > 1:
+        lines.append("The buffers must not overlap; each is aligned as its elements.")
+    lines += [f"@param {parameter.name} {parameter.meaning}." for parameter in given]
+    failing = "a pointer is NULL"
+    if program.feed is not None:
+        failing += " or rows are missing"
+    elif not given:
+        failing = "a layer fails"
+    lines.append(f"@return 0, or -1 if {failing}.")
+    return "/** " + "\n * ".join(lines) + " */\n"
+
+
+def _has_control(program: Program) -> bool:
+    """Return whether a layer loops as often as values say, or code of others is called."""
+    from hilc.external import ExternalCall
+
+    return any(isinstance(step.call, ExternalCall) for step in program.steps)
+
+
+def write_plain_header(program: Program, names: Names, options: Options) -> str:
+    """Return ``<name>.h``, for C and C++."""
+    guard = names.macro("H")
+    sections = [
+        f"{banner(f'The neural network {c_text(program.graph.name)}.', program.cpu)}"
+        f"#ifndef {guard}\n#define {guard}\n\n#include <stdint.h>\n",
+        '#ifdef __cplusplus\nextern "C" {\n#endif\n',
+        *PlainInterface().declarations(program, names, options),
+        f"#ifdef __cplusplus\n}}\n#endif\n\n#endif /* {guard} */\n",
+    ]
+    return "\n".join(sections)
+
+
+def c_text(name: str) -> str:
+    """Return a name in quotes, for a comment."""
+    return f'"{name}"'
+
+
+def require_plain(program: Program) -> None:
+    """Raise InputError for a program that needs TVM's device interface."""
+    from hilc.codegen.arguments import program_devices
+
+    if devices := program_devices(program):
+        raise InputError(
+            f"{program.graph.name!r} runs layers on the device {devices[0].name!r}, whose "
+            "interface is microTVM's",
+            "use style=tvm",
+        )
+
+
+def plain_pools(names: Sequence[str]) -> tuple[str, ...]:
+    """Return the names of the pools without TVM's words."""
+    return tuple(POOLS.get(name, name) for name in names)

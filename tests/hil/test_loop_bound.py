@@ -1,0 +1,52 @@
+"""``--loop-bound`` of the command line."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from onnx_control_flow import control_flow_model
+
+from hil.cli import main
+
+
+@pytest.fixture
+def model(tmp_path: Path) -> str:
+    path = tmp_path / "net.onnx"
+    path.write_bytes(control_flow_model("for"))
+    return str(path)
+
+
+def test_the_error_states_the_option(
+    model: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ["compile", model, "-o", str(tmp_path / "net.tar")]
+    assert main(words) == 2
+    assert "--loop-bound y=N" in capsys.readouterr().err
+    assert main([*words, "--loop-bound", "y=6"]) == 0
+
+
+@pytest.mark.parametrize(
+    "bounds", [["y"], ["y=0"], ["y=-1"], ["=3"], ["y=x"], ["y=3", "y=4"], ["z=3"]]
+)
+def test_wrong_bounds_are_refused(
+    bounds: list[str], model: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = [word for bound in bounds for word in ("--loop-bound", bound)]
+    assert main(["compile", model, "-o", str(tmp_path / "net.tar"), *words]) == 2
+    assert "error: " in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(("turns", "code"), [(6, 0), (7, 4)])
+def test_a_run_within_the_bound_matches(
+    turns: int, code: int, model: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A run beyond it fails; the archive keeps the bound."""
+    inputs, archive = tmp_path / "inputs.npz", str(tmp_path / "net.tar")
+    np.savez(inputs, x=np.ones((1, 4), np.float32), n=np.array([turns]))
+    words = ["--board", "native", "--inputs", str(inputs), "--reference", "onnxruntime"]
+    assert main(["compile", model, "--board", "native", "--loop-bound", "y=6", "-o", archive]) == 0
+    for source in ([model, "--loop-bound", "y=6"], [archive]):
+        assert main(["verify", *source, *words]) == code
+        assert ("--loop-bound" in capsys.readouterr().err) == bool(code)
