@@ -1,7 +1,7 @@
 # Everything here needs only make, bash and python3; ci/setup.sh brings the rest.
 SHELL := bash
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-full check docs measure audit lock format clean distclean
+.PHONY: help setup demo test test-full check docs measure audit lock release format clean distclean
 
 BIN := .venv/bin
 # Two workers share a small machine well; more than eight only wait for the emulators.
@@ -19,6 +19,7 @@ help:
 	@echo
 	@echo 'For contributors:'
 	@echo 'make test-full  the tests that are marked full: campaigns, and what is long and rarely changes'
+	@echo 'make release    build wheel and source archive in dist, check both in fresh environments'
 	@echo 'make format     format Python and C'
 	@echo 'make measure    list the measurements, generators and campaigns; NAME=name runs one, with'
 	@echo '                ARGS="..."; docs/how-to/ci.md says which are for what'
@@ -72,6 +73,9 @@ audit: setup
 
 lock: setup
 	$(BIN)/python ci/lock.py $(ARGS)
+
+release: setup
+	$(BIN)/python ci/release.py $(ARGS)
 
 format: setup
 	$(BIN)/ruff check --fix-only .

@@ -40,6 +40,7 @@ LOCKS = {
     "pages": ("pages",),
     "schemas": ("schemas",),
     "lock": ("lock",),
+    "release": ("release",),
     "esp": ("esp", "esp-build"),
 }
 _SELF = re.compile(r"hil-harness\[([\w,-]+)\]")

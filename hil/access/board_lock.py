@@ -11,13 +11,13 @@ from __future__ import annotations
 import contextlib
 import datetime
 import errno
-import fcntl
 import getpass
 import hashlib
 import os
 import socket
 import stat
 import sys
+import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -25,6 +25,7 @@ from typing import IO, Final
 from weakref import WeakValueDictionary
 
 from hil.errors import InputError, ProbeError
+from hilc.support.locks import NO_LINK, lock
 
 #: The folders for files of all users, the first that exists; `HIL_LOCKS` names another one.
 _SHARED: Final = ("/run/lock", "/var/lock", "/tmp")
@@ -47,6 +48,8 @@ def lock_folder() -> Path:
         if not Path(chosen).is_dir():
             raise InputError(f"HIL_LOCKS names {chosen}, which is no folder", "make it (mode 1777)")
         return Path(chosen)
+    if os.name == "nt":
+        return Path(tempfile.gettempdir())  # of one user, as the session that the boards are in
     for folder in map(Path, _SHARED):
         # By its mode: another user of this machine has to choose the same one.
         if folder.is_dir() and folder.stat().st_mode & _SHARED_MODE == _SHARED_MODE:
@@ -90,7 +93,7 @@ def try_lock(path: Path) -> IO[str] | None:
     """Return the locked file; None while another process or user holds the lock."""
     file = open_lock(path)
     try:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        lock(file, wait=False)
     except OSError as error:
         file.close()
         if error.errno not in (errno.EAGAIN, errno.EACCES):
@@ -101,7 +104,7 @@ def try_lock(path: Path) -> IO[str] | None:
 
 def open_lock(path: Path) -> IO[str]:
     """Open a lock file that every user may write; make it where it is missing."""
-    flags = os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW
+    flags = os.O_RDWR | NO_LINK
     try:
         while True:
             # Linux refuses O_CREAT for a file of another user in such a folder
@@ -110,7 +113,8 @@ def open_lock(path: Path) -> IO[str]:
                 return os.fdopen(os.open(path, flags), "r+")
             with contextlib.suppress(FileExistsError):
                 descriptor = os.open(path, flags | os.O_CREAT | os.O_EXCL, 0o666)
-                os.fchmod(descriptor, 0o666)  # whatever the umask
+                with contextlib.suppress(AttributeError):  # Windows has no modes
+                    os.fchmod(descriptor, 0o666)  # whatever the umask
                 return os.fdopen(descriptor, "r+")
     except OSError as error:
         raise _unlockable(path, error) from None
@@ -147,8 +151,8 @@ def _this_process() -> str:
 def _user() -> str:
     try:
         return getpass.getuser()
-    except (KeyError, OSError):  # a container's user without a name
-        return f"user {os.getuid()}"
+    except (ImportError, KeyError, OSError):  # a container's user without a name
+        return f"user {os.getuid()}" if hasattr(os, "getuid") else "a user"
 
 
 def is_own(name: str) -> bool:
@@ -178,7 +182,7 @@ def board_lock(what: str, *names: str, wait_s: float = 0.0) -> Iterator[None]:
 
 
 def _awaited(what: str, name: str, path: Path, deadline: float) -> IO[str]:
-    while (lock := try_board_lock(name)) is None:
+    while (held := try_board_lock(name)) is None:
         if time.monotonic() >= deadline:
             raise ProbeError(
                 f"{what} is in use by {_holder(path)}",
@@ -186,7 +190,7 @@ def _awaited(what: str, name: str, path: Path, deadline: float) -> IO[str]:
                 "or --port",
             )
         time.sleep(_LOOK_S)
-    return lock
+    return held
 
 
 def _holder(path: Path) -> str:

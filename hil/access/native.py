@@ -7,7 +7,6 @@ import errno
 import os
 import subprocess
 import time
-import tty
 from collections.abc import Iterator
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Final
@@ -112,6 +111,8 @@ class _Terminal:
 @contextlib.contextmanager
 def start_program(image: Image) -> Iterator[NativeBoard]:
     """Start any program of this machine; its terminal is the serial line."""
+    import tty  # needs a POSIX system
+
     with contextlib.ExitStack() as stack:
         ours, terminal = os.openpty()
         stack.callback(os.close, ours)

@@ -233,6 +233,7 @@ def start(board: Board, firmware: Image) -> Iterator[QemuBoard]:
             f"board {board.name!r} has no runner 'qemu'",
             f"choose one of {', '.join(board.runners)}",
         )
+    unix_socket.require_local_sockets("QEMU")
     with contextlib.ExitStack() as stack:
         # TCP merges the single bytes that QEMU writes; a socket with a path holds 278 of them, and
         # QEMU may not notice that there is room again.

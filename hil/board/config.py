@@ -38,7 +38,6 @@ Beside the file, in ``boards/``, are descriptions of boards that are found by th
 
 from __future__ import annotations
 
-import fcntl
 import json
 import os
 from collections.abc import Mapping
@@ -47,6 +46,7 @@ from typing import Any
 
 from hil.errors import InputError
 from hilc.support.inputs import check_regular
+from hilc.support.locks import locked_folder
 from hilc.support.outputs import OutputError, cannot_write, write_file
 from hilc.support.suggest import listed, nearest
 from hilc.support.toml import parse_toml
@@ -133,14 +133,10 @@ def remember(probe: str, **choices: str | None) -> None:
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         # The folder's lock: the file itself is replaced by each who writes it.
-        lock = os.open(path.parent, os.O_RDONLY | os.O_CLOEXEC)
+        with locked_folder(path.parent):
+            _store(path, probe, chosen)
     except OSError as error:
         raise InputError(cannot_write(path, error).fact, "set HIL_CONFIG") from None
-    try:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        _store(path, probe, chosen)
-    finally:
-        os.close(lock)
 
 
 def _has(values: Mapping[str, Any], probe: str, chosen: Mapping[str, str]) -> bool:

@@ -58,8 +58,9 @@ class _Signals:
     _RAISED = {
         signal.SIGINT: KeyboardInterrupt,
         signal.SIGTERM: _Terminated,
-        signal.SIGHUP: _Terminated,
     }
+    if hasattr(signal, "SIGHUP"):  # Windows has none
+        _RAISED[signal.SIGHUP] = _Terminated
     _DEFAULTS = (signal.SIG_DFL, signal.default_int_handler)
 
     def __init__(self, is_program: bool) -> None:
@@ -143,7 +144,10 @@ class _Signals:
             with self._lock:
                 if self._is_over or self._is_under_way or self.received is None:
                     return
-                signal.pthread_kill(thread, self.received)
+                if hasattr(signal, "pthread_kill"):
+                    signal.pthread_kill(thread, self.received)
+                else:  # Windows; only the main thread has handlers
+                    _thread.interrupt_main(signal.Signals(self.received))
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -387,6 +391,6 @@ def _stopped(signals: _Signals, words: Sequence[str]) -> int:
             from hil.results.answer import ErrorInfo
 
             console.error_result(ErrorInfo(text, "", "interrupted", code))
-    if number != signal.SIGHUP:  # nobody reads it
+    if text != "hung up":  # nobody reads it
         print(text, file=sys.stderr)
     return code

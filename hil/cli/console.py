@@ -34,9 +34,10 @@ T = TypeVar("T")
 ENDED = {
     signal.SIGINT: "interrupted",
     signal.SIGTERM: "terminated",
-    signal.SIGHUP: "hung up",
 }
-EXIT_BROKEN_PIPE = 128 + signal.SIGPIPE
+if hasattr(signal, "SIGHUP"):  # Windows has neither this one nor SIGPIPE, number 13
+    ENDED[signal.SIGHUP] = "hung up"
+EXIT_BROKEN_PIPE = 128 + 13
 #: The severity of a text, which sets its colour.
 Severity = Literal["ok", "error", "warning"]
 _SGR: Mapping[Severity, str] = {"ok": "32", "error": "1;31", "warning": "33"}

@@ -313,5 +313,5 @@ def _end(process: subprocess.Popen[bytes]) -> None:
         try:
             process.wait(_ENDING_S)
         except subprocess.TimeoutExpired:
-            kill_group(process, signal.SIGKILL)
+            kill_group(process)
     process.wait()

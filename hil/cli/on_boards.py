@@ -41,7 +41,7 @@ class BoardCommand:
 
     def not_run(self, combination: Combination) -> Outcome:
         """Return the outcome of a combination as long as it has none: also after SIGKILL."""
-        error = NotRunError("the command ended before it had a result", 128 + signal.SIGKILL)
+        error = NotRunError("the command ended before it had a result", 128 + 9)
         outcome = Outcome(self.name, combination.name, exit_code=error.exit_code, error=error)
         return combination.named(outcome, 0.0)
 

@@ -9,32 +9,43 @@ of either; it says what happened.
 from __future__ import annotations
 
 import os
-import resource
 import signal
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from types import FrameType
 
+try:
+    import resource
+except ImportError:  # Windows, which has no limits of this kind
+    resource = None  # type: ignore[assignment]
+
 _PR_SET_PDEATHSIG = 1
 #: Flag of ``ulimit``, limit, its unit there, and the value from which it is not tight: Linux gives
 #: a stack of 8 MiB.
 _LIMITS = (
-    ("v", resource.RLIMIT_AS, 1024, None),
-    ("d", resource.RLIMIT_DATA, 1024, None),
-    ("t", resource.RLIMIT_CPU, 1, None),
-    ("s", resource.RLIMIT_STACK, 1024, 4 << 20),
+    ("v", "RLIMIT_AS", 1024, None),
+    ("d", "RLIMIT_DATA", 1024, None),
+    ("t", "RLIMIT_CPU", 1, None),
+    ("s", "RLIMIT_STACK", 1024, 4 << 20),
 )
-_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 def tight_limits() -> list[str]:
     """Return the limits that may end a process from outside of Python, as ``ulimit`` sets them."""
     found = []
-    for flag, which, unit, usual in _LIMITS:
-        soft = resource.getrlimit(which)[0]
-        if soft != resource.RLIM_INFINITY and (usual is None or soft < usual):
+    for flag, name, unit, usual in _LIMITS:
+        soft = _soft_limit(name)
+        if soft is not None and (usual is None or soft < usual):
             found.append(f"ulimit -{flag} {soft // unit}")
     return found
+
+
+def _soft_limit(name: str) -> int | None:
+    # Not that of hilc.support: it loads more than may be loaded before signals are handled.
+    if resource is None:
+        return None
+    soft = resource.getrlimit(getattr(resource, name))[0]
+    return None if soft == resource.RLIM_INFINITY else soft
 
 
 def supervised(run: Callable[[Callable[[int], None]], int], words: Sequence[str]) -> int:
@@ -49,7 +60,7 @@ def supervised(run: Callable[[Callable[[int], None]], int], words: Sequence[str]
     if child == 0:
         os.close(ours)
         _die_with(parent)
-        if resource.getrlimit(resource.RLIMIT_AS)[0] != resource.RLIM_INFINITY:
+        if _soft_limit("RLIMIT_AS") is not None:
             # Each of its threads, one per core, takes address space.
             os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
@@ -65,7 +76,7 @@ def supervised(run: Callable[[Callable[[int], None]], int], words: Sequence[str]
         with suppress(ProcessLookupError):
             os.kill(child, number)
 
-    for number in _SIGNALS:
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         if signal.getsignal(number) is not signal.SIG_IGN:
             signal.signal(number, forward)
     _, status = os.waitpid(child, 0)

@@ -14,7 +14,6 @@ others wait, it releases the board after a test, but not within the first ``SLIC
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import hashlib
 import itertools
 import random
@@ -45,6 +44,7 @@ from hil.board.bench_selector import selected_boards
 from hil.errors import DeviceError, InputError, ProbeError
 from hil.lab.selector import Selector, parse_selector
 from hil.support.cache import writable_folder
+from hilc.support.locks import lock
 
 if TYPE_CHECKING:
     from hil.lab.place import Keeper, LabBoard
@@ -519,7 +519,7 @@ class LocalPool:
             others = self.is_wanted()
             for wish in self._wishes:
                 file = stack.enter_context(open_lock(wish))
-                fcntl.flock(file, fcntl.LOCK_SH)
+                lock(file, shared=True)
             yield others
 
     def is_wanted(self) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
+import re
 import socket
 import stat
 import time
@@ -18,8 +19,9 @@ import serial
 from hil.board.line import DEFAULT_LINE, LineSettings, steps
 from hil.errors import HilError, InputError, LinkError, Remedy
 from hil.link.codec import BadFrame, Decoder, Frame, encode
-from hil.link.ports import USB, USB_PATH, is_by_usb, resolve
+from hil.link.ports import USB, USB_PATH, is_by_usb, resolve, serial_ports
 from hil.support.poll import is_readable, is_writable
+from hil.support.unix_socket import require_local_sockets
 
 #: Interval at which a wait checks the board's process. QEMU needs the check as well: after its
 #: character device was full, it may poll the device again only when its main loop wakes up.
@@ -318,6 +320,7 @@ def _tcp(url: str) -> socket.socket:
 
 def _unix(url: str) -> socket.socket:
     """Connect to ``unix://PATH``."""
+    require_local_sockets(url)
     connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
         connection.connect(url.partition("://")[2])
@@ -374,6 +377,10 @@ def open_error(url: str, error: Exception) -> HilError:
     return LinkError(f"cannot open {url}: {error}", "check the URL and that the board is connected")
 
 
+#: Windows' names of serial ports.
+_OF_WINDOWS = re.compile(r"COM[0-9]{1,3}", re.IGNORECASE)
+
+
 def check_port(url: str) -> None:
     """Raise if the device is missing or the URL has no valid form."""
     if is_by_usb(url):
@@ -388,6 +395,10 @@ def check_port(url: str) -> None:
     if "://" in device:
         if scheme in _WRAPPERS:
             raise _no_url(url, f"{scheme}:// wraps a device, not a URL")
+    elif _OF_WINDOWS.fullmatch(device):
+        # No file has the name of such a port, so that the system's list decides.
+        if not any(device.upper() == port.device.upper() for port in serial_ports()):
+            raise _no_port(device)
     elif not os.path.exists(device):
         raise _no_port(device)
     elif not _is_serial(device):
@@ -444,8 +455,8 @@ def _has_handler(scheme: str) -> Iterator[bool]:
 
 def _no_url(url: str, why: str) -> InputError:
     return InputError(
-        f"{url} is not a serial port: {why}; the forms are /dev/NAME, {USB}SERIAL[:INTERFACE], "
-        f"{USB_PATH}PATH[:INTERFACE], "
+        f"{url} is not a serial port: {why}; the forms are /dev/NAME, COM3 (Windows), "
+        f"{USB}SERIAL[:INTERFACE], {USB_PATH}PATH[:INTERFACE], "
         "socket://HOST:PORT, unix://PATH, board://HOST:PORT (of a lab), rfc2217://HOST:PORT and "
         "pyserial's others",
         "`hil doctor` lists the ports",

@@ -6,7 +6,6 @@ missing, and where the folder cannot be written, only what needs to write there 
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
 import json
 import os
@@ -20,6 +19,7 @@ from typing import Any
 
 from hil.errors import BuildError, InputError
 from hilc.support.inputs import check_regular
+from hilc.support.locks import NO_LINK, lock
 from hilc.support.outputs import cannot_write, write_file
 
 #: In a build's folder, written last: what the build found out.
@@ -97,6 +97,8 @@ def _check_trust(folder: Path) -> None:
     as in /tmp, nobody can replace what others made; that its entries are this user's is told by the
     check of each.
     """
+    if not hasattr(os, "geteuid"):
+        return  # Windows, where the user's folders are closed to others and modes say nothing
     try:
         found = folder.stat()
     except OSError:
@@ -138,20 +140,20 @@ def locked(folder: Path, *, wait: bool = True) -> Iterator[None]:
     name = hashlib.sha256(os.fsencode(folder)).hexdigest()[:32]
     try:
         path = writable_folder("locks") / name
-        lock = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | NO_LINK, 0o666)
     except OSError as error:
         raise cannot_write(f"the cache folder {cache_folder()}", error, REMEDY) from None
     try:
-        _lock(lock, folder, time.monotonic() + _LOCK_LIMIT_S if wait else None)
+        _lock(descriptor, folder, time.monotonic() + _LOCK_LIMIT_S if wait else None)
         yield
     finally:
-        os.close(lock)
+        os.close(descriptor)
 
 
-def _lock(lock: int, folder: Path, deadline: float | None) -> None:
+def _lock(descriptor: int, folder: Path, deadline: float | None) -> None:
     while True:
         try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            lock(descriptor, wait=False)
             return
         except BlockingIOError:
             if deadline is None:

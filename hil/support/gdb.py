@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import ClassVar, TypeVar
 
 from hil.errors import DeviceError
+from hil.support.unix_socket import require_local_sockets
 
 _TIMEOUT_S = 10.0
 _Client = TypeVar("_Client", bound="StreamClient")
@@ -39,6 +40,7 @@ class StreamClient:
     @classmethod
     def at(cls: type[_Client], path: Path) -> _Client:
         """Return a client of the socket at ``path``."""
+        require_local_sockets("a virtual board")
         connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         try:
             connection.settimeout(_TIMEOUT_S)

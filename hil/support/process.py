@@ -15,12 +15,12 @@ from pathlib import Path
 
 from hil.errors import DeviceError, Remedy
 from hilc.support.limits import limit_in
-from hilc.support.process import kill_group, start
+from hilc.support.process import kill_group, start, terminate_group
 
 _LOG = logging.getLogger("hil.runner")
 _TERM_TIMEOUT_S = 2.0
 _STDERR = 2
-_FROM_OUTSIDE = (signal.SIGKILL, signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+_FROM_OUTSIDE = ("SIGKILL", "SIGTERM", "SIGINT", "SIGHUP")
 
 
 def python_module(name: str, *words: str) -> list[str]:
@@ -89,7 +89,7 @@ class ChildProcess:
         code: int | None = None
         try:
             code = self.process.wait(_TERM_TIMEOUT_S)
-            how, ended_from_outside = _describe(code), -code in _FROM_OUTSIDE
+            how, ended_from_outside = _describe(code), _signal_name(code) in _FROM_OUTSIDE
         except subprocess.TimeoutExpired:
             how = "it closed its output but still runs"
         message = self._last_message()
@@ -132,12 +132,12 @@ class ChildProcess:
                     stack.callback(pipe.close)
             if self.process.poll() is not None:
                 return
-            kill_group(self.process, signal.SIGTERM)
+            terminate_group(self.process)
             try:
                 self.process.wait(_TERM_TIMEOUT_S)
             except BaseException as error:
                 # The deadline has passed, or the user pressed Ctrl-C.
-                kill_group(self.process, signal.SIGKILL)
+                kill_group(self.process)
                 self.process.wait()
                 if not isinstance(error, subprocess.TimeoutExpired):
                     raise
@@ -146,7 +146,12 @@ class ChildProcess:
 def _describe(code: int) -> str:
     if code >= 0:
         return f"exit code {code}"
-    try:
-        return f"signal {-code} ({signal.Signals(-code).name})"
-    except ValueError:
-        return f"signal {-code}"
+    name = _signal_name(code)
+    return f"signal {-code} ({name})" if name else f"signal {-code}"
+
+
+def _signal_name(code: int) -> str:
+    """Return the name of the signal that ended a process; empty for another exit code."""
+    with contextlib.suppress(ValueError):
+        return signal.Signals(-code).name
+    return ""

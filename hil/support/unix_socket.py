@@ -22,6 +22,18 @@ _MAX_PATH: Final = 107
 _MAX_NAMES: Final = len("/hil-sockets-12345678/socket")
 
 
+def require_local_sockets(what: str) -> None:
+    """Raise :class:`DeviceError` where no socket can have a path or be inherited; ``what`` needs
+    one.
+    """
+    if not hasattr(socket, "AF_UNIX"):
+        raise DeviceError(
+            f"{what} is controlled over sockets of files and of child processes, which Windows "
+            "does not have",
+            "use WSL; boards at a serial port (--port COM3) work in Windows too",
+        )
+
+
 def folder() -> TemporaryFolder:
     """Return a context of a new folder for sockets: in the folder of temporary files, or in /tmp if
     the path of a socket there would be too long.
@@ -45,6 +57,7 @@ def listen(path: Path) -> Iterator[socket.socket]:
 
     Raise :class:`DeviceError` if it cannot listen there.
     """
+    require_local_sockets("this board")
     server = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     with server:
         try:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import base64
 import contextlib
 import contextvars
-import fcntl
 import hashlib
 import html
 import json
@@ -49,6 +48,7 @@ from hilc.artifact.library import METADATA, ModelLibrary, TensorInfo
 from hilc.artifact.notebook import html_table
 from hilc.errors import InputError
 from hilc.ir import Array
+from hilc.support.locks import lock
 from hilc.support.outputs import cannot_write
 
 #: Classes that an output which is the number of a class may name beyond those of the data set.
@@ -805,7 +805,7 @@ def _open_journal(path: Path | None, key: Mapping[str, str], restart: bool) -> I
 def _lock(file: IO[bytes], path: Path) -> None:
     """Raise InputError if another process evaluates with the same journal."""
     try:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        lock(file, wait=False)
     except BlockingIOError:
         raise InputError(
             f"another program evaluates the same: it holds {path}",

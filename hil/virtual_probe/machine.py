@@ -7,7 +7,6 @@ pyOCD. Running machines are announced by files in a folder, where the probe find
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import json
 import os
 import secrets
@@ -23,6 +22,7 @@ from hil.support import unix_socket
 from hil.support.cache import REMEDY, cache_folder, writable_folder
 from hil.support.process import ChildProcess
 from hil.support.qemu import install_hint
+from hilc.support.locks import lock
 from hilc.support.outputs import OutputError, write_file
 
 if TYPE_CHECKING:
@@ -56,7 +56,7 @@ class VirtualBoard:
         """
         file = (Path(self.sockets) / "claim").open("ab")
         try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            lock(file, wait=False)
         except OSError:
             file.close()
             raise

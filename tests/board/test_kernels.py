@@ -37,7 +37,15 @@ from kernel_runner import BOARD_FLAGS, Case, run
 from layer_norms import layer_norm
 from linear_layers import Layer, grouped_layer, make_layer, random_layer
 from loose_call import loose_call
-from single_op import KINDS, ONNX_KINDS, SingleOp, random_op, swapped_axes
+from single_op import (
+    KINDS,
+    ONNX_KINDS,
+    SingleOp,
+    joined_rows,
+    random_op,
+    resized_channels,
+    swapped_axes,
+)
 from wide_layers import SHAPES, wide_layer
 
 from hil.board import Board, load_board
@@ -114,6 +122,7 @@ def other_operators(rng: np.random.Generator) -> list[SingleOp]:
     for dtype in ("int8", "int16", "float32"):
         singles += [random_op(rng, "TRANSPOSE_CONV", dtype) for _ in range(40)]
     singles += [swapped_axes(rng) for _ in range(40)]
+    singles += [resized_channels(rng) for _ in range(60)]
     products = [random_op(rng, "BATCH_MATMUL", "float32") for _ in range(40)]
     # Some cores round sums of floats once.
     singles += products + [
@@ -217,6 +226,7 @@ def test_kernels_compiled_for_one_layer_each(name: str, every: int) -> None:
     ]
     operators += [random_op(rng, op, dtype) for op, dtype in KINDS if dtype in ARITHMETIC]
     operators += uneven_layers(rng, 2)
+    operators += [make(rng) for make in (resized_channels, joined_rows) for _ in range(20)]
     checks = [
         one
         for i, operator in enumerate(operators)

@@ -200,4 +200,5 @@ def test_json_has_one_name_for_each_figure() -> None:
     assert not {key for _, key in keys} & {"nbytes", "io_in_pool"}
     assert {kind for kind, key in keys if key == "size"} == {"Diagnosis", "FixedSize"}
     layers = [found[kind]["properties"][key] for kind, key in keys if key == "layers"]
-    assert layers and all('"array"' in json.dumps(one) for one in layers)
+    assert layers
+    assert all('"array"' in json.dumps(one) for one in layers)

@@ -51,6 +51,9 @@ TEMPORARY = {
     ("compiler/hilc/support/temporary.py", "tempfile.gettempdir"),
     ("hil/support/process.py", "tempfile.TemporaryFile"),
     ("hil/support/unix_socket.py", "tempfile.gettempdir"),
+    # On Windows, where that folder is the user's own.
+    ("compiler/hilc/support/locks.py", "tempfile.gettempdir"),
+    ("hil/access/board_lock.py", "tempfile.gettempdir"),
     ("compiler/hilc/references/process.py", "tempfile.TemporaryFile"),
 }
 #: Every call that makes a socket, and who reaches it.

@@ -13,6 +13,9 @@ from hilc.errors import InputError
 from hilc.ir import Array
 from hilc.support.temporary import TemporaryFolder
 
+#: Of POSIX, or of Windows.
+_UNLOAD: Any = getattr(_ctypes, "dlclose", None) or getattr(_ctypes, "FreeLibrary", None)
+
 
 class Code:
     """A loaded shared object; ``folder``, which holds it, is deleted when it is closed."""
@@ -24,7 +27,7 @@ class Code:
     def close(self) -> None:
         """Unload the library and delete its folder; a second call has no effect."""
         if self._library is not None:
-            _ctypes.dlclose(self._library._handle)
+            _UNLOAD(self._library._handle)
             self._library = None
             self._folder.cleanup()
 

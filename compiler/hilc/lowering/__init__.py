@@ -8,7 +8,7 @@ in the order of the imports, then those of :mod:`hilc.lowering.generic` by the n
 from importlib import import_module
 from pkgutil import iter_modules
 
-from hilc.lowering import compact, dsp, fpu, generic, mve, riscv, rvv, v6m, v7m, xpulp
+from hilc.lowering import compact, dsp, fpu, generic, mve, resized, riscv, rvv, v6m, v7m, xpulp
 from hilc.lowering.kernels import KernelCall, register_kernels
 from hilc.lowering.registry import Layer, Rank, candidates, lowers
 
@@ -23,6 +23,7 @@ __all__ = [
     "lowers",
     "mve",
     "register_kernels",
+    "resized",
     "riscv",
     "rvv",
     "v6m",

@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import importlib
 import json
-import resource
 import socket
 import struct
 import sys
@@ -196,19 +195,23 @@ def _serve(link: socket.socket, answer: Callable[[dict[str, Any], bytes], Answer
 
 
 def _limit_memory(nbytes: int) -> None:
-    """Limit the address space to ``nbytes``; keep a lower limit that the user has set."""
+    """Limit the address space to ``nbytes``, or a lower limit of the user; write no core files."""
+    import resource
+
     present, _ = resource.getrlimit(resource.RLIMIT_AS)
     if present != resource.RLIM_INFINITY:
         nbytes = min(nbytes, present)
     resource.setrlimit(resource.RLIMIT_AS, (nbytes, nbytes))
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
 
 
 if __name__ == "__main__":
     # Do not import from this file's folder.
     del sys.path[0]
     _limit, _runtime = int(sys.argv[1]), sys.argv[2]
-    _limit_memory(_limit)
-    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    # macOS refuses limits of the address space, and Windows has none.
+    if sys.platform == "linux":
+        _limit_memory(_limit)
     _serve(
         socket.socket(fileno=0),
         {"tflite_micro": _tflite_micro, "onnxruntime": _onnxruntime}.get(

@@ -7,11 +7,9 @@ model, and again after a model ended it.
 from __future__ import annotations
 
 import atexit
-import fcntl
 import itertools
 import json
 import os
-import resource
 import signal
 import socket
 import subprocess
@@ -30,6 +28,7 @@ import numpy as np
 from hilc.errors import InputError
 from hilc.ir import Array
 from hilc.references.child import HEAD, write_message
+from hilc.support.limits import soft_limit
 from hilc.support.process import kill_group, start
 
 _START_LIMIT_S = 30.0
@@ -61,9 +60,8 @@ class Process:
         self.has_ended = False
         self._owner = os.getpid()
         self._link, theirs = socket.socketpair()
-        self._printed: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115
         # Append mode: after the file is truncated, new output begins at its start.
-        fcntl.fcntl(self._printed, fcntl.F_SETFL, os.O_APPEND | os.O_RDWR)
+        self._printed: IO[bytes] = tempfile.TemporaryFile("a+b")  # noqa: SIM115
         child = Path(__file__).with_name("child.py")
         environment = {
             **os.environ,
@@ -124,7 +122,7 @@ class Process:
         if self.is_mine():
             with suppress(subprocess.TimeoutExpired):
                 self._child.wait(_END_LIMIT_S)
-            kill_group(self._child, signal.SIGKILL)
+            kill_group(self._child)
             self._child.wait()
         self._printed.close()
 
@@ -160,7 +158,7 @@ class Process:
         # The exit status of a process that ends by itself is reported.
         with suppress(subprocess.TimeoutExpired):
             self._child.wait(0.0 if sys.exc_info()[0] is TimeoutError else _END_LIMIT_S)
-        kill_group(self._child, signal.SIGKILL)
+        kill_group(self._child)
         self._child.wait()
 
     def _last_words(self, reason: str) -> str:
@@ -205,8 +203,14 @@ class SharedProcess:
     def running(self) -> Process:
         """Return the process, with the models that it loaded; start it if there is none.
 
-        Raise :class:`~hilc.errors.InputError` if it does not start.
+        Raise :class:`~hilc.errors.InputError` if it does not start, as on Windows.
         """
+        if not hasattr(socket, "AF_UNIX"):
+            raise InputError(
+                f"{self._package} runs in a process that inherits a socket, as no process of "
+                "Windows can",
+                "choose the reference hilc, or onnx for an ONNX model; or use WSL",
+            )
         process = self._process
         if process is None or process.has_ended or not process.is_mine():
             self._end()
@@ -228,8 +232,8 @@ class SharedProcess:
         """Return the remedy for a memory limit of the user below that of the process; empty without
         one.
         """
-        limit, _ = resource.getrlimit(resource.RLIMIT_AS)
-        if limit == resource.RLIM_INFINITY or limit >= self._address_space:
+        limit = soft_limit("RLIMIT_AS")
+        if limit is None or limit >= self._address_space:
             return ""
         return (
             f"raise the limit of address space: `ulimit -v` is {limit >> 10}, and {self._package} "

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import errno
 import os
-import resource
 from collections.abc import Iterator
 from dataclasses import dataclass
+from importlib import import_module
+from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
 from hilc.errors import HilError
 
+# Windows has no limits of this kind. By name, since it is known on POSIX systems only.
+_RESOURCE: Any = import_module("resource") if find_spec("resource") is not None else None
 #: Open files that are enough for every command.
 _ENOUGH_FILES = 1024
 #: So few that they are the likely cause of a failure without one.
@@ -32,9 +36,18 @@ class Limit:
     is_memory: bool = False
 
 
+def soft_limit(name: str) -> int | None:
+    """Return the limit ``name``, as ``RLIMIT_AS``, of this process; None for none."""
+    which = getattr(_RESOURCE, name, None)
+    if which is None:
+        return None
+    soft: int = _RESOURCE.getrlimit(which)[0]
+    return None if soft == _RESOURCE.RLIM_INFINITY else soft
+
+
 def is_memory_limited() -> bool:
     """Return whether this process may take only a part of the address space."""
-    return resource.getrlimit(resource.RLIMIT_AS)[0] != resource.RLIM_INFINITY
+    return soft_limit("RLIMIT_AS") is not None
 
 
 def limit_of(error: BaseException) -> Limit | None:
@@ -63,7 +76,8 @@ def _limit(error: BaseException) -> Limit | None:
     if isinstance(error, FileNotFoundError) and "usable temporary directory" in str(error):
         # The module tempfile tried to open a file and to write a few bytes, and does not say why
         # it failed.
-        few = resource.getrlimit(resource.RLIMIT_NOFILE)[0] < _FEW_FILES
+        count = soft_limit("RLIMIT_NOFILE")
+        few = count is not None and count < _FEW_FILES
         return file_size_limit() or (_of_number(errno.EMFILE) if few else None)
     if error.errno == errno.EAGAIN and not _starts_process(error):
         return None
@@ -72,7 +86,7 @@ def _limit(error: BaseException) -> Limit | None:
 
 def _of_number(number: int | None) -> Limit | None:
     if number == errno.EMFILE:
-        count = _shown(resource.RLIMIT_NOFILE)
+        count = _shown("RLIMIT_NOFILE")
         return Limit(
             f"this process may have {count} files open at once (ulimit -n), which is too few",
             f"raise the limit: ulimit -n {_ENOUGH_FILES}",
@@ -103,8 +117,8 @@ def umask_limit() -> Limit | None:
 
 def file_size_limit() -> Limit | None:
     """Return the limit of files' sizes, if there is one."""
-    most = resource.getrlimit(resource.RLIMIT_FSIZE)[0]
-    if most == resource.RLIM_INFINITY:
+    most = soft_limit("RLIMIT_FSIZE")
+    if most is None:
         return None
     return Limit(
         f"a file of this process may have {most:,} bytes (ulimit -f)",
@@ -139,10 +153,10 @@ def limit_in(text: str) -> Limit | None:
 
 
 def _memory() -> Limit:
-    if not is_memory_limited():
+    most = soft_limit("RLIMIT_AS")
+    if most is None:
         hint = "free some, give fewer --jobs, or use a machine that has more"
         return Limit("memory ran out", hint, is_memory=True)
-    most = resource.getrlimit(resource.RLIMIT_AS)[0]
     return Limit(
         f"memory ran out: this process may take {most >> 20:,} MiB (ulimit -v)",
         "raise the limit, or remove it: ulimit -v unlimited",
@@ -151,16 +165,16 @@ def _memory() -> Limit:
 
 
 def _processes() -> Limit:
-    count = _shown(resource.RLIMIT_NPROC)
+    count = _shown("RLIMIT_NPROC")
     return Limit(
         f"no further process or thread can be started; this user may have {count} (ulimit -u)",
         "end other programs, or raise this limit or that of the container (pids)",
     )
 
 
-def _shown(which: int) -> str:
-    soft = resource.getrlimit(which)[0]
-    return "any number of" if soft == resource.RLIM_INFINITY else f"{soft:,}"
+def _shown(name: str) -> str:
+    soft = soft_limit(name)
+    return "any number of" if soft is None else f"{soft:,}"
 
 
 def _starts_process(error: BaseException) -> bool:

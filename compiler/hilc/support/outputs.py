@@ -8,7 +8,6 @@ digest, are the user's, and are neither changed nor removed without ``force``.
 from __future__ import annotations
 
 import errno
-import fcntl
 import hashlib
 import json
 import os
@@ -20,6 +19,7 @@ from pathlib import Path, PurePosixPath
 
 from hilc.errors import InputError
 from hilc.support.limits import limit_of
+from hilc.support.locks import locked_folder
 from hilc.support.temporary import beside, partial_file, remove_abandoned_files
 
 #: List of the files in a folder that were written, as opposed to added or edited later.
@@ -224,17 +224,14 @@ def update_folder(
     try:
         # A link stays one, also where the folder that it names is yet to be created.
         Path(os.path.realpath(folder)).mkdir(parents=True, exist_ok=True)
-        lock = os.open(folder, os.O_RDONLY)
     except OSError as error:
         raise cannot_write(folder, error) from None
     try:
         # Another process may be writing the same folder; it will finish soon.
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        _update(folder, files, force, whole)
+        with locked_folder(folder):
+            _update(folder, files, force, whole)
     except OSError as error:
         raise cannot_write(error.filename or folder, error) from None
-    finally:
-        os.close(lock)
 
 
 def _update(folder: Path, files: Mapping[str, bytes], force: bool, whole: bool) -> None:

@@ -54,7 +54,9 @@ def run(
     """
     if temporary is not None:
         given = os.environ if environment is None else environment
-        environment = {**given, "TMPDIR": str(temporary.resolve())}
+        # The first is POSIX's, the others are Windows'.
+        names = ("TMPDIR", "TEMP", "TMP")
+        environment = {**given, **dict.fromkeys(names, str(temporary.resolve()))}
     options = {
         "cwd": folder,
         "env": environment,
@@ -73,18 +75,29 @@ def run(
     return subprocess.CompletedProcess(command, process.returncode, out, errors or "")
 
 
-def kill_group(process: subprocess.Popen[Any], number: signal.Signals) -> None:
-    """Send a signal to a child of :func:`start` and to all its descendants."""
+def terminate_group(process: subprocess.Popen[Any]) -> None:
+    """Ask a child of :func:`start` and all its descendants to end."""
     with suppress(ProcessLookupError, PermissionError):
-        os.killpg(process.pid, number)
+        if hasattr(os, "killpg"):
+            os.killpg(process.pid, signal.SIGTERM)
+        else:  # Windows: its children end when they find out
+            process.terminate()
+
+
+def kill_group(process: subprocess.Popen[Any]) -> None:
+    """End a child of :func:`start` and all its descendants at once."""
+    with suppress(ProcessLookupError, PermissionError):
+        if hasattr(os, "killpg"):
+            os.killpg(process.pid, signal.SIGKILL)
+        else:
+            process.kill()
 
 
 def _spawn(command: Sequence[str], options: Mapping[str, Any]) -> subprocess.Popen[Any]:
     launcher = _launcher()
     if not launcher or not _surely_starts(command[0], options):
-        return subprocess.Popen(
-            command, start_new_session=True, preexec_fn=_die_with(os.getpid()), **options
-        )
+        prepare = _die_with(os.getpid()) if _LIBC is not None else None
+        return subprocess.Popen(command, start_new_session=True, preexec_fn=prepare, **options)
     launched = [*launcher, str(os.getpid()), *command]
     process = subprocess.Popen(launched, start_new_session=True, **options)
     process.args = command
@@ -142,7 +155,7 @@ def _started(future: Future[subprocess.Popen[Any]]) -> subprocess.Popen[Any]:
 
 def _end(process: subprocess.Popen[Any]) -> None:
     """End a child and its children; Ninja gives each of its own a group, but not a session."""
-    kill_group(process, signal.SIGTERM)
+    terminate_group(process)
     with suppress(subprocess.TimeoutExpired):
         process.wait(_TERM_LIMIT_S)
     # A killed process exists until it is scheduled once more.
@@ -170,9 +183,9 @@ def _session(leader: int) -> list[int]:
 
 def _die_with(parent: int) -> Callable[[], None]:
     def die_with_parent() -> None:
-        if _LIBC is not None:
-            _LIBC.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
-            if os.getppid() != parent:  # it ended before the call
-                os._exit(1)
+        assert _LIBC is not None
+        _LIBC.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+        if os.getppid() != parent:  # it ended before the call
+            os._exit(1)
 
     return die_with_parent

@@ -2,12 +2,13 @@
 
 The owner of each holds a lock on a file, which the system releases when the process ends, however
 it ends. So a file or folder whose lock is free was abandoned, and the next process removes it.
+Windows does not rename files that are open, so nothing is locked there, and what a killed process
+leaves stays.
 """
 
 from __future__ import annotations
 
 import errno
-import fcntl
 import functools
 import os
 import re
@@ -16,9 +17,11 @@ import shutil
 import stat
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import IO
+
+from hilc.support.locks import CAN_MOVE_LOCKED, NO_LINK, lock
 
 _FOLDER = re.compile(r"hil-[a-z]+-\w{8}")
 #: In each temporary folder, locked by its owner. A folder without it is not ours.
@@ -57,9 +60,9 @@ class TemporaryFolder(tempfile.TemporaryDirectory[str]):
 def partial_file(target: Path) -> Iterator[Path]:
     """Yield the path of a new file beside ``target``, which is removed unless it was renamed."""
     remove_abandoned_files(target.parent)
-    path, lock = _new_file(target)
+    path, file = _new_file(target)
     try:
-        with lock:
+        with closing(file):
             yield path
     finally:
         with suppress(OSError):
@@ -85,6 +88,8 @@ def beside(target: Path) -> Path:
 @functools.lru_cache(maxsize=1024)
 def remove_abandoned_files(folder: Path) -> None:
     """Remove partial files that killed processes left in ``folder``; once in each process."""
+    if not CAN_MOVE_LOCKED:
+        return
     with suppress(OSError), os.scandir(folder) as entries:
         for entry in entries:
             if _PARTIAL.fullmatch(entry.name) and not entry.is_symlink():
@@ -93,6 +98,8 @@ def remove_abandoned_files(folder: Path) -> None:
 
 @functools.lru_cache(maxsize=8)
 def _remove_abandoned_folders(root: str) -> None:
+    if not CAN_MOVE_LOCKED:
+        return
     with suppress(OSError), os.scandir(root) as entries:
         for entry in entries:
             if _FOLDER.fullmatch(entry.name) and entry.is_dir(follow_symlinks=False):
@@ -102,12 +109,12 @@ def _remove_abandoned_folders(root: str) -> None:
 def _remove_if_abandoned(path: Path, mark: Path) -> None:
     """Remove ``path`` of this user if ``mark`` is a file that nobody has locked."""
     with suppress(OSError):
-        descriptor = os.open(mark, os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+        descriptor = os.open(mark, os.O_RDWR | os.O_NONBLOCK | NO_LINK)
         try:
             status = os.fstat(descriptor)
             if not stat.S_ISREG(status.st_mode) or status.st_uid != os.geteuid():
                 return
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            lock(descriptor, wait=False)
             if path.is_dir():
                 shutil.rmtree(path, ignore_errors=True)
             else:
@@ -117,15 +124,18 @@ def _remove_if_abandoned(path: Path, mark: Path) -> None:
 
 
 def _locked(path: Path) -> IO[bytes]:
-    """Create the file ``path`` and lock it until it is closed.
+    """Create the file ``path`` and lock it until it is closed; on Windows, return it closed.
 
     Raise FileNotFoundError if another process took it for abandoned before it was locked.
     """
     file = path.open("xb")
+    if not CAN_MOVE_LOCKED:
+        file.close()
+        return file
     try:
         is_taken = False
         try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            lock(file, wait=False)
         except BlockingIOError:
             is_taken = True
         except OSError:

@@ -287,6 +287,7 @@ class OpenOcdCore:
         self._is_running = False
         #: Whether it stopped by itself, at a breakpoint, and has not moved since.
         self._has_hit = False
+        unix_socket.require_local_sockets("a debugger of OpenOCD")
         with contextlib.ExitStack() as stack:
             ours, other = socket.socketpair()
             stack.callback(ours.close)

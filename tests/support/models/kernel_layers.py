@@ -338,6 +338,10 @@ PIXELS: tuple[Shapes, ...] = (
             (1, 4, 144, 16),
             (2, 6, 17, 32),
             (1, 1, 250, 5),
+            # An odd last channel makes a pair with the one before it, a single one with itself.
+            (1, 9, 8, 1),
+            (2, 5, 16, 3),
+            (1, 11, 8, 9),
         )
     ),
     # Rows of windows of 3x3 pixels, in blocks, whose last fours are whole or not.
@@ -349,6 +353,24 @@ PIXELS: tuple[Shapes, ...] = (
             (1, 26, 17, 2, "VALID", 2, "RELU6"),
             (2, 33, 6, 8, "SAME", 2, "RELU"),
             (1, 10, 48, 4, "VALID", 1, "NONE"),
+            (1, 12, 8, 1, "SAME", 1, "RELU"),
+            (2, 9, 16, 1, "SAME", 1, "NONE"),
+            (1, 13, 16, 3, "SAME", 2, "RELU"),
+            (1, 8, 20, 7, "VALID", 1, "NONE"),
+        )
+    ),
+    # Dilated windows of whole chunks, four at a time.
+    *(
+        (
+            "CONV_2D",
+            (1, 7, width, depth),
+            (5, *filters, depth),
+            conv(padding, dilation_h=down, dilation_w=right),
+        )
+        for width, depth, filters, padding, down, right in (
+            (19, 16, (1, 3), "VALID", 1, 2),
+            (23, 32, (3, 2), "SAME", 2, 3),
+            (12, 48, (2, 3), "SAME", 1, 4),
         )
     ),
     *(
@@ -373,6 +395,8 @@ PIXELS: tuple[Shapes, ...] = (
         ("CONV_2D", (batch, *image, 3), (count, 3, 3, 3), conv(padding, stride, act))
         for batch, image, count, padding, stride, act in (
             (1, (9, 24), 8, "SAME", 2, "RELU"),
+            (1, (7, 19), 1, "SAME", 1, "RELU"),
+            (1, (6, 22), 5, "SAME", 2, "RELU"),
             (2, (7, 9), 10, "SAME", 1, "RELU"),
             (1, (10, 13), 36, (2, 2, 3, 1), 2, "RELU"),
             (1, (20, 96), 8, "SAME", 2, "RELU"),

@@ -270,6 +270,8 @@ def _pool(rng: Random, dtype: str) -> Draft:
 def _transpose_conv(rng: Random, dtype: str) -> Draft:
     """Weights and bias are constants; the output is as large as SAME or VALID lets it be."""
     batch, in_c, out_c = pick(rng, 1, 1, 2), int(rng.integers(1, 7)), int(rng.integers(1, 7))
+    # Whole vectors are copied by another way.
+    in_c = pick(rng, in_c, in_c, 16)
     filter_h, filter_w = (int(n) for n in rng.integers(1, 5, 2))
     strides, padding = [int(n) for n in rng.integers(1, 4, 2)], pick(rng, "SAME", "VALID")
     sizes, out_sizes = [int(n) for n in rng.integers(1, 6, 2)], []
@@ -773,6 +775,28 @@ def swapped_axes(rng: Random) -> SingleOp:
     first, second = pick(rng, (short, long), (long, short))
     x = activation_tensor(rng, "int8", (int(rng.integers(1, 4)), first, second))
     return finish(rng, "TRANSPOSE", Draft([x, index_tensor([0, 2, 1], "perm")], x.quant))
+
+
+def resized_channels(rng: Random) -> SingleOp:
+    """RESIZE_BILINEAR of int8 with many channels, often by a power of two."""
+    h, w = (int(n) for n in rng.integers(1, 7, 2))
+    channels = pick(rng, int(rng.integers(1, 40)), 4 * int(rng.integers(1, 9)))
+    x = activation_tensor(rng, "int8", (int(rng.integers(1, 3)), h, w, channels))
+    size = [pick(rng, n, 2 * n, 4 * n, 8 * n, int(rng.integers(1, 14))) for n in (h, w)]
+    names = pick(rng, None, "align_corners", "half_pixel_centers")
+    attrs = {name: name == names for name in ("align_corners", "half_pixel_centers")}
+    quant = x.quant
+    return finish(rng, "RESIZE_BILINEAR", Draft([x, index_tensor(size, "size")], quant, attrs))
+
+
+def joined_rows(rng: Random) -> SingleOp:
+    """CONCATENATION of rows of bytes, of every length up to 70."""
+    rows = int(rng.integers(1, 6))
+    parts = [
+        Tensor(f"x{i}", (rows, int(rng.integers(1, 71))), "int8", Quant((1.0,), (0,)))
+        for i in range(int(rng.integers(1, 7)))
+    ]
+    return finish(rng, "CONCATENATION", Draft(parts, parts[0].quant, {"axis": 1}))
 
 
 def _pad(rng: Random, dtype: str) -> Draft:

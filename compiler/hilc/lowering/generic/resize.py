@@ -29,15 +29,13 @@ def nearest_neighbor(layer: Layer) -> Iterator[KernelCall]:
     return index_calls(layer.node, layer.operand(0), index_map)
 
 
-@lowers("RESIZE_BILINEAR", dtypes=ARITHMETIC, roundings=TWICE_OR_EVEN)
-def bilinear(layer: Layer) -> KernelCall:
-    """Return the call that adds up four pixels for each of the output."""
+def geometry(layer: Layer) -> HilResize:
+    """Return the sizes of a layer, and the places of the four pixels around each of the output."""
     x, out = layer.operand(0), layer.out
-    real = not out.element.quantized
     rows = rows_between(layer.node, x, out)
     columns = between(layer.node, x.shape[2], out.shape[2], out.element)
     line = x.shape[2] * x.shape[3]
-    resize = HilResize(
+    return HilResize(
         images=x.shape[0],
         in_size=x.size // x.shape[0],
         out_h=out.shape[1],
@@ -48,6 +46,16 @@ def bilinear(layer: Layer) -> KernelCall:
         left=(columns.first * x.shape[3]).astype(np.int32),
         right=(columns.second * x.shape[3]).astype(np.int32),
     )
+
+
+@lowers("RESIZE_BILINEAR", dtypes=ARITHMETIC, roundings=TWICE_OR_EVEN)
+def bilinear(layer: Layer) -> KernelCall:
+    """Return the call that adds up four pixels for each of the output."""
+    x, out = layer.operand(0), layer.out
+    real = not out.element.quantized
+    rows = rows_between(layer.node, x, out)
+    columns = between(layer.node, x.shape[2], out.shape[2], out.element)
+    resize = geometry(layer)
     if real:
         return KernelCall(
             HilGenericResizeF32(

@@ -21,6 +21,7 @@ from hilc.lowering.mve.packing import (
     linear_of,
     packed_pixels,
     packed_quads,
+    pairs_of,
     pixels_of,
     shallow_stream,
     ties,
@@ -179,7 +180,8 @@ def _window_stream(weights: LinearWeights) -> Array:
     """Return filters of two chunks as ``conv2d_windows_s8.h`` takes them."""
     filled = np.zeros((weights.channels, 2 * CHUNK), np.int8)
     filled[:, : weights.depth] = weights.matrix
-    return shallow_stream(filled.reshape(-1, 4, CHUNK), weights.requantization)
+    pairs = filled[pairs_of(weights.channels)].reshape(-1, 4, CHUNK)
+    return shallow_stream(pairs, weights.requantization, weights.channels)
 
 
 def _sixes(form: Convolution) -> Iterator[Parameters]:
@@ -310,7 +312,6 @@ def _lines(form: Convolution) -> Iterator[Parameters]:
         or stride != window.stride_w
         or stride not in (1, 2)
         or in_c < _FEW_CHANNELS
-        or count % 2
         or 3 * count + 1 > FARTHEST
     ):
         return
@@ -344,17 +345,17 @@ def _lines(form: Convolution) -> Iterator[Parameters]:
 @packed_once
 def _line_stream(layer: LinearWeights, in_c: int) -> Array:
     """Return pairs of filters as ``conv2d_3x3_lines_s8.h`` takes them."""
-    count, outputs, chunks = layer.channels, layer.requantization, -(-in_c // CHUNK)
-    weights = np.zeros((count // 2, 2, 3, 3, chunks * CHUNK), np.int8)
-    weights[..., :in_c] = layer.matrix.reshape(-1, 2, 3, 3, in_c)
+    outputs, chunks, pairs = layer.requantization, -(-in_c // CHUNK), pairs_of(layer.channels)
+    weights = np.zeros((len(pairs), 2, 3, 3, chunks * CHUNK), np.int8)
+    weights[..., :in_c] = layer.matrix[pairs].reshape(-1, 2, 3, 3, in_c)
     weights = weights.reshape(-1, 2, 3, 3, chunks, CHUNK).transpose(0, 2, 4, 1, 3, 5)
     bias, multipliers, shifts = (
-        np.broadcast_to(each, (count,)).reshape(-1, 2)
+        np.broadcast_to(each, (layer.channels,))[pairs]
         for each in (outputs.bias, outputs.multipliers, outputs.shifts)
     )
     parts = [
         bytes_of(np.repeat(bias, 4, axis=1)),
-        weights.reshape(count // 2, -1),
+        weights.reshape(len(pairs), -1),
         bytes_of(np.hstack([multipliers, shifts])),
     ]
     return np.hstack(parts).reshape(-1)

@@ -36,6 +36,7 @@ from hilc.lowering.mve.packing import (
     packed_pairs,
     packed_pixels,
     packed_quads,
+    pairs_of,
     shallow_stream,
     ties,
     ties_of,
@@ -144,14 +145,14 @@ def _shallow(form: MatrixProduct) -> Iterator[HilMveMatmulS88x2]:
 def _shallow_stream(layer: LinearWeights) -> Array:
     """Return pairs of columns of 8 or 16 elements as ``shallow_s8.h`` takes them."""
     depth = layer.depth
-    weights = np.zeros((layer.channels // 2, 4, CHUNK), np.int8)
-    pairs = layer.matrix.reshape(-1, 2, depth)
+    pairs = layer.matrix[pairs_of(layer.channels)]
+    weights = np.zeros((len(pairs), 4, CHUNK), np.int8)
     if depth == CHUNK:
         weights[:, :2] = pairs
     else:
         weights[:, 0::2, :depth] = pairs
         weights[:, 1::2, depth:] = pairs
-    return shallow_stream(weights, layer.requantization)
+    return shallow_stream(weights, layer.requantization, layer.channels)
 
 
 def _sums_of_vector(form: MatrixProduct) -> HilMveMatvecS8TwoPasses:

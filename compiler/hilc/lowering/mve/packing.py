@@ -311,20 +311,27 @@ def packed_pairs(weights: LinearWeights) -> HilMveColumns | None:
     return columns_of(weights.matrix, weights.requantization, step=2, distances=distances)
 
 
+def pairs_of(count: int) -> npt.NDArray[np.int64]:
+    """Return the columns of each pair: an odd last one makes a pair with the one before it, a
+    single one with itself.
+    """
+    first = np.minimum(np.arange(0, count, 2), max(count - 2, 0))
+    return np.stack([first, np.minimum(first + 1, count - 1)], axis=1)
+
+
 def few_columns(count: int, outputs: HilRequantization) -> bool:
     """Return whether ``matmul_s8_8x2.h`` supports the number of columns and the outputs."""
     return (
-        count % 2 == 0
-        and 7 * count < _REACHED
+        7 * count < _REACHED
         and any_of(outputs) % 2 == 0
         and bool(outputs.shifts.min() >= _FARTHEST_MOVED)
     )
 
 
-def shallow_stream(weights: npt.NDArray[np.int8], outputs: HilRequantization) -> Array:
-    """Return the packed form of each pair of columns, ``weights [pairs, 4, CHUNK]``."""
+def shallow_stream(weights: npt.NDArray[np.int8], outputs: HilRequantization, count: int) -> Array:
+    """Return the packed form of each pair of ``count`` columns, ``weights [pairs, 4, CHUNK]``."""
     bias, multipliers, shifts = (
-        np.broadcast_to(each, (2 * len(weights),)).astype(np.int64).reshape(-1, 2)
+        np.broadcast_to(each, (count,)).astype(np.int64)[pairs_of(count)]
         for each in (outputs.bias, outputs.multipliers, outputs.shifts)
     )
     moved = (outputs.output_range.out_zero_point << -shifts) + (1 << (-shifts - 1))

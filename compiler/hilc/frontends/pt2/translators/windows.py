@@ -163,7 +163,7 @@ def _by_interval(c: Operation, x: str, axis: int, size: int, count: int, reducti
 
 @translates("aten.unfold")
 def unfold(c: Operation) -> str:
-    """Translate aten.unfold: the slices of ``dimension`` that a window shows become the last axis."""
+    """Translate aten.unfold: the slices of ``dimension`` in a window become the last axis."""
     axis, size, step = c.axis("dimension"), c.get("size"), c.get("step")
     shape = c.shape("self") or (1,)
     x = c.reshape(c.tensor("self"), shape) if not c.rank("self") else c.tensor("self")

@@ -9,15 +9,12 @@
 #include "hil/kernels/generic/walk.h"
 #include "hil/quant.h"
 
-/* Moves of at most this many bytes, if their number is constant, are left to the compiler. */
-#define HIL_MOVE_INLINE_BYTES 8
-
 /* Copies bytes to a place that may overlap theirs. The library's memmove may be one for size that
  * moves single bytes, so it is called only where a copy would not do. */
 HIL_INLINE void hil_move(void *to, const void *from, int32_t bytes) {
     const uintptr_t above = (uintptr_t)to - (uintptr_t)from;
-    if (__builtin_constant_p(bytes) && bytes <= HIL_MOVE_INLINE_BYTES) {
-        memmove(to, from, (size_t)bytes);
+    if (__builtin_constant_p(bytes) && bytes <= HIL_COPY_AT_ONCE) {
+        hil_move_at_once((uint8_t *)to, (const uint8_t *)from, bytes);
     } else if (hil_copies(above, (uintptr_t)bytes)) {
         hil_copy(to, from, bytes);
     } else if (above != 0) {
@@ -163,6 +160,7 @@ HIL_INLINE void hil_generic_join(const struct hil_generic_join *p, const void *c
                                  void *out) {
     uint8_t *target = (uint8_t *)out;
     for (int32_t row = 0; row < p->rows; row++) {
+#pragma GCC unroll 4
         for (int32_t part = 0; part < p->parts; part++) {
             const int32_t block = p->blocks[part];
             hil_move(target, (const uint8_t *)in[part] + row * block, block);

@@ -41,22 +41,12 @@ struct hil_patch {
 #define HIL_COPY_INLINE_BYTES 64
 #endif
 
-/* Copy words where both ends allow it: the library's memcpy may be one that copies bytes. */
 HIL_INLINE void hil_patch_copy(uint8_t *to, const uint8_t *from, int32_t bytes) {
     if (__builtin_constant_p(bytes) && bytes <= HIL_COPY_INLINE_BYTES) {
         memcpy(to, from, (size_t)bytes);
         return;
     }
-    if ((((uintptr_t)to | (uintptr_t)from) & 3U) == 0U) {
-        for (; bytes >= 4; bytes -= 4) {
-            memcpy(__builtin_assume_aligned(to, 4), __builtin_assume_aligned(from, 4), 4);
-            to += 4;
-            from += 4;
-        }
-    }
-    for (; bytes > 0; bytes--) {
-        *to++ = *from++;
-    }
+    hil_copy(to, from, bytes);
 }
 
 /* Fills so many bytes with the element outside the image; one of 0 is all zeros. */

@@ -99,6 +99,15 @@ HIL_INLINE void hil_mve_columns_s8(const struct hil_mve_columns *c, const int8_t
     }
 }
 
+/* Where a pair of columns begins: an odd last column makes a pair with the one before it, whose
+ * outputs are written again; a single one with itself. */
+HIL_INLINE int32_t hil_mve_pair_at(int32_t column, int32_t columns) {
+    if (column + 2 <= columns) {
+        return column;
+    }
+    return columns > 1 ? columns - 2 : 0;
+}
+
 /* Whole chunks of one value, and copies of them; both return the end of what they wrote. */
 HIL_INLINE int8_t *hil_mve_fill(int8_t *to, int8x16_t value, int32_t chunks) {
     if (chunks > 0) {
@@ -142,6 +151,30 @@ HIL_INLINE int8_t *hil_mve_copy_chunks(int8_t *to, const int8_t *from, int32_t b
         to += step;
     }
     return to;
+}
+
+/* Four runs of `bytes`, `step` bytes apart, as the same chunks of the four rows at `group`; returns
+ * the place of the next chunk. */
+HIL_INLINE int8_t *hil_mve_place_four(int8_t *group, const int8_t *from, int32_t bytes,
+                                      int32_t step) {
+#pragma GCC unroll 4
+    for (int32_t whole = bytes / HIL_MVE_CHUNK; whole > 0; whole--) {
+        vstrbq_s8(group, vldrbq_s8(from));
+        vstrbq_s8(group + HIL_MVE_CHUNK, vldrbq_s8(from + step));
+        vstrbq_s8(group + 2 * HIL_MVE_CHUNK, vldrbq_s8(from + 2 * step));
+        vstrbq_s8(group + 3 * HIL_MVE_CHUNK, vldrbq_s8(from + 3 * step));
+        from += HIL_MVE_CHUNK;
+        group += HIL_MVE_GROUP_BYTES;
+    }
+    if (bytes % HIL_MVE_CHUNK != 0) {
+        const mve_pred16_t rest = vctp8q((uint32_t)(bytes % HIL_MVE_CHUNK));
+        vstrbq_s8(group, vldrbq_z_s8(from, rest));
+        vstrbq_s8(group + HIL_MVE_CHUNK, vldrbq_z_s8(from + step, rest));
+        vstrbq_s8(group + 2 * HIL_MVE_CHUNK, vldrbq_z_s8(from + 2 * step, rest));
+        vstrbq_s8(group + 3 * HIL_MVE_CHUNK, vldrbq_z_s8(from + 3 * step, rest));
+        group += HIL_MVE_GROUP_BYTES;
+    }
+    return group;
 }
 
 /* Row `row` of the four at `group`. */

@@ -94,30 +94,22 @@ HIL_INLINE void hil_mve_conv2d_s8_gather(const struct hil_mve_conv2d_s8 *p, cons
     hil_mve_place_row(group, row, linear, depth);
 }
 
+/* Bytes under a window that lie together: those of a row of the filter, or of a pixel. */
+HIL_INLINE int32_t hil_mve_conv2d_s8_run(const struct hil_mve_conv2d_s8 *p) {
+    return p->dilation_w == 1 ? p->filter_w * p->in_c : p->in_c;
+}
+
 /* Four windows next to each other, none of which reaches beyond the image, where runs are whole
  * chunks. */
 HIL_INLINE void hil_mve_conv2d_s8_gather_four(const struct hil_mve_conv2d_s8 *p, const int8_t *from,
                                               int8_t *group) {
-    const int32_t run = p->filter_w * p->in_c;
+    const int32_t run = hil_mve_conv2d_s8_run(p);
     const int32_t step = p->stride_w * p->in_c;
     for (int32_t i = p->filter_h; i > 0; i--) {
-        const int8_t *four = from;
-#pragma GCC unroll 4
-        for (int32_t whole = run / HIL_MVE_CHUNK; whole > 0; whole--) {
-            vstrbq_s8(group, vldrbq_s8(four));
-            vstrbq_s8(group + HIL_MVE_CHUNK, vldrbq_s8(four + step));
-            vstrbq_s8(group + 2 * HIL_MVE_CHUNK, vldrbq_s8(four + 2 * step));
-            vstrbq_s8(group + 3 * HIL_MVE_CHUNK, vldrbq_s8(four + 3 * step));
-            four += HIL_MVE_CHUNK;
-            group += HIL_MVE_GROUP_BYTES;
-        }
-        if (run % HIL_MVE_CHUNK != 0) {
-            const mve_pred16_t rest = vctp8q((uint32_t)(run % HIL_MVE_CHUNK));
-            vstrbq_s8(group, vldrbq_z_s8(four, rest));
-            vstrbq_s8(group + HIL_MVE_CHUNK, vldrbq_z_s8(four + step, rest));
-            vstrbq_s8(group + 2 * HIL_MVE_CHUNK, vldrbq_z_s8(four + 2 * step, rest));
-            vstrbq_s8(group + 3 * HIL_MVE_CHUNK, vldrbq_z_s8(four + 3 * step, rest));
-            group += HIL_MVE_GROUP_BYTES;
+        const int8_t *begin = from;
+        for (int32_t runs = p->dilation_w == 1 ? 1 : p->filter_w; runs > 0; runs--) {
+            group = hil_mve_place_four(group, begin, run, step);
+            begin += p->dilation_w * p->in_c;
         }
         from += p->dilation_h * p->in_w * p->in_c;
     }
@@ -129,8 +121,9 @@ HIL_INLINE void hil_mve_conv2d_s8(const struct hil_mve_conv2d_s8 *p, const int8_
     hil_mve_columns_rows(&columns, HIL_MVE_ROWS_AT_ONCE);
     int8_t *const group = (int8_t *)scratch;
     int32_t gathered = 0;
-    const int whole_chunks = p->dilation_w == 1 && p->run_step % HIL_MVE_CHUNK == 0;
-    const int32_t last_x = p->in_w - p->filter_w - 3 * p->stride_w;
+    const int whole_chunks =
+        p->run_step % HIL_MVE_CHUNK == 0 && (p->dilation_w == 1 || p->in_c % HIL_MVE_CHUNK == 0);
+    const int32_t last_x = p->in_w - 1 - (p->filter_w - 1) * p->dilation_w - 3 * p->stride_w;
     const int32_t last_y = p->in_h - 1 - (p->filter_h - 1) * p->dilation_h;
     for (int32_t images = p->batch; images > 0; images--) {
         int32_t y = -p->pad_top;

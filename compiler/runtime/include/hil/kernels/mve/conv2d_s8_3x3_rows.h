@@ -24,6 +24,8 @@
  *   +32       int8 [3 rows][n chunks][2 filters][3 taps][16], 0 behind the last channel
  *   +32+288n  int32: multiplier 0, multiplier 1, shift 0, shift 1
  *
+ * An odd last filter makes a pair with the one before it, a single one with itself.
+ *
  *   pixels    in scratch, int8 [rows][n][width][16], the zero point around the image; `width` is
  * that of whole fours of windows sums      in scratch, int32 [lines][fours][2 filters][4 windows]
  *
@@ -227,9 +229,9 @@ code = 1500
 block = "batch * ((out_h + lines - 1) // lines)"
 copied_row = "block * (stride * (lines - 1) + 3) * chunks"
 copied_pixel = "copied_row * width"
-pair = "block * (columns // 2)"
+pair = "block * ((columns + 1) // 2)"
 pair_pass = "pair * 3 * chunks"
-row = "batch * out_h * (columns // 2)"
+row = "batch * out_h * ((columns + 1) // 2)"
 row_pass = "row * 3 * chunks"
 tail_row = "row * (4 * fours - out_w)"
 four_pass = "row_pass * fours"
@@ -249,7 +251,7 @@ struct hil_mve_conv2d_s8_3x3_rows {
     int32_t chunks;        /* of 16 channels, rounded up */
     int32_t fours;         /* of windows of a row, rounded up */
     int32_t width;         /* columns under whole fours of windows */
-    int32_t columns;       /* filters, even */
+    int32_t columns;       /* filters */
     int32_t any;           /* 1: outputs are clamped to less than int8 */
     int32_t linear;        /* as in HIL_MVE_COLUMNS_FIELDS */
     HIL_OUTPUT_RANGE_FIELDS;
@@ -305,7 +307,7 @@ hil_mve_conv2d_s8_3x3_rows_store(const struct hil_mve_conv2d_s8_3x3_rows *p, con
                                  const int32_t *scale, int8_t *out, int32_t count) {
     /* Of the outputs of four windows: window 0 filter 0, 0 1, 1 0, ... */
     const uint16x8_t numbers = vidupq_n_u16(0, 1);
-    const uint16x8_t offsets = vmlaq_n_u16(vandq_u16(numbers, vdupq_n_u16(1)),
+    const uint16x8_t offsets = vmlaq_n_u16(vandq_u16(numbers, vdupq_n_u16(p->columns > 1)),
                                            vshrq_n_u16(numbers, 1), (uint16_t)p->columns);
     const int16x8_t low = vdupq_n_s16((int16_t)p->out_min);
     const int16x8_t high = vdupq_n_s16((int16_t)p->out_max);
@@ -358,13 +360,14 @@ HIL_INLINE void hil_mve_conv2d_s8_3x3_rows(const struct hil_mve_conv2d_s8_3x3_ro
                 pair += pair_bytes;
                 const void *const scales_end = pair;
                 const int32_t *const scale = (const int32_t *)scales_end - 4;
+                int8_t *const pair_out = out + hil_mve_pair_at(column, p->columns);
                 if (p->out_w % 4 == 0) {
                     /* Rows follow each other without a gap. */
-                    hil_mve_conv2d_s8_3x3_rows_store(p, sums, scale, out + column,
+                    hil_mve_conv2d_s8_3x3_rows_store(p, sums, scale, pair_out,
                                                      2 * lines.lines * p->out_w);
                 } else {
                     const int32_t *from = sums;
-                    int8_t *to = out + column;
+                    int8_t *to = pair_out;
                     for (int32_t line = lines.lines; line > 0; line--) {
                         hil_mve_conv2d_s8_3x3_rows_store(p, from, scale, to, 2 * p->out_w);
                         from += 8 * p->fours;

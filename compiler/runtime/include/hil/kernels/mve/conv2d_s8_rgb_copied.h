@@ -80,9 +80,9 @@ row = "batch * out_h"
 direct_window = "row * (out_w - before)"
 other_window = "row * out_w - direct_window"
 block = "batch * ((out_h + lines - 1) // lines)"
-pair = "block * (columns // 2)"
+pair = "block * ((columns + 1) // 2)"
 whole_sixteens = "out_h // lines * ((lines * out_w + 15) // 16)"
-sixteen = "batch * (columns // 2) * (whole_sixteens + (out_h % lines * out_w + 15) // 16)"
+sixteen = "batch * ((columns + 1) // 2) * (whole_sixteens + (out_h % lines * out_w + 15) // 16)"
 @*/
 struct hil_mve_conv2d_s8_rgb_copied {
     int32_t batch;         /* images */

@@ -16,6 +16,7 @@
  *
  *   +0    int32[8]    bias of column 0 four times, of column 1 four times
  *   +32   int8[4][16] weights, as the registers have them; 0 behind the second with depth 16
+ *         An odd last column makes a pair with the one before it, a single one with itself.
  *   +96   int32       multiplier 0, multiplier 1, shift 0, shift 1, zero point 0, zero point 1: the
  *                     output's and half an output more, moved to the left as far as products are
  *                     moved to the right
@@ -194,15 +195,15 @@ code = 900
 block_ = "(rows + block - 1) // block"
 sixteen_rows = "(rows + 15) // 16"
 copied = "rows * depth // 16"
-pair = "block_ * (columns // 2)"
-sixteen = "sixteen_rows * (columns // 2)"
+pair = "block_ * ((columns + 1) // 2)"
+sixteen = "sixteen_rows * ((columns + 1) // 2)"
 deep_sixteen = "sixteen * (depth // 16)"
-eight = "(rows + 7) // 8 * (columns // 2)"
+eight = "(rows + 7) // 8 * ((columns + 1) // 2)"
 @*/
 struct hil_mve_matmul_s8_8x2 {
     int32_t rows;         /* rows of the input, and of the output */
     int32_t depth;        /* elements of a row, 8 or 16 */
-    int32_t columns;      /* outputs of a row, even, at most 36 */
+    int32_t columns;      /* outputs of a row, at most 36 */
     int32_t block;        /* rows at a time, whole sixteens */
     int32_t once;         /* 1: sums are rounded once */
     const int8_t *stream; /* the head draws it */
@@ -216,7 +217,8 @@ HIL_INLINE_BLOCK void hil_mve_matmul_s8_8x2_store(int32_t once, int32_t columns,
     const uint8x16_t lanes = vidupq_n_u8(0, 1);
     const uint8x16_t pixels =
         vaddq_u8(vshrq_n_u8(lanes, 2), vshlq_n_u8(vandq_u8(lanes, vdupq_n_u8(2)), 1));
-    const uint8x16_t offsets = vmlaq_n_u8(vandq_u8(lanes, vdupq_n_u8(1)), pixels, (uint8_t)columns);
+    const uint8x16_t offsets =
+        vmlaq_n_u8(vandq_u8(lanes, vdupq_n_u8(columns > 1)), pixels, (uint8_t)columns);
     const int32_t eights = (rows + 7) / 8;
     const uint8x16_t last = vdupq_n_u8((uint8_t)(rows - 8 * (eights - 1)));
     const uint32_t mask = vcmphiq_u8(last, pixels);
@@ -251,9 +253,10 @@ HIL_INLINE void hil_mve_shallow_pairs(hil_mve_shallow_function *first,
     for (int32_t column = 0;;) {
         const void *const scales = stream + 96;
         const int32_t *const scale = (const int32_t *)scales;
-        hil_mve_matmul_s8_8x2_store(once, columns, sums, scale, out + column, rows);
+        hil_mve_matmul_s8_8x2_store(once, columns, sums, scale,
+                                    out + hil_mve_pair_at(column, columns), rows);
         column += 2;
-        if (column == columns) {
+        if (column >= columns) {
             return;
         }
         stream += HIL_MVE_SHALLOW_PAIR_BYTES;

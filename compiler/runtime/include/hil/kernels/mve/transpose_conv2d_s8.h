@@ -28,6 +28,24 @@ struct hil_mve_transpose_conv2d_s8 {
     HIL_MVE_COLUMNS_FIELDS;
 };
 
+/* Places four windows next to each other, from row y and column x of the image on; returns 0 if one
+ * reaches beyond the image, or if runs are not whole chunks. */
+HIL_INLINE int hil_mve_transpose_four(const struct hil_patch *window, const int8_t *image,
+                                      int32_t y, int32_t x, int8_t *group) {
+    const int32_t run = window->filter_w * window->pixel_bytes;
+    if (y < 0 || y + window->filter_h > window->in_h || x < 0 ||
+        x + window->filter_w + HIL_MVE_ROWS_AT_ONCE - 1 > window->in_w ||
+        (window->filter_h > 1 && run % HIL_MVE_CHUNK != 0)) {
+        return 0;
+    }
+    const int8_t *from = image + (y * window->in_w + x) * window->pixel_bytes;
+    for (int32_t rows = window->filter_h; rows > 0; rows--) {
+        group = hil_mve_place_four(group, from, run, window->pixel_bytes);
+        from += window->in_w * window->pixel_bytes;
+    }
+    return 1;
+}
+
 HIL_INLINE void hil_mve_transpose_conv2d_s8(const struct hil_mve_transpose_conv2d_s8 *p,
                                             const int8_t *in, int8_t *out, void *scratch) {
     int8_t *const group = (int8_t *)scratch;
@@ -59,6 +77,13 @@ HIL_INLINE void hil_mve_transpose_conv2d_s8(const struct hil_mve_transpose_conv2
                 hil_mve_columns_rows(&columns, HIL_MVE_ROWS_AT_ONCE);
                 for (int32_t left = phase.columns; left > 0; left -= HIL_MVE_ROWS_AT_ONCE) {
                     const int32_t count = left < HIL_MVE_ROWS_AT_ONCE ? left : HIL_MVE_ROWS_AT_ONCE;
+                    if (left >= HIL_MVE_ROWS_AT_ONCE &&
+                        hil_mve_transpose_four(&window, in, phase.in_y + row, x, group)) {
+                        x += count;
+                        hil_mve_columns_s8(&columns, group, to);
+                        to += count * p->row_step;
+                        continue;
+                    }
                     for (int32_t lane = 0; lane < HIL_MVE_ROWS_AT_ONCE; lane++) {
                         /* Places beyond the last window are the first one's again. */
                         const int32_t taken = lane < left ? lane : 0;
