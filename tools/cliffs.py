@@ -339,7 +339,8 @@ LINES: tuple[Line, ...] = (
     *_varied(
         "TRANSPOSE_CONV", transposed,
         depth=_FEW, channels=_FEW, side=(1, 2, 3, 4, 5, 6, 8, 9, 12),
-        window=((2, 3, 4, 5), {}), window_=((1, 2, 3, 4, 5), {"stride": 1}), stride=(1, 2, 3, 4),
+        window=((2, 3, 4, 5), {}), window_=((1, 2, 3, 4, 5), {"stride": 1}),
+        stride=((1, 2, 3, 4), {"window": 4}),
     ),
     *_pools("AVERAGE_POOL_2D"),
     *_pools("MAX_POOL_2D"),
@@ -469,6 +470,69 @@ def measured(step: StepFound, board: str) -> str:
     return f"{each[1] / each[0]:.2f}"
 
 
+# Reasons ----------------------------------------------------------------------------------------
+
+_BLOCK = "a block of columns, or a vector, more for one channel"
+_PORTABLE_WINDOW = "not a filter of the kernel: sizes, strides and dilations that its head states"
+_FOLDED = "rows of one element are one long row"
+_WINOGRAD = "Winograd has stride 1, no dilation, 3x3"
+_LONG_SUMS = "sums may leave 32 bits: portable kernel with sums of 64 bits"
+_SHORT = "tiles of several pixels, of which some are repeated"
+#: Why a line has steps, by operator, type (any: ``*``), and varied property; the first that fits.
+#: What is not here has no reason yet.
+REASONS: Mapping[tuple[str, str, str], str] = {
+    ("*", "int16", "depth"): _LONG_SUMS,
+    ("*", "int16", "spread"): _LONG_SUMS,
+    ("CONV_2D 3x3", "*", "stride"): _WINOGRAD,
+    ("CONV_2D 3x3", "*", "dilation"): _WINOGRAD,
+    ("CONV_2D", "*", "window"): _WINOGRAD,
+    ("CONV_2D 1x1", "*", "stride"): "with a stride it is no matrix product: windows are gathered",
+    ("CONV_2D 1x1", "*", "channels"): _BLOCK,
+    ("CONV_2D 3x3", "*", "channels"): _BLOCK,
+    ("CONV_2D 1x1", "int8", "depth"):
+        "sums of many products leave an exact constant too few bits (RISC-V); fields of 21 bits "
+        "(Armv6-M); a chunk more (Helium)",
+    ("CONV_2D 3x3", "int8", "depth"): "the same",
+    ("FULLY_CONNECTED", "int8", "depth"): "the same",
+    ("*", "int8", "spread"): "the same",
+    ("FULLY_CONNECTED", "*", "channels"): _BLOCK,
+    ("FULLY_CONNECTED", "*", "rows"): _SHORT,
+    ("CONV_2D, one row", "*", "window"): "1x1 is a matrix product",
+    ("DEPTHWISE_CONV_2D", "*", "window"): _PORTABLE_WINDOW,
+    ("DEPTHWISE_CONV_2D", "*", "stride"): _PORTABLE_WINDOW,
+    ("DEPTHWISE_CONV_2D", "*", "dilation"): _PORTABLE_WINDOW,
+    ("DEPTHWISE_CONV_2D, one row", "*", "window"): _PORTABLE_WINDOW,
+    ("DEPTHWISE_CONV_2D, one row", "*", "dilation"): _PORTABLE_WINDOW,
+    ("DEPTHWISE_CONV_2D", "*", "multiplier"): "one filter a channel; portable kernel for others",
+    ("DEPTHWISE_CONV_2D", "*", "channels"):
+        "filters of one channel are lowered as CONV_2D; a block or vector more",
+    ("DEPTHWISE_CONV_2D", "*", "width"): _SHORT,
+    ("*", "*", "w"): _SHORT,
+    ("*", "*", "activation"):
+        "without ReLU negative values need a correction, or have no exact constant",
+    ("ADD", "*", "row length"): _FOLDED,
+    ("SUB", "*", "row length"): _FOLDED,
+    ("MUL", "*", "row length"): _FOLDED,
+    ("RESIZE_BILINEAR", "int8", "channels"): "four channels share two words: no other number",
+    ("TRANSPOSE", "*", "channels"):
+        "one column is a copy; of vectors a matrix has at most 17 rows or columns",
+    ("MAX_POOL_2D", "*", "channels"): _BLOCK,
+    ("AVERAGE_POOL_2D", "*", "channels"): _BLOCK,
+    ("MEAN of images", "*", "channels"): "one channel runs the portable kernel",
+    ("SUM of images", "*", "channels"): "one channel runs the portable kernel",
+}  # fmt: skip
+
+
+def reason(step: StepFound) -> str:
+    """Return why a line has steps; ``-`` if nothing is known."""
+    line = step.line
+    for operator in (line.operator, "*"):
+        for dtype in (step.dtype, "*"):
+            if found := REASONS.get((operator, dtype, line.varied)):
+                return found
+    return "-"
+
+
 # Output -----------------------------------------------------------------------------------------
 
 #: Lines of the picture: operator and varied property.
@@ -535,13 +599,16 @@ def rows_of(family: str, steps: Sequence[StepFound]) -> list[list[str]]:
             family, step.line.operator, step.dtype, _NAMES.get(varied, varied), str(number[key]),
             f"{step.ratio:.2f}",
             *(f"{_shown(v)}: {f.each:.2f}, `{f.variant}`" for v, f in (step.better, step.worse)),
+            reason(step),
         ]
         for key, step in largest.items()
         for _, varied, _ in [key]
     ]  # fmt: skip
 
 
-HEADER = ("family", "operator", "type", "varied", "steps", "largest", "better", "worse")
+HEADER = (
+    *("family", "operator", "type", "varied", "steps", "largest", "better", "worse"), "reason",
+)  # fmt: skip
 
 
 def main() -> int:

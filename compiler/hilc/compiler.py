@@ -28,12 +28,14 @@ from hilc.schedule.pareto import ParetoFrontier
 from hilc.schedule.search import LimitError, SearchResult, search
 from hilc.schedule.tuning import Tuning, load_tuning
 from hilc.source import PreparedModel, prepare
+from hilc.support.collection import without_cycle_collection
 from hilc.support.version import __version__
 from hilc.target import Cpu, load_cpu
 from hilc.transforms.feed import with_feed
 
 
 @takes_options(CompileOptions)
+@without_cycle_collection()
 def compile(model: Model, options: CompileOptions) -> ModelLibrary:
     """Compile a model, given as a file, its bytes or a graph, or as an object: a PyTorch module
     with `samples`, a program of `torch.export`, an ONNX `ModelProto`.
@@ -60,6 +62,7 @@ class Compiler:
         self._options = options
         self._search = _Search(model, options)
 
+    @without_cycle_collection()
     def compile(
         self, optimize: str, ram: int | None = None, flash: int | None = None
     ) -> ModelLibrary:
@@ -105,6 +108,7 @@ def _memory_bytes(program: Program, io_tensors: Sequence[str]) -> int:
 
 
 @takes_options(CompileOptions)
+@without_cycle_collection()
 def explain(model: Model, options: CompileOptions) -> Explanation:
     """Return the memory use of the program that :func:`compile` creates for these arguments.
 
@@ -117,6 +121,7 @@ def explain(model: Model, options: CompileOptions) -> Explanation:
 
 
 @takes_options(CompileOptions)
+@without_cycle_collection()
 def frontier(model: Model, options: CompileOptions) -> Frontier:
     """Return the programs of a model that its user may choose from, the fastest first, each with
     the options `optimize`, `ram` or `flash` with which :func:`compile` creates it.

@@ -14,6 +14,7 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
+import float_networks
 import models
 import numpy as np
 import onnx
@@ -173,6 +174,14 @@ def write_calibration(place: Path) -> None:
     np.savez(place, x=values.astype(np.float32))
 
 
+def write_float_file(place: Path) -> None:
+    place.write_bytes(float_networks.network().build())
+
+
+def write_images(place: Path) -> None:
+    np.save(place, float_networks.images())
+
+
 #: What makes the files that documents name and do not make.
 GIVEN: dict[str, Callable[[Path], object]] = {
     "digits.tflite": link(DIGITS),
@@ -182,6 +191,8 @@ GIVEN: dict[str, Callable[[Path], object]] = {
     "net.tflite": write_net,
     "net.onnx": write_floats,
     "calibration.npz": write_calibration,
+    "float.tflite": write_float_file,
+    "images.npy": write_images,
     "x.npz": write_inputs,
     "broken.tar": write_broken,
     "app.elf": lambda path: build_app("console_app", path.parent).rename(path),

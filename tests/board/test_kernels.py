@@ -41,6 +41,7 @@ from single_op import (
     KINDS,
     ONNX_KINDS,
     SingleOp,
+    averaged_images,
     joined_rows,
     random_op,
     resized_channels,
@@ -68,6 +69,8 @@ BOARDS = {
     "riscv-virt": "mul32",
     LARGE_M0: "thumb1",
 }
+#: Layers of bytes of many sizes, without weights.
+NARROW = (resized_channels, averaged_images, joined_rows)
 #: Calls of a family's kernels that there must be at least, of all and of each.
 CALLS, CALLS_OF_EACH = 1000, 10
 #: Kernels that take an image a few rows at a time, which tests/board/test_fusion.py runs.
@@ -122,7 +125,7 @@ def other_operators(rng: np.random.Generator) -> list[SingleOp]:
     for dtype in ("int8", "int16", "float32"):
         singles += [random_op(rng, "TRANSPOSE_CONV", dtype) for _ in range(40)]
     singles += [swapped_axes(rng) for _ in range(40)]
-    singles += [resized_channels(rng) for _ in range(60)]
+    singles += [make(rng) for make in (resized_channels, averaged_images) for _ in range(60)]
     products = [random_op(rng, "BATCH_MATMUL", "float32") for _ in range(40)]
     # Some cores round sums of floats once.
     singles += products + [
@@ -226,16 +229,16 @@ def test_kernels_compiled_for_one_layer_each(name: str, every: int) -> None:
     ]
     operators += [random_op(rng, op, dtype) for op, dtype in KINDS if dtype in ARITHMETIC]
     operators += uneven_layers(rng, 2)
-    operators += [make(rng) for make in (resized_channels, joined_rows) for _ in range(20)]
+    operators += [make(rng) for make in NARROW for _ in range(12)]
     checks = [
         one
         for i, operator in enumerate(operators)
         if i % every == 0
         for one in checks_of(operator, board.cpu, f"({i} of seed {SEED + 1})", specialise=True)
     ]
-    # In two programs: the code of all has no room on the board with Helium.
-    for part in (checks[::2], checks[1::2]):
-        check(part, board, RELATIVE)
+    # In three programs: the code of all has no room on the board with Helium.
+    for start in range(3):
+        check(checks[start::3], board, RELATIVE)
 
 
 CALLS_OF_EACH_LEVEL = 2

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import io
 import os
+import zipfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -15,6 +17,7 @@ import tflm
 from models import model_path
 from tflite_builder import ModelBuilder
 
+from hil.cli import main
 from hilc.errors import ModelError, UnsupportedError
 from hilc.frontends import load_model
 from hilc.frontends.tflite.reader import import_graph, tensor_names
@@ -559,6 +562,52 @@ FOREIGN = [
     (b"\xff\xff\xff\x7fTFL3" + bytes(64), "damaged or cut short"),
     (b"\x00\x00\x00\x00TFL3" + bytes(64), "the file"),
 ]
+
+
+def _keras_archive() -> bytes:
+    file = io.BytesIO()
+    with zipfile.ZipFile(file, "w") as archive:
+        for name in ("metadata.json", "config.json", "model.weights.h5"):
+            archive.writestr(name, "{}")
+    return file.getvalue()
+
+
+#: Files of TensorFlow by name: what they begin with, what they are, and a part of the remedy.
+TENSORFLOW = [
+    ("m.keras", _keras_archive(), "this is a Keras model (.keras)", "load_model('{path}')"),
+    ("m.h5", b"\x89HDF\r\n\x1a\n" + bytes(64), "Keras HDF5 model", "hil quantize {path} "),
+    ("folder/saved_model.pb", b"\x08\x01\x12\x07" + bytes(64), "a TensorFlow SavedModel",
+     "from_saved_model('{folder}')"),
+    ("graph.pb", b"\n\x20\n\x01x\x12\x0bPlaceholder" + bytes(64), "frozen graph of TensorFlow 1",
+     "from_frozen_graph('{path}'"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("name", "data", "message", "remedy"), TENSORFLOW)
+def test_files_of_tensorflow(
+    name: str, data: bytes, message: str, remedy: str, tmp_path: Path
+) -> None:
+    path = tmp_path / name
+    path.parent.mkdir(exist_ok=True)
+    path.write_bytes(data)
+    with pytest.raises(ModelError) as caught:
+        load_model(path)
+    assert message in caught.value.fact
+    assert remedy.format(path=path, folder=path.parent) in str(caught.value.hint)
+    with pytest.raises(ModelError):
+        load_model(data)
+
+
+@pytest.mark.parametrize("command", ["compile", "verify", "bench", "explain"])
+def test_a_folder_of_tensorflow(
+    command: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "saved_model.pb").write_bytes(b"\x08\x01\x12\x07")
+    output = ["-o", str(tmp_path / "out")] if command == "compile" else []
+    assert main([command, str(tmp_path), "--board", "mps2-an386", *output]) == 2
+    shown = capsys.readouterr().err
+    assert "this is a SavedModel folder of TensorFlow" in shown
+    assert f"hil quantize {tmp_path} --calibration" in shown
 
 
 @pytest.mark.parametrize(("data", "message"), FOREIGN)

@@ -487,7 +487,46 @@ def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
     assert "match" in capsys.readouterr().out
 
 
-def test_keras_files_need_tensorflow(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_signature_is_selected(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    builder, other = float_networks.network(), ModelBuilder()
+    other.input("a", (1, 8))
+    other.output("b", (1, 8))
+    other.op("TANH", ("a",), ("b",))
+    builder.functions = [other]
+    names = [tensor.name for tensor in builder.tensors]
+    builder.signatures = [
+        ("image", 0, {"x": names.index("x")}, {"y": names.index("y")}),
+        ("row", 1, {"a": 0}, {"b": 1}),
+    ]
+    (tmp_path / "net.tflite").write_bytes(builder.build())
+    np.save(tmp_path / "x.npy", small(20, 8))
+    given = ["quantize", str(tmp_path / "net.tflite"), "--calibration", str(tmp_path / "x.npy"),
+             "-o", str(tmp_path / "row.tflite")]  # fmt: skip
+    assert main(given) == 2
+    assert "--signature image" in capsys.readouterr().err
+    assert main([*given, "--signature", "row"]) == 0
+    graph = load_model(tmp_path / "row.tflite")
+    assert [node.op for node in graph.nodes] == ["QUANTIZE", "TANH", "DEQUANTIZE"]
+
+
+def test_keras_files_need_tensorflow(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Where it is installed, too.
+    monkeypatch.setattr("hilc.support.optional.is_installed", lambda module: False)
+    (tmp_path / "net.h5").write_bytes(b"\x89HDF\r\n\x1a\n")
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "folder" / "saved_model.pb").write_bytes(b"\x08\x01\x12")
+    np.save(tmp_path / "x.npy", small(4, 8))
+    for name in ("net.h5", "folder"):
+        given = ["quantize", str(tmp_path / name), "--calibration", str(tmp_path / "x.npy")]
+        assert main([*given, "-o", str(tmp_path / "net.onnx")]) == 2
+        assert "ends in .tflite" in capsys.readouterr().err
+        assert main([*given, "-o", str(tmp_path / "net.tflite")]) == 2
+        assert "pip install 'hil-harness[keras]'" in capsys.readouterr().err
+
+
+def test_keras_files_through_tensorflow(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     pytest.importorskip("tensorflow", reason="pip install 'hil-harness[keras]'")
     import keras
 
@@ -507,6 +546,9 @@ def test_keras_files_need_tensorflow(tmp_path: Path, capsys: pytest.CaptureFixtu
         assert main(given) == 0
         require_equal(Path(output).read_bytes(), {_only_input(output): x[:, np.newaxis]})
     assert hil.quantize(model, x).suffix == ".tflite"
+    with pytest.raises(InputError, match="Keras model") as caught:
+        hilc.compile(model)
+    assert "hil.quantize(model, samples)" in str(caught.value.hint)
 
 
 def _only_input(path: str) -> str:

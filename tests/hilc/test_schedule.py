@@ -444,6 +444,39 @@ def test_groups_have_a_longest() -> None:
     assert one.within(300, singles(100, 400, 100)) == [(1, 1), (0, 1), (1, 2)]
 
 
+@pytest.mark.parametrize("layers", [40, 100, 200, 400])
+def test_the_search_grows_with_the_layers(layers: int) -> None:
+    """All layers take too much, and no group is cheap enough to prevent longer ones."""
+    one = Tried(layers, cost=lambda first, last: 10_000)
+    one.within(300, singles(*[400] * layers))
+    lengths = [last - first + 1 for first, last in one.tried]
+    assert sum(lengths) <= max(POLICY.tried_layers, POLICY.tried_layers_each * layers)
+    assert max(lengths) == {40: 8, 100: 5, 200: 3, 400: 3}[layers]
+
+
+def test_few_layers_that_take_too_much_are_in_long_groups() -> None:
+    one = Tried(200, cost=lambda first, last: 10_000)
+    one.within(300, singles(*[400 if step == 5 else 100 for step in range(200)]))
+    assert max(last - first + 1 for first, last in one.tried) == POLICY.longest_group
+
+
+def test_the_cheapest_rows_are_laid_out_first() -> None:
+    """More rows at a time need fewer calls; of those that exceed the limit no more are tried."""
+    laid_out: list[int] = []
+
+    def tried(group: Group) -> Segment:
+        laid_out.append(group.rows)
+        return made(group, 50 * group.rows)
+
+    groups = some_groups(tried, height=8)
+    groups._foreseen = lambda group, limit, prices: LeastCost(*[100 / group.rows] * 2)
+    groups._smaller = lambda group, limit, prices: iter(())
+    found = groups._group_segments(0, 1, 200, Objective())
+    costs = [one.priced if isinstance(one, LeastCost) else one.group.rows for one in found]
+    assert laid_out == [8, 4, 2, 1]
+    assert costs == [12.5, 25, 4, 50, 2, 100, 1]
+
+
 def some_groups(
     tried: Callable[[Group], Segment | Sketch | None], height: int = 6, layers: int = 2
 ) -> Any:
@@ -1195,7 +1228,8 @@ def test_a_change_of_the_policy_is_meant() -> None:
         "fused_rows": (1, 2, 4, 8),
         "slice_channels": 32,
         "longest_group": 20,
-        "most_spans": 20_000,
+        "tried_layers": 1500,
+        "tried_layers_each": 10,
         "cheap_group": 1.03,
         "kernel_exchanges": 6,
         "model_bytes": 150,

@@ -191,7 +191,9 @@ class PlainCalls(Calls):
         declared = [f"{argument.c_type}{argument.name}" for argument in arguments]
         text = c_wrapped(f"int32_t {function}(", declared or ["void"], ")")
         unread = [a.name for index, a in enumerate(arguments) if index not in used]
-        return f"{text} {{\n" + "".join(f"    (void){name};\n" for name in unread)
+        # The file of the function that calls it has no header.
+        head = f"{text};\n\n{text} {{\n"
+        return head + "".join(f"    (void){name};\n" for name in unread)
 
     def layers(self, operators: Sequence[Operator], pointer: Callable[[Argument], str]) -> str:
         """Return statements that call the operators in order; -1 on the first failure."""

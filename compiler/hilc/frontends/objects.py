@@ -53,8 +53,22 @@ def file_of(model: Any, samples: Sequence[Any] | None) -> bytes | None:
     return None
 
 
+def is_keras_model(model: Any) -> bool:
+    """Return whether an object is a model of Keras, which is imported if it is one."""
+    keras = sys.modules.get("keras")
+    return keras is not None and isinstance(model, keras.Model)
+
+
 def _refuse_parts(model: Any) -> None:
-    """Raise :class:`~hilc.errors.InputError` for an object that is only part of a model."""
+    """Raise :class:`~hilc.errors.InputError` for an object that is only part of a model, or has to
+    be converted first.
+    """
+    if is_keras_model(model):
+        raise InputError(
+            f"the Keras model {model.name!r} was given, which is not compiled as it is",
+            "hil.quantize(model, samples) makes an int8 model of it; for float32 give "
+            "tf.lite.TFLiteConverter.from_keras_model(model).convert()",
+        )
     if isinstance(model, type):
         raise InputError(
             f"the class {model.__name__} was given, which is no model yet",

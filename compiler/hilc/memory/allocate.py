@@ -31,6 +31,8 @@ ALIGNMENT = 16
 _SEARCH_TRIES = 1200
 # Partial placements that are kept at each step (beam width of :class:`_BeamSearch`).
 _PLACEMENTS = 256
+# Intervals that are not worth merging.
+_FEW_INTERVALS = 8
 # Bounds for graphs with hundreds of simultaneous blocks: neighbour checks in all, and the least
 # number of placements that are kept.
 _MOST_LOOKS, _FEWEST = 5_000_000, 16
@@ -451,12 +453,15 @@ class _Search:
         self, start: _Candidate, bound: int, tries: int, chance: random.Random
     ) -> _Candidate:
         """Return the best result of swapping and moving blocks in the order of ``start``."""
-        current = start
+        current, tops = start, self._tops(start)
         for _ in range(tries if len(self.blocks) > 1 else 0):
             if current.peak <= bound:
                 break
             order = list(current.order)
-            a, b = self._top(current, chance), chance.randrange(len(order))
+            # A block that sets the peak must move to lower it; now and then a random one does.
+            is_any = chance.random() < 0.3
+            a = chance.randrange(len(order)) if is_any else chance.choice(tops)
+            b = chance.randrange(len(order))
             if chance.random() < 0.5:
                 order[a], order[b] = order[b], order[a]
             else:
@@ -465,16 +470,17 @@ class _Search:
             # Equally good orders are accepted: they may lead to better ones.
             if offsets is not None:
                 current = _Candidate(pool_bytes(self.blocks, offsets), order, offsets)
+                tops = self._tops(current)
         return current
 
-    def _top(self, current: _Candidate, chance: random.Random) -> int:
-        """Return the position of a block that sets the peak, which must move to lower it; now and
-        then that of a random block.
-        """
-        if chance.random() < 0.3:
-            return chance.randrange(len(current.order))
-        ends = (current.offsets[i] + self.blocks[i].nbytes for i in current.order)
-        return chance.choice([p for p, end in enumerate(ends) if end == current.peak])
+    def _tops(self, found: _Candidate) -> list[int]:
+        """Return the positions of the blocks that set the peak."""
+        blocks, offsets, peak = self.blocks, found.offsets, found.peak
+        return [
+            position
+            for position, index in enumerate(found.order)
+            if offsets[index] + blocks[index].nbytes == peak
+        ]
 
     def _good_orders(self, bound: int) -> list[_Candidate]:
         """Return the best few simple orders, the best first; only one if it reaches ``enough``.
@@ -602,13 +608,14 @@ class _BeamSearch:
                 for other, low, high in self._forbidden[index]
                 if other in position
             ]
-            ends = self._ends(index, nbytes)
+            top = (nbytes - block.nbytes) // ALIGNMENT * ALIGNMENT
+            ends = [at for at in self._ends(index, nbytes) if 0 <= at <= top]
             found: dict[tuple[int, ...], _Chain | None] = {}
             for state, chain in states.items():
                 placed = tuple([state[p] for p in staying])
                 near = [(placed[p] + low, placed[p] + high) for p, low, high in forbidden]
                 near += self._pinned[index]
-                for offset in self._offsets(index, near, ends, nbytes):
+                for offset in self._offsets(block.offset, near, ends, top):
                     found.setdefault((*placed, offset), (index, offset, chain))
                     if block.first == block.last or len(found) >= self._placements:
                         break
@@ -634,22 +641,30 @@ class _BeamSearch:
         return list(dict.fromkeys(found))
 
     def _offsets(
-        self, index: int, forbidden: Sequence[tuple[int, int]], ends: Sequence[int], nbytes: int
-    ) -> Iterator[int]:
-        """Yield the possible offsets of a block, each once."""
-        block = self._blocks[index]
-        top = (nbytes - block.nbytes) // ALIGNMENT * ALIGNMENT
-        beside = (
-            at for low, high in forbidden for at in (low // ALIGNMENT * ALIGNMENT, align(high))
-        )
-        lows, highs = joined(forbidden)
-        tried = (0, top, *beside, *ends) if block.offset is None else (block.offset,)
+        self, pinned: int | None, forbidden: Sequence[tuple[int, int]], ends: list[int], top: int
+    ) -> list[int]:
+        """Return the possible offsets of a block up to ``top``, each once."""
+        # Called for every placement, of which there are hundreds of thousands.
+        if pinned is None:
+            tried = [0, top]
+            for low, high in forbidden:
+                tried.append(low - low % ALIGNMENT)
+                tried.append(high + -high % ALIGNMENT)
+            tried += ends
+        else:
+            tried = [pinned]
+        if len(forbidden) > _FEW_INTERVALS:
+            lows, highs = joined(forbidden)
+            forbidden = list(zip(lows, highs, strict=True))
+        found: list[int] = []
         for offset in dict.fromkeys(tried):
             if 0 <= offset <= top:
-                # The last forbidden interval that begins before the offset.
-                last = bisect_left(lows, offset) - 1
-                if last < 0 or highs[last] <= offset:
-                    yield offset
+                for low, high in forbidden:
+                    if low < offset < high:
+                        break
+                else:
+                    found.append(offset)
+        return found
 
 
 #: A block, its offset, and the blocks placed before it.

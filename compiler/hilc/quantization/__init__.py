@@ -18,10 +18,10 @@ from typing import Any
 
 from hilc.errors import InputError, ModelError
 from hilc.frontends import Specialization, load_model, read_file, read_model, reader_of
-from hilc.frontends.objects import NamedFile, file_of, name_of, tensor_of
+from hilc.frontends.objects import NamedFile, file_of, is_keras_model, name_of, tensor_of
 from hilc.ir import Graph
 from hilc.ops import OPS
-from hilc.quantization.keras import converted, is_convertible, is_keras_model
+from hilc.quantization.keras import converted, is_convertible
 from hilc.quantization.marks import is_own_file, marked
 from hilc.quantization.report import (
     NOISE_SAMPLES,
@@ -129,6 +129,7 @@ def quantize(
     test: Any = None,
     name: str | None = None,
     shapes: Mapping[str, Sequence[int]] | None = None,
+    signature: str | None = None,
     calibrator: str = "minmax",
     percentile: float | None = None,
     activations: str = "int8",
@@ -148,9 +149,9 @@ def quantize(
     of 1. States are reset in front of each sample, unless ``keep_state`` says that the samples are
     one sequence. The report is made over ``test``, in the same form, or over the samples; with
     ``labels``, the class of each, it has the accuracy. ``shapes`` states what the model leaves
-    open. The others are those of :class:`Settings`; ``progress(what, count)`` returns a function to
-    be called
-    ``count`` times.
+    open, and ``signature`` selects one of several entry points of a TFLite file. The others are
+    those of :class:`Settings`; ``progress(what, count)`` returns a function to be called ``count``
+    times.
 
     Raises :class:`~hilc.errors.InputError` for unsuitable samples, unknown settings and missing
     packages; :class:`~hilc.errors.ModelError` for a model that is quantized already, and for what
@@ -160,7 +161,7 @@ def quantize(
         calibrator, percentile, activations, per_channel, tuple(exclude), keep_state
     )
     tell = progress or (lambda what, count: lambda: None)
-    source = _source(model, samples, name, shapes)
+    source = _source(model, samples, name, shapes, signature)
     graph = source.graph
     _require_floats(graph)
     calibration = Samples(named_arrays(samples, graph.inputs), graph)
@@ -188,7 +189,11 @@ def quantize(
 
 
 def _source(
-    model: Any, samples: Any, name: str | None, shapes: Mapping[str, Sequence[int]] | None
+    model: Any,
+    samples: Any,
+    name: str | None,
+    shapes: Mapping[str, Sequence[int]] | None,
+    signature: str | None,
 ) -> Source:
     if isinstance(model, str | Path):
         name = name or shown_argument(Path(model).stem)
@@ -216,7 +221,7 @@ def _source(
             "give an ONNX, TFLite or .pt2 file",
         )
     stated = {n: tuple(shape) for n, shape in (shapes or {}).items()}
-    read = read_model(model, name, specialization=Specialization(stated))
+    read = read_model(model, name, specialization=Specialization(stated, signature=signature))
     assert reader is not None, "it has been read"
     return Source(reader, read.graph, data, read.data)
 

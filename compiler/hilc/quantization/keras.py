@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import io
 import os
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -26,12 +25,6 @@ def is_convertible(path: Path) -> bool:
     with path.open("rb") as file:
         head = file.read(8)
     return is_hdf5(head) or is_keras_archive(head and path.read_bytes())
-
-
-def is_keras_model(model: Any) -> bool:
-    """Return whether an object is a model of Keras, which is imported if it is one."""
-    keras = sys.modules.get("keras")
-    return keras is not None and isinstance(model, keras.Model)
 
 
 def converted(model: Any) -> bytes:

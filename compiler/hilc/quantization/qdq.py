@@ -91,7 +91,7 @@ def quantize(
     """Return the model in floats, and in QDQ form, calibrated with the samples."""
     settings.require_calibrator(CALIBRATORS, "onnxruntime")
     tools = require("onnxruntime.quantization", "the quantization of ONNX models")
-    model, masks = with_choices(_prepared(source.onnx))
+    model, masks = with_choices(_prepared(source.resolved))
     excluded = _excluded(model, settings)
     resets = {state.name: source.graph.reset_value(state) for state in source.graph.states}
 

@@ -17,8 +17,8 @@ class Source:
     graph: Graph
     #: Its file.
     data: bytes
-    #: The model as ONNX, without open sizes.
-    onnx: bytes
+    #: The file as the model is read from it: of one entry point, and ONNX without open sizes.
+    resolved: bytes
 
 
 @dataclass(frozen=True)

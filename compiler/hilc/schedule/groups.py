@@ -9,10 +9,9 @@ the cheapest partition, or cheap enough that no longer groups are tried.
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import islice
 from typing import NamedTuple, TypeGuard
 
 import numpy as np
@@ -191,13 +190,16 @@ class FusedGroups:
         ends: list[list[int]] = [[] if blocked[i] else [i] for i in range(count)]
         #: Ends of the segments that are kept whatever their cost.
         kept = [list(own) for own in ends]
-        longest = min(self._policy.longest_group, max(1, self._policy.most_spans // count), count)
-        for length in range(1, longest + 1):
+        left = max(self._policy.tried_layers, self._policy.tried_layers_each * count)
+        for length in range(1, min(self._policy.longest_group, count) + 1):
             spans = self._spans(length)
             is_tried = (before[spans.firsts + length] > before[spans.firsts]) & (
                 spans.memory_bounds <= limit
             )
-            for place in np.flatnonzero(is_tried).tolist():
+            places = np.flatnonzero(is_tried).tolist()
+            if length > 1 and length * len(places) > left:
+                break
+            for place in places:
                 first, bound = int(spans.firsts[place]), int(spans.memory_bounds[place])
                 last = first + length - 1
                 if (
@@ -206,6 +208,7 @@ class FusedGroups:
                     and not _is_covered(ends, first, last)
                     and self._may_fuse(first, last)
                 ):
+                    left -= length
                     slices = sliced and not _is_covered(kept, first, last)
                     tried = self._group_segments(first, last, limit, objective, sliced=slices)
                     groups = GroupsOfLayers(first, last, bound, tried)
@@ -245,8 +248,8 @@ class FusedGroups:
     def _group_segments(
         self, first: int, last: int, limit: int, objective: Objective, *, sliced: bool = False
     ) -> Iterator[Segment | LeastCost]:
-        """Yield groups of these layers that take at most ``limit`` bytes, with increasing rows at a
-        time; before a group is laid out, a lower bound of the costs of all that follow.
+        """Yield groups of these layers that take at most ``limit`` bytes, those first that are laid
+        out already; before another is laid out, a lower bound of the costs of all that follow.
         """
         names = tuple(node.name for node in self._nodes[first : last + 1])
         worth = objective.flash_worth
@@ -260,27 +263,51 @@ class FusedGroups:
                 slices = self._policy.slice_channels
                 if not self._lowering.has_expansions(Group(names, sliced=slices)):
                     return
-        for number, step in enumerate(self._steps_of(names, worth, slices)):
+        waiting: list[Iterator[Segment | LeastCost]] = []
+        bounds: dict[int, LeastCost] = {}
+        for step in self._steps_of(names, worth, slices):
+            own = self._step_segments(step, limit, objective, prices)
+            number, is_empty = len(waiting), True
+            waiting.append(own)
+            for found in own:
+                is_empty = False
+                if isinstance(found, LeastCost):
+                    bounds[number] = found
+                    break
+                yield found
+            if is_empty:
+                break
+        while bounds:
+            yield least_of(list(bounds.values()))
+            # The cheapest first: fewer rows at a time hardly matter where more of them fit.
+            number = min(bounds, key=lambda number: (bounds[number].priced, number))
+            del bounds[number]
+            is_empty = True
+            for found in waiting[number]:
+                if isinstance(found, LeastCost):
+                    bounds[number] = found
+                    break
+                is_empty = False
+                yield found
+            if is_empty and number not in bounds:
+                # More rows at a time take more memory.
+                bounds = {n: bound for n, bound in bounds.items() if n < number}
 
-            def rest(number: int = number) -> LeastCost:
-                steps = islice(self._steps_of(names, worth, slices), number, None)
-                return self._least_of_steps(steps, limit, objective, prices)
-
-            tried: list[Segment | Sketch | None] = []
-            for group in step:
-                if isinstance(self._foreseen(group, limit, prices), LeastCost):
-                    yield rest()
-                tried.append(self._tried(group, limit))
-            within = [s for s in tried if isinstance(s, Segment) and s.memory_bound <= limit]
-            if not within and tried[0] is not None:
-                for smaller in self._smaller(step[0], limit, prices):
-                    if isinstance(smaller, LeastCost):
-                        yield rest()
-                    else:
-                        within.append(smaller)
-            yield from within
-            if not within:
-                return
+    def _step_segments(
+        self, step: Sequence[Group], limit: int, objective: Objective, prices: Prices
+    ) -> Iterator[Segment | LeastCost]:
+        """Yield the groups of one number of rows at a time that take at most ``limit`` bytes;
+        before one is laid out, a lower bound of the costs of all that follow.
+        """
+        tried: list[Segment | Sketch | None] = []
+        for group in step:
+            if isinstance(self._foreseen(group, limit, prices), LeastCost):
+                yield least_of(self._least_of_step(step, limit, objective, prices))
+            tried.append(self._tried(group, limit))
+        within = [s for s in tried if isinstance(s, Segment) and s.memory_bound <= limit]
+        yield from within
+        if not within and tried[0] is not None:
+            yield from self._smaller(step[0], limit, prices)
 
     def _steps_of(
         self, names: tuple[str, ...], worth: float, slices: int = 0
@@ -305,18 +332,6 @@ class FusedGroups:
                 yield [group]
             if rows >= height:
                 return
-
-    def _least_of_steps(
-        self, steps: Iterable[Sequence[Group]], limit: int, objective: Objective, prices: Prices
-    ) -> LeastCost:
-        """Return lower bounds of the cost of groups of these steps within the limit."""
-        found: list[LeastCost] = []
-        for step in steps:
-            now = self._least_of_step(step, limit, objective, prices)
-            found += now
-            if not now:
-                break
-        return least_of(found)
 
     def _least_of_step(
         self, step: Sequence[Group], limit: int, objective: Objective, prices: Prices

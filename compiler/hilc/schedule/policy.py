@@ -95,10 +95,11 @@ class SearchPolicy:
     slice_channels: int = 32
     #: Maximum number of layers of a fused group, which bounds the search time.
     longest_group: int = 20
-    #: Maximum number of runs of consecutive layers that are tried as groups, of all lengths: groups
-    #: of a model of more than 1,000 layers have fewer layers each, so that the search time does not
-    #: grow faster than the model. No network for a microcontroller has as many.
-    most_spans: int = 20_000
+    #: Maximum number of layers, counted once for each group that is tried at a memory limit, in all
+    #: and for each layer of the model; the larger bound holds. Shorter groups are tried first. The
+    #: search time then grows with the number of layers, whatever their shapes.
+    tried_layers: int = 1500
+    tried_layers_each: int = 10
     #: Ratio: where shorter groups cost at most this much more than the kernels alone, longer groups
     #: over the same layers are not tried.
     cheap_group: float = 1.03

@@ -55,6 +55,7 @@ def quantize_command(args: argparse.Namespace, console: Console) -> int:
             test=_samples(args.test) if args.test else None,
             name=name or args.name,
             shapes=parse_shapes(args.shape),
+            signature=args.signature,
             calibrator=args.calibrator,
             percentile=args.percentile,
             activations=args.activations,

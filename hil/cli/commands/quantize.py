@@ -46,6 +46,9 @@ def add_options(parser: Parser) -> None:
         metavar="NAME=N,N,...",
         help="the shape of an input that the model leaves open; may be repeated",
     )
+    parser.add_argument(
+        "--signature", metavar="NAME", help="the signature of a TFLite file that is quantized"
+    )
     group = parser.add_argument_group("quantizer")
     group.add_argument(
         "--calibrator",

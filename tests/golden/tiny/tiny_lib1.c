@@ -156,6 +156,7 @@ int32_t tvmgen_tiny_fused_split_3(void *input0, void *output0, void *output1) {
 static const struct hil_generic_join layer_4 = {
     .rows = 1,
     .parts = 2,
+    .length = 18,
     .blocks = global_const_workspace.layer_4_blocks,
 };
 

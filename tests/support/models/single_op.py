@@ -789,6 +789,18 @@ def resized_channels(rng: Random) -> SingleOp:
     return finish(rng, "RESIZE_BILINEAR", Draft([x, index_tensor(size, "size")], quant, attrs))
 
 
+def averaged_images(rng: Random) -> SingleOp:
+    """MEAN and SUM of int8 images of many channels, and of more pixels than 16 bits sum up."""
+    sides = [int(n) for n in rng.integers(1, 20, 2)]
+    x = activation_tensor(rng, "int8", (int(rng.integers(1, 3)), *sides, int(rng.integers(1, 40))))
+    op, axes = pick(rng, "MEAN", "SUM"), pick(rng, [1, 2], [1], [3], [2, 3])
+    quant = quantized(rng, "int8")
+    if op == "SUM":
+        quant = no_finer(quant, scale_of(x) * x.size / (1 << 20))
+    draft = Draft([x, index_tensor(axes, "axes")], quant, {"keep_dims": bool(rng.integers(2))})
+    return finish(rng, op, draft)
+
+
 def joined_rows(rng: Random) -> SingleOp:
     """CONCATENATION of rows of bytes, of every length up to 70."""
     rows = int(rng.integers(1, 6))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from hilc.ir import Rounding
+from hilc.lowering.generic.mean import block_of_bytes, scale_of_bytes
 from hilc.lowering.generic.pooling import inner_pool_call, pool_call, scaled_average_calls
 from hilc.lowering.kernels import KernelCall, Parameters
 from hilc.lowering.parameters import (
@@ -12,6 +13,7 @@ from hilc.lowering.parameters import (
     HilDspAveragePoolS8Scaled,
     HilDspMaxPoolS8,
     HilDspMaxPoolS16,
+    HilDspMeanS8,
 )
 from hilc.lowering.registry import Layer, lowers
 from hilc.ops.opdef import TWICE_OR_EVEN
@@ -54,3 +56,11 @@ def scaled_pool(layer: Layer) -> Iterator[KernelCall]:
 def max_pool(layer: Layer) -> KernelCall:
     """Maxima over windows, which may reach beyond the image."""
     return pool_call(layer, _MAXIMA[layer.dtype])
+
+
+@lowers("MEAN", "SUM", dtypes={"int8"}, requires={"dsp"}, lacks={"mve"}, roundings=TWICE_OR_EVEN)
+def means(layer: Layer) -> Iterator[KernelCall]:
+    """Yield the means or sums over adjacent axes, four channels at a time."""
+    blocks = block_of_bytes(layer)
+    if blocks is not None and blocks.channels >= 4:
+        yield KernelCall(HilDspMeanS8(mean_block=blocks, mean_scale=scale_of_bytes(layer)))

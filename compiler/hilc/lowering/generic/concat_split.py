@@ -26,7 +26,10 @@ def _join(node: Node, parts: Sequence[Tensor], axis: int) -> KernelCall:
     itemsize = np.dtype(parts[0].dtype).itemsize
     blocks = [prod(part.shape[axis:]) * itemsize for part in parts]
     parameters = HilGenericJoin(
-        rows=prod(parts[0].shape[:axis]), parts=len(parts), blocks=np.array(blocks, np.int32)
+        rows=prod(parts[0].shape[:axis]),
+        parts=len(parts),
+        length=sum(blocks),
+        blocks=np.array(blocks, np.int32),
     )
     return KernelCall(parameters, tuple(range(len(parts))))
 
@@ -61,7 +64,10 @@ def split_v(layer: Layer) -> KernelCall:
     axis, _ = parts_of(layer.node, layer.ins)
     rows = prod(layer.out.shape[:axis])
     blocks = np.array([out.nbytes // rows for out in layer.outs], np.int32)
-    return KernelCall(HilGenericSplitBlocks(rows=rows, parts=len(layer.outs), blocks=blocks))
+    parameters = HilGenericSplitBlocks(
+        rows=rows, parts=len(layer.outs), length=int(blocks.sum()), blocks=blocks
+    )
+    return KernelCall(parameters)
 
 
 @lowers("UNPACK")

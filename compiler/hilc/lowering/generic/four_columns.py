@@ -55,6 +55,24 @@ def linear(layer: Layer) -> Iterator[KernelCall]:
     return linear_calls(layer, rows=_matmul, convolution=_conv2d, depthwise=_depthwise)
 
 
+@lowers(
+    "DEPTHWISE_CONV_2D",
+    dtypes={"int16"},
+    requires={"dsp"},
+    rank=Rank.FAST,
+    roundings={Rounding.SINGLE, Rounding.NEAREST_EVEN},
+)
+def windows(layer: Layer) -> Iterator[KernelCall]:
+    """Return the kernel of windows that the kernels of planes do not take."""
+    return linear_calls(layer, rows=_none, convolution=_none, depthwise=_depthwise)
+
+
+def _none(form: MatrixProduct | Convolution) -> Iterator[Parameters]:
+    """Yield nothing: cores that multiply pairs of half-words have kernels of their own."""
+    del form
+    yield from ()
+
+
 @lowers("UNIDIRECTIONAL_SEQUENCE_LSTM", dtypes={"int8"}, lacks={"dsp"}, rank=Rank.FAST)
 def narrow_lstm(layer: Layer) -> KernelCall:
     """Return the kernel for an LSTM of int8, whose sums are modulo 2^32 in any case."""

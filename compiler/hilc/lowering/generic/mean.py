@@ -14,13 +14,15 @@ from hilc.lowering.parameters import (
     HilGenericMeanS8,
     HilGenericMeanS16,
     HilMean,
+    HilMeanBlock,
     HilMeanRows,
+    HilMeanScale,
     HilMveMeanRowsF32,
 )
 from hilc.lowering.registry import Layer, lowers, lowers_incrementally
 from hilc.lowering.rounds import Rounds, sum_rounds
 from hilc.lowering.strides import contiguous_strides, nest, walk
-from hilc.ops.mean import divisor, mean_scale, reduced_axes
+from hilc.ops.mean import block_of_values, divisor, mean_scale, reduced_axes
 from hilc.ops.opdef import TWICE_OR_EVEN
 from hilc.ops.operands import (
     ARITHMETIC,
@@ -59,16 +61,40 @@ def portable(layer: Layer) -> KernelCall:
     if not x.element.quantized:
         return KernelCall(HilGenericMeanF32(mean=mean, count=divisor(node, count)))
     multiplier, shift = mean_scale(node, x, out, count)
-    kind = HilGenericMeanS16 if x.element.symmetric else HilGenericMeanS8
-    parameters = kind(
-        mean=mean,
+    if x.element.symmetric:
+        of_words = HilGenericMeanS16(
+            mean=mean,
+            offset=-quantization(node, x)[1] * count,
+            multiplier=multiplier,
+            shift=shift,
+            rounding=int(mean_rounds(layer)),
+            out_zero_point=quantization(node, out)[1],
+        )
+        return KernelCall(of_words)
+    return KernelCall(HilGenericMeanS8(mean=mean, mean_scale=scale_of_bytes(layer)))
+
+
+def scale_of_bytes(layer: Layer) -> HilMeanScale:
+    """Return how the sums of an int8 layer become outputs."""
+    node, x, out = layer.node, layer.operand(0), layer.out
+    count = x.size // out.size
+    multiplier, shift = mean_scale(node, x, out, count)
+    return HilMeanScale(
         offset=-quantization(node, x)[1] * count,
         multiplier=multiplier,
         shift=shift,
         rounding=int(mean_rounds(layer)),
         out_zero_point=quantization(node, out)[1],
     )
-    return KernelCall(parameters)
+
+
+def block_of_bytes(layer: Layer) -> HilMeanBlock | None:
+    """Return the blocks over which an int8 layer averages; None if its axes are not adjacent."""
+    found = block_of_values(layer.node, layer.ins)
+    if found is None:
+        return None
+    blocks, count, channels = found
+    return HilMeanBlock(blocks=blocks, count=count, channels=channels)
 
 
 def mean_rounds(layer: Layer) -> Rounds:

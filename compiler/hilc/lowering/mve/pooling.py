@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 import numpy as np
 
 from hilc.ir import Rounding
+from hilc.lowering.generic.mean import block_of_bytes, scale_of_bytes
 from hilc.lowering.generic.pooling import inner_pool_call, pool_call, scaled_average_calls
 from hilc.lowering.kernels import KernelCall, Parameters
 from hilc.lowering.parameters import (
@@ -14,6 +15,7 @@ from hilc.lowering.parameters import (
     HilMveAveragePoolS8Scaled,
     HilMveMaxPoolS8,
     HilMveMaxPoolS16,
+    HilMveMeanS8,
 )
 from hilc.lowering.registry import Layer, lowers
 from hilc.ops.opdef import TWICE_OR_EVEN
@@ -55,3 +57,11 @@ def scaled_pool(layer: Layer) -> Iterator[KernelCall]:
 def max_pool(layer: Layer) -> KernelCall:
     """Maxima over windows, which may reach beyond the image."""
     return pool_call(layer, _MAXIMA[layer.dtype])
+
+
+@lowers("MEAN", "SUM", dtypes={"int8"}, requires={"mve"}, roundings=TWICE_OR_EVEN)
+def means(layer: Layer) -> Iterator[KernelCall]:
+    """Yield the means or sums over adjacent axes, by eight channels or sixteen values."""
+    blocks = block_of_bytes(layer)
+    if blocks is not None:
+        yield KernelCall(HilMveMeanS8(mean_block=blocks, mean_scale=scale_of_bytes(layer)))

@@ -48,7 +48,7 @@ def quantize(
             "TFLite's integer kernels compute int8 or int16 activations, not uint8",
             "choose int8 or int16: --activations int8, in Python activations='int8'",
         )
-    plain, _ = for_reference(source.data)
+    plain, _ = for_reference(source.resolved)
     model = Model(plain, load_model(plain, source.graph.name))
     layers = _layers(model, settings)
     names, scores = _activations(model, layers), _scores(model, layers)

@@ -18,6 +18,30 @@
     int32_t length;                     /* values of a row */                                      \
     int32_t step                        /* from one value of a row to the next */
 
+/* Fields of kernels of quantized means. */
+#define HIL_MEAN_SCALE_FIELDS                                                                      \
+    int32_t offset;        /* minus the zero point of all values of one output */                  \
+    int32_t multiplier;    /* of the sum, in Q0.31 */                                              \
+    int32_t shift;         /* of the product, to the left; below 0 to the right */                 \
+    int32_t rounding;      /* of that: HIL_ROUND_TWICE and others (quant.h) */                     \
+    int32_t out_zero_point /* the output that stands for 0.0 */
+
+/* Means of values side by side. */
+#define HIL_MEAN_BLOCK_FIELDS                                                                      \
+    int32_t blocks;  /* one after the other, each with an output for each of its channels */       \
+    int32_t count;   /* pixels of a block, averaged into one output */                             \
+    int32_t channels /* of a pixel */
+
+/* Pixels whose sums of bytes fit 16 bits. */
+#define HIL_MEAN_PIXELS 255
+
+/* The mean of a sum less its zero points. */
+HIL_INLINE int8_t hil_mean_s8(int32_t total, int32_t multiplier, int32_t shift, int32_t rounding,
+                              int32_t out_zero_point) {
+    const int32_t mean = hil_requantize_by(rounding, total, multiplier, shift, out_zero_point);
+    return hil_clamp_s8(mean, INT8_MIN, INT8_MAX);
+}
+
 /* Writes out[] = finish(p, total), where total starts at `initial` and takes in each value by
  * fold(p, total, value). */
 #define HIL_REDUCE_WALK(p, in, out, accumulator, initial, fold, finish)                            \
@@ -62,18 +86,11 @@ value = "row * length"
 @*/
 struct hil_generic_mean_s8 {
     HIL_MEAN_FIELDS;
-    int32_t offset;         /* minus the zero point of all values of one output */
-    int32_t multiplier;     /* of the sum, in Q0.31 */
-    int32_t shift;          /* of the product, to the left; below 0 to the right */
-    int32_t rounding;       /* of that: HIL_ROUND_TWICE and others (quant.h) */
-    int32_t out_zero_point; /* the output that stands for 0.0 */
+    HIL_MEAN_SCALE_FIELDS;
 };
 
-HIL_INLINE int8_t hil_mean_s8_finish(const struct hil_generic_mean_s8 *p, int32_t total) {
-    const int32_t mean =
-        hil_requantize_by(p->rounding, total, p->multiplier, p->shift, p->out_zero_point);
-    return hil_clamp_s8(mean, INT8_MIN, INT8_MAX);
-}
+#define hil_mean_s8_finish(p, total)                                                               \
+    hil_mean_s8((total), (p)->multiplier, (p)->shift, (p)->rounding, (p)->out_zero_point)
 
 HIL_INLINE void hil_generic_mean_s8(const struct hil_generic_mean_s8 *p, const int8_t *in,
                                     int8_t *out) {

@@ -149,17 +149,20 @@ code = 88
 [cost]
 row = "rows"
 block = "rows * parts"
+called_block = "block * (length > 32 * parts)"
+byte = "rows * length"
 @*/
 struct hil_generic_join {
     int32_t rows;          /* of blocks, one of each part in turn */
     int32_t parts;         /* inputs */
+    int32_t length;        /* bytes of a row, all its blocks */
     const int32_t *blocks; /* what a row takes from each part */
 };
 
 HIL_INLINE void hil_generic_join(const struct hil_generic_join *p, const void *const *in,
                                  void *out) {
-    uint8_t *target = (uint8_t *)out;
     for (int32_t row = 0; row < p->rows; row++) {
+        uint8_t *target = (uint8_t *)out + row * p->length;
 #pragma GCC unroll 4
         for (int32_t part = 0; part < p->parts; part++) {
             const int32_t block = p->blocks[part];
@@ -213,17 +216,21 @@ code = 88
 [cost]
 row = "rows"
 block = "rows * parts"
+called_block = "block * (length > 32 * parts)"
+byte = "rows * length"
 @*/
 struct hil_generic_split_blocks {
     int32_t rows;          /* of blocks, one for each part in turn */
     int32_t parts;         /* outputs */
+    int32_t length;        /* bytes of a row, all its blocks */
     const int32_t *blocks; /* what a row gives to each part */
 };
 
 HIL_INLINE void hil_generic_split_blocks(const struct hil_generic_split_blocks *p, const void *in,
                                          void *const *out) {
-    const uint8_t *source = (const uint8_t *)in;
     for (int32_t row = 0; row < p->rows; row++) {
+        const uint8_t *source = (const uint8_t *)in + row * p->length;
+#pragma GCC unroll 4
         for (int32_t part = 0; part < p->parts; part++) {
             const int32_t block = p->blocks[part];
             hil_move((uint8_t *)out[part] + row * block, source, block);

@@ -107,7 +107,7 @@ HIL_INLINE void hil_mve_conv2d_s8_gather_four(const struct hil_mve_conv2d_s8 *p,
     const int32_t step = p->stride_w * p->in_c;
     for (int32_t i = p->filter_h; i > 0; i--) {
         const int8_t *begin = from;
-        for (int32_t runs = p->dilation_w == 1 ? 1 : p->filter_w; runs > 0; runs--) {
+        for (int32_t taps = p->dilation_w == 1 ? 1 : p->filter_w; taps > 0; taps--) {
             group = hil_mve_place_four(group, begin, run, step);
             begin += p->dilation_w * p->in_c;
         }

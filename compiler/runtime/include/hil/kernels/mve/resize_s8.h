@@ -102,7 +102,8 @@ code = 260
 [cost]
 row = "images * out_h"
 pixel = "images * out_h * out_w"
-vector = "pixel * ((channels + 7) // 8)"
+vector = "pixel * (channels // 8)"
+partial = "pixel * (channels % 8 > 0)"
 @*/
 struct hil_mve_resize_s8 {
     HIL_RESIZE_PARTS_FIELDS;
@@ -124,7 +125,8 @@ code = 260
 [cost]
 row = "images * out_h"
 pixel = "images * out_h * out_w"
-vector = "pixel * ((channels + 3) // 4)"
+vector = "pixel * (channels // 4)"
+partial = "pixel * (channels % 4 > 0)"
 @*/
 struct hil_mve_resize_s8_fine {
     HIL_RESIZE_PARTS_FIELDS;

@@ -1,0 +1,349 @@
+"""Plain C code: its results, the names and headers in it, warnings, and what it refuses."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+from collections.abc import Mapping, Sequence
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import misra
+import numpy as np
+import pytest
+from campaigns import sampled
+from control_flow import FILES as CONTROL
+from control_flow import convolving_file
+from random_graphs import random_graph
+from stateful import keyword_file, samples
+
+import hilc
+from hilc import host
+from hilc.artifact.library import ModelLibrary, merge
+from hilc.errors import InputError
+from hilc.frontends import load_model
+from hilc.ir import Array
+from hilc.support.version import __version__
+
+DIGITS = Path(__file__).resolve().parents[2] / "examples" / "digits" / "digits.tflite"
+RUNS = 4
+#: GCC of each kind of core, with its options; the kernels differ between them.
+COMPILERS = {
+    "host": ("gcc",),
+    "cortex-m0": ("arm-none-eabi-gcc", "-mcpu=cortex-m0", "-mthumb"),
+    "cortex-m4": ("arm-none-eabi-gcc", "-mcpu=cortex-m4", "-mthumb"),
+    "cortex-m55": ("arm-none-eabi-gcc", "-mcpu=cortex-m55", "-mthumb", "-mfloat-abi=hard"),
+    "rv32imac": (
+        "riscv64-unknown-elf-gcc",
+        "--specs=picolibc.specs",
+        "-march=rv32imac",
+        "-mabi=ilp32",
+    ),
+}
+WARNINGS = [
+    "-Wall",
+    "-Wextra",
+    "-Wpedantic",
+    "-Wconversion",
+    "-Wsign-conversion",
+    "-Wshadow",
+    "-Wcast-qual",
+    "-Wundef",
+    "-Wmissing-prototypes",
+    "-Wstrict-prototypes",
+    "-Wvla",
+    "-Werror",
+]
+
+
+@cache
+def plain(cpu: str = "cortex-m4", name: str = "digits") -> ModelLibrary:
+    return hilc.compile(DIGITS, cpu=cpu, name=name, style="plain")
+
+
+def files_of(library: ModelLibrary, *suffixes: str) -> dict[str, str]:
+    """Return the C files of a library."""
+    return {
+        path: data.decode()
+        for path, data in library.files.items()
+        if path.startswith("codegen/") and path.endswith(suffixes or (".c", ".h"))
+    }
+
+
+def written(library: ModelLibrary, folder: Path) -> tuple[list[Path], Path]:
+    """Write a library; return its C files and the folder of the headers."""
+    library.save(folder)
+    code = folder / "codegen" / "host"
+    return sorted((code / "src").glob("*.c")), code / "include"
+
+
+def built(library: ModelLibrary, folder: Path, cpu: str, *flags: str) -> list[Path]:
+    """Compile each C file with all warnings as errors; return the objects."""
+    sources, include = written(library, folder)
+    command = [*COMPILERS[cpu], "-std=c99", "-O2", *WARNINGS, *flags, f"-I{include}", "-c"]
+    objects = []
+    for source in sources:
+        objects.append(folder / f"{source.stem}.o")
+        run(*command, source, "-o", objects[-1])
+    return objects
+
+
+def run(*command: object) -> str:
+    done = subprocess.run(
+        list(map(str, command)), capture_output=True, text=True, timeout=300, check=False
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+def results(library: ModelLibrary, inputs: Sequence[Mapping[str, Array]]) -> list[bytes]:
+    found = []
+    with host.load(library) as model:
+        for values in inputs:
+            for name, value in values.items():
+                model.set_input(name, value)
+            model.run()
+            found += [model.get_output(info.name).tobytes() for info in model.outputs]
+    return found
+
+
+# -- results ------------------------------------------------------------------------------------
+
+OPTIONS: dict[str, dict[str, Any]] = {
+    "static": {},
+    "caller's": {"pools": "external"},
+    "in pools": {"pools": "external", "io_in_pool": True},
+    "in static pools": {"io_in_pool": True},
+    "small": {"optimize": "size"},
+    "M4": {"cpu": "cortex-m4"},
+    "rows": {"feed": "rows"},
+    "caller's rows": {"feed": "rows", "pools": "external", "io_in_pool": True},
+}
+
+
+@pytest.mark.parametrize("way", sampled(OPTIONS, keep=["caller's", "in static pools", "rows"]))
+def test_outputs_equal_those_of_the_tvm_style(way: str) -> None:
+    inputs = samples(load_model(DIGITS.read_bytes()), RUNS)
+    styles = [hilc.compile(DIGITS, style=style, **OPTIONS[way]) for style in ("tvm", "plain")]
+    first, second = (results(library, inputs) for library in styles)
+    assert first == second
+    assert len(set(first)) == RUNS
+
+
+@pytest.mark.parametrize("way", sampled(list(OPTIONS)[:4], keep=["caller's"]))
+def test_states_are_kept_and_reset(way: str) -> None:
+    """Through a run, a reset and a new value, as in the other style."""
+    inputs = samples(load_model(keyword_file()), RUNS)
+    found = []
+    for style in ("tvm", "plain"):
+        library = hilc.compile(keyword_file(), style=style, name="words", **OPTIONS[way])
+        with host.load(library) as model:
+            got: list[bytes] = []
+            for values in (*inputs, *inputs[:1]):
+                if len(got) == RUNS:
+                    model.reset_state()
+                for name, value in values.items():
+                    model.set_input(name, value)
+                model.run()
+                got.append(model.get_output(0).tobytes())
+            model.set_state(0, model.state(0))
+            found.append([*got, *(model.state(info.name).tobytes() for info in model.states)])
+    assert found[0] == found[1]
+    assert found[0][0] == found[0][RUNS] != found[0][1]
+
+
+@pytest.mark.parametrize("name", sampled(CONTROL, keep=list(CONTROL)[:2]))
+def test_branches_and_loops(name: str) -> None:
+    inputs = samples(load_model(CONTROL[name]), RUNS)
+    for index, values in enumerate(inputs):
+        if "start" in values:
+            values["start"] = np.array(index, np.int32)
+    styles = [hilc.compile(CONTROL[name], style=style, name="m") for style in ("tvm", "plain")]
+    assert results(styles[0], inputs) == results(styles[1], inputs)
+    assert not any("tvm" in text.lower() for text in _without_sections(styles[1]).values())
+
+
+@pytest.mark.parametrize("seed", sampled(range(20), keep=range(2)))
+def test_random_graphs_of_several_outputs(seed: int) -> None:
+    graph = random_graph(seed)
+    inputs = samples(graph, RUNS)
+    options: dict[str, Any] = {"optimize": ("size", "balanced")[seed % 2], "cpu": "host"}
+    styles = [hilc.compile(graph, style=style, **options) for style in ("tvm", "plain")]
+    assert results(styles[0], inputs) == results(styles[1], inputs)
+
+
+# -- text ---------------------------------------------------------------------------------------
+
+
+def _without_sections(library: ModelLibrary) -> dict[str, str]:
+    """Return the C files without the names of linker sections, which are the same in all code."""
+    return {p: re.sub(r'section\("[^"]*"\)', "", text) for p, text in files_of(library).items()}
+
+
+def test_every_file_has_license_and_version() -> None:
+    files = files_of(plain())
+    assert {path.rpartition("/")[2] for path in files} >= {"digits.c", "digits.h", "quant.h"}
+    for path, text in files.items():
+        first, second = text.splitlines()[:2]
+        assert first == "/* SPDX-License-Identifier: Apache-2.0 */", path
+        assert f"hil {__version__}" in "\n".join(text.splitlines()[1:4]), (path, second)
+
+
+def test_no_word_of_tvm_or_of_costs() -> None:
+    library = plain()
+    for path, text in files_of(library).items():
+        assert not re.search(r"tvm|DLTensor|dlpack", text, re.IGNORECASE), path
+        assert not re.search(r"@kernel|\[cost\]|^ \* (Cost|Tests|Measured)", text, re.M), path
+    assert not [p for p in library.files if p.startswith(("runtime/", "templates/", "parameters/"))]
+
+
+def test_the_header_states_the_tensors() -> None:
+    header = plain().files["codegen/host/include/digits.h"].decode()
+    macros = dict(re.findall(r"^#define (\w+) (.+)$", header, re.MULTILINE))
+    assert macros["DIGITS_IMAGE_SHAPE"] == "{1, 8, 8, 1}"
+    assert macros["DIGITS_IMAGE_COUNT"] == macros["DIGITS_IMAGE_SIZE"] == "64"
+    assert macros["DIGITS_IDENTITY_ZERO_POINT"] == "(-128)"
+    (info,) = plain().modules[0].outputs
+    assert info.scale == float(macros["DIGITS_IDENTITY_SCALE"].removesuffix("f"))
+    assert "int32_t digits_run(const int8_t *image, int8_t *Identity);" in header
+    assert header.count("#include") == 1
+
+
+def test_every_name_begins_with_the_models(tmp_path: Path) -> None:
+    """Global names, static ones and macros; only what a caller uses is global."""
+    objects = built(plain("host"), tmp_path, "host")
+    symbols = [line.split()[-2:] for line in run("nm", *objects).splitlines()]
+    assert [name for kind, name in symbols if kind in "TDBRCV"] == ["digits_run"]
+    assert {name for kind, name in symbols if kind == "U"} <= {"memcpy", "memset", "memmove"}
+    own = [n for kind, n in symbols if kind in "tdbr" and not n.startswith((".", "hil_"))]
+    assert own
+    assert all(name.startswith("digits_") for name in own)
+
+
+def test_each_header_is_used() -> None:
+    """An included kernel or library header defines something that the file names."""
+    for path, text in files_of(plain(), ".c").items():
+        assert ("<string.h>" in text) == bool(re.search(r"\bmem(cpy|set|move)\(", text)), path
+        assert ("<stddef.h>" in text) == bool(re.search(r"\b(NULL|size_t)\b", text)), path
+
+
+@pytest.mark.parametrize("cpu", sampled(COMPILERS, keep=["cortex-m4", "rv32imac"]))
+def test_strict_compilers_say_nothing(cpu: str, tmp_path: Path) -> None:
+    """C99 with all warnings as errors, and the header in C++11."""
+    built(plain(cpu), tmp_path, cpu)
+    program = tmp_path / "caller.cpp"
+    program.write_text(
+        '#include "digits.h"\n'
+        "int32_t call(const int8_t *in, int8_t *out) { return digits_run(in, out); }\n"
+        "static const int32_t shape[DIGITS_IMAGE_NDIM] = DIGITS_IMAGE_SHAPE;\n"
+        "float real(int8_t value) {\n"
+        "    const int32_t steps = value - DIGITS_IDENTITY_ZERO_POINT + 0 * shape[0];\n"
+        "    return DIGITS_IDENTITY_SCALE * static_cast<float>(steps);\n}\n"
+    )
+    strict = [flag for flag in WARNINGS if "prototypes" not in flag]
+    include = tmp_path / "codegen" / "host" / "include"
+    run("g++", "-std=c++11", *strict, "-Wold-style-cast", f"-I{include}", "-c", program,
+        "-o", tmp_path / "caller.o")  # fmt: skip
+
+
+@pytest.mark.parametrize("options", [{"pools": "external"}, {"feed": "rows"}], ids=str)
+def test_strict_compilers_with_other_interfaces(options: dict[str, Any], tmp_path: Path) -> None:
+    models: tuple[Any, ...] = (DIGITS, keyword_file(), convolving_file())
+    for index, model in enumerate(models):
+        if options.get("feed") == "rows" and index:
+            continue
+        library = hilc.compile(model, cpu="host", style="plain", name="m", **options)
+        built(library, tmp_path / str(index), "host")
+
+
+def test_only_explained_rules_of_misra_are_broken(tmp_path: Path) -> None:
+    """Each finding of cppcheck's add-on is of a rule that the documentation explains."""
+    assert shutil.which("cppcheck"), "install the package cppcheck"
+    sources, include = written(plain(), tmp_path)
+    found = misra.findings(sources[0], include)
+    assert found
+    explained = misra.explained_rules()
+    assert set(found) <= explained, sorted(set(found) - explained)
+    # In the file with the model's name there are fewer.
+    own = misra.findings(sources[0], include, only=sources[0])
+    assert set(own) <= misra.explained_rules("generated")
+
+
+# -- several models -----------------------------------------------------------------------------
+
+
+def test_two_models_have_equal_constants_once(tmp_path: Path) -> None:
+    """A second model of the same weights adds no byte of them, and both compute what they did."""
+    models = [plain("host"), plain("host", "second")]
+    library = merge(models)
+    inputs = samples(load_model(DIGITS.read_bytes()), RUNS)
+    for each in models:
+        name = each.modules[0].name
+        with host.load(library, name) as model:
+            for values, expected in zip(inputs, results(each, inputs), strict=True):
+                model.set_input("image", values["image"])
+                model.run()
+                assert model.get_output(0).tobytes() == expected
+    objects = built(library, tmp_path, "host")
+    assert [path.stem for path in objects] == ["digits", "second"]
+    first, second = (
+        sum(
+            int(size, 16)
+            for size in re.findall(r"\.rodata\S*\s+([0-9a-f]{8})", run("objdump", "-h", o))
+        )
+        for o in objects
+    )
+    assert first > 6000
+    assert second < first / 10
+    assert len(library.files["codegen/host/src/second.c"]) < 10_000
+
+
+def test_models_without_equal_constants_stay_as_they_are() -> None:
+    library = merge(
+        [plain("host"), hilc.compile(CONTROL[next(iter(CONTROL))], style="plain", name="m")]
+    )
+    assert not any(path.endswith(".shared.h") for path in library.files)
+
+
+# -- what it refuses ----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("options", "fact"),
+    [
+        ({"interface": "packed"}, "interface=packed"),
+        ({"api": "packed", "interface": "packed"}, "interface=packed"),
+        ({"pools": "calls"}, "pools=calls"),
+        ({"constants": "external"}, "constants=external"),
+        ({"codegen": "llvm"}, "codegen=llvm"),
+        ({"system_lib": True}, "system_lib=True"),
+    ],
+)
+def test_options_of_tvm_are_refused(options: dict[str, Any], fact: str) -> None:
+    with pytest.raises(InputError, match=f"plain C code cannot be written with {fact}") as caught:
+        hilc.CompileOptions(style="plain", **options)
+    assert "style=tvm" in str(caught.value.hint)
+
+
+@pytest.mark.parametrize("name", ["string", "Math", "1net", "_net"])
+def test_names_that_c_reserves_are_refused(name: str) -> None:
+    with pytest.raises(InputError) as caught:
+        hilc.compile(DIGITS, style="plain", name=name)
+    assert "--name model_" in str(caught.value.hint)
+
+
+def test_layers_cannot_be_called_one_by_one() -> None:
+    with host.load(plain("host")) as model, pytest.raises(InputError, match="static functions"):
+        list(model.layer_outputs())
+
+
+def test_a_library_is_read_back(tmp_path: Path) -> None:
+    """With its style, which other libraries do not state."""
+    plain("host").save(tmp_path / "plain.tar")
+    assert ModelLibrary.load(tmp_path / "plain.tar").modules[0].style == "plain"
+    other = hilc.compile(DIGITS, cpu="host")
+    assert b'"style"' not in other.files["hil/digits.json"]
+    other.save(tmp_path / "other.tar")
+    assert ModelLibrary.load(tmp_path / "other.tar").modules[0].style == "tvm"
