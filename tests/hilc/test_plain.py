@@ -167,7 +167,7 @@ def test_branches_and_loops(name: str) -> None:
 
 @pytest.mark.parametrize("seed", sampled(range(20), keep=range(2)))
 def test_random_graphs_of_several_outputs(seed: int) -> None:
-    graph = random_graph(seed)
+    graph = random_graph(seed, ordinary_outputs=True)
     inputs = samples(graph, RUNS)
     options: dict[str, Any] = {"optimize": ("size", "balanced")[seed % 2], "cpu": "host"}
     styles = [hilc.compile(graph, style=style, **options) for style in ("tvm", "plain")]
