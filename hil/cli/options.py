@@ -407,11 +407,9 @@ def add_compile_options(
     compares: bool = False,
     several_goals: bool = False,
     without: Collection[str] = (),
-    styles: bool = False,
 ) -> None:
     """Add the options of the compiler, from the fields of :class:`hilc.CompileOptions`, ``without``
-    those of some names. ``styles``: also the style of the code, for commands that do not link it
-    with the firmware of hil.
+    those of some names.
 
     A command that ``compares`` defines ``--reference`` itself.
     """
@@ -430,8 +428,6 @@ def add_compile_options(
     defaults = {each.name: each.default for each in fields(CompileOptions)}
     for name, stated in options_of(CompileOptions).items():
         if stated.form is None or (compares and name == "reference") or name in without:
-            continue
-        if name == "style" and not styles:
             continue
         several = several_goals and name == "optimize"
         if several:

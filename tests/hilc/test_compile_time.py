@@ -313,7 +313,7 @@ def test_fractions_below_a_unit_of_the_addend() -> None:
 
 
 def test_no_search_for_cycles_while_a_model_is_compiled() -> None:
-    """It takes a fifth of the time and finds nothing; it continues afterwards, also after an error."""
+    """It takes a fifth of the time and finds nothing; it continues after an error as well."""
     seen: list[bool] = []
     model = models.model_path("kws")
     hilc.compile(model, cpu="cortex-m4", progress=lambda: seen.append(gc.isenabled()))

@@ -300,7 +300,7 @@ def test_two_models_have_equal_constants_once(tmp_path: Path) -> None:
     assert len(library.files["codegen/host/src/second.c"]) < 10_000
 
 
-def test_models_without_equal_constants_stay_as_they_are() -> None:
+def test_models_without_equal_constants_stay() -> None:
     library = merge(
         [plain("host"), hilc.compile(CONTROL[next(iter(CONTROL))], style="plain", name="m")]
     )

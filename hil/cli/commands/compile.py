@@ -27,7 +27,7 @@ def add_options(parser: Parser) -> None:
         target.add_argument("--board", metavar="B", help="compile for this board's core"), boards
     )
     add_cpu(target, "compile for this core (default: host)")
-    add_compile_options(parser, styles=True)
+    add_compile_options(parser)
 
 
 def run(args: argparse.Namespace, console: Console) -> int:

@@ -56,7 +56,7 @@ def add_options(parser: Parser) -> None:
         metavar="SPDX",
         help="license of the model's weights; that of the code is Apache-2.0",
     )
-    add_compile_options(parser, styles=True)
+    add_compile_options(parser)
 
 
 def run(args: argparse.Namespace, console: Console) -> int:
