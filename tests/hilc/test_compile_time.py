@@ -312,7 +312,7 @@ def test_fractions_below_a_unit_of_the_addend() -> None:
     assert found > channels // 4
 
 
-def test_no_search_for_cycles_while_a_model_is_compiled() -> None:
+def test_no_collection_during_a_compile() -> None:
     """It takes a fifth of the time and finds nothing; it continues afterwards, after errors too."""
     seen: list[bool] = []
     model = models.model_path("kws")
