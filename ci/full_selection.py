@@ -45,7 +45,11 @@ FOLDERS = {
     "firmware_template": ("tests/c/", "tests/hil/test_firmware.py", "tests/hil/test_build.py"),
     "targets": ("tests/hil/test_board", "tests/hil/test_chips.py", "tests/board/test_boards.py"),
     "docs": ("tests/board/test_documents.py", "tests/packaging/test_site.py"),
-    "examples": ("tests/board/test_documents.py", "tests/board/test_networks.py"),
+    "examples": (
+        "tests/board/test_documents.py",
+        "tests/board/test_keyword_spotter.py",
+        "tests/board/test_networks.py",
+    ),
     "ci": ("tests/packaging/",),
     ".ci": ("tests/packaging/",),
     "templates": ("tests/packaging/",),

@@ -41,6 +41,7 @@ LOCKS = {
     "schemas": ("schemas",),
     "lock": ("lock",),
     "release": ("release",),
+    "sklearn": ("sklearn",),
     "esp": ("esp", "esp-build"),
 }
 _SELF = re.compile(r"hil-harness\[([\w,-]+)\]")

@@ -27,6 +27,7 @@ PLACES = {
     "SOUNDNESS.md": "explanation/soundness.md",
     "examples/byoc/README.md": "examples/byoc.md",
     "examples/digits/README.md": "examples/digits.md",
+    "examples/keyword_spotter/README.md": "examples/keyword-spotter.md",
     "examples/networks/README.md": "examples/networks.md",
     "examples/own_firmware/README.md": "examples/own-firmware.md",
     "examples/pytorch/README.md": "examples/pytorch.md",

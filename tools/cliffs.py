@@ -477,6 +477,10 @@ _PORTABLE_WINDOW = "not a filter of the kernel: sizes, strides and dilations tha
 _FOLDED = "rows of one element are one long row"
 _WINOGRAD = "Winograd has stride 1, no dilation, 3x3"
 _LONG_SUMS = "sums may leave 32 bits: portable kernel with sums of 64 bits"
+_FEW_BITS = (
+    "sums of many products leave an exact constant too few bits (RISC-V); fields of 21 bits "
+    "(Armv6-M); a chunk more (Helium)"
+)
 _SHORT = "tiles of several pixels, of which some are repeated"
 #: Why a line has steps, by operator, type (any: ``*``), and varied property; the first that fits.
 #: What is not here has no reason yet.
@@ -489,12 +493,10 @@ REASONS: Mapping[tuple[str, str, str], str] = {
     ("CONV_2D 1x1", "*", "stride"): "with a stride it is no matrix product: windows are gathered",
     ("CONV_2D 1x1", "*", "channels"): _BLOCK,
     ("CONV_2D 3x3", "*", "channels"): _BLOCK,
-    ("CONV_2D 1x1", "int8", "depth"):
-        "sums of many products leave an exact constant too few bits (RISC-V); fields of 21 bits "
-        "(Armv6-M); a chunk more (Helium)",
-    ("CONV_2D 3x3", "int8", "depth"): "the same",
-    ("FULLY_CONNECTED", "int8", "depth"): "the same",
-    ("*", "int8", "spread"): "the same",
+    ("CONV_2D 1x1", "int8", "depth"): _FEW_BITS,
+    ("CONV_2D 3x3", "int8", "depth"): _FEW_BITS,
+    ("FULLY_CONNECTED", "int8", "depth"): _FEW_BITS,
+    ("*", "int8", "spread"): _FEW_BITS,
     ("FULLY_CONNECTED", "*", "channels"): _BLOCK,
     ("FULLY_CONNECTED", "*", "rows"): _SHORT,
     ("CONV_2D, one row", "*", "window"): "1x1 is a matrix product",
@@ -506,7 +508,6 @@ REASONS: Mapping[tuple[str, str, str], str] = {
     ("DEPTHWISE_CONV_2D", "*", "multiplier"): "one filter a channel; portable kernel for others",
     ("DEPTHWISE_CONV_2D", "*", "channels"):
         "filters of one channel are lowered as CONV_2D; a block or vector more",
-    ("DEPTHWISE_CONV_2D", "*", "width"): _SHORT,
     ("*", "*", "w"): _SHORT,
     ("*", "*", "activation"):
         "without ReLU negative values need a correction, or have no exact constant",
@@ -516,6 +517,7 @@ REASONS: Mapping[tuple[str, str, str], str] = {
     ("RESIZE_BILINEAR", "int8", "channels"): "four channels share two words: no other number",
     ("TRANSPOSE", "*", "channels"):
         "one column is a copy; of vectors a matrix has at most 17 rows or columns",
+    ("TRANSPOSE_CONV", "*", "stride"): "fewer products an output, which all are requantized",
     ("MAX_POOL_2D", "*", "channels"): _BLOCK,
     ("AVERAGE_POOL_2D", "*", "channels"): _BLOCK,
     ("MEAN of images", "*", "channels"): "one channel runs the portable kernel",
@@ -576,7 +578,8 @@ def cliffs_figure(found: Mapping[str, Sequence[tuple[Line, str, Curve]]]) -> Fig
             axes.set_xscale("log", base=2)
             axes.set_yscale("log")
             axes.set_title(f"{operator}, by {_NAMES.get(varied, varied)}", loc="left", fontsize=9)
-            axes.tick_params(labelsize=7, which="both")
+            axes.minorticks_off()
+            axes.tick_params(labelsize=7)
             axes.spines[["top", "right"]].set_visible(False)
         figure.supylabel("instructions a multiply-accumulate", fontsize=9)
         handles, labels = grid[0][0].get_legend_handles_labels()

@@ -103,7 +103,8 @@ def programs() -> dict[str, tuple[nn.Module, tuple[torch.Tensor, ...]]]:
     positive = torch.rand(2, 5, generator=torch.Generator().manual_seed(4)) * 0.8 + 0.1
     unary = (
         "abs acos acosh asin asinh atan atanh ceil cos cosh erf exp floor isinf isnan log neg "
-        "reciprocal relu sigmoid sign sin sinh sqrt tan tanh rsqrt expm1 log1p log2 square round"
+        "reciprocal relu sigmoid sign sin sinh sqrt tan tanh rsqrt expm1 log1p log2 square round "
+        "log10 trunc erfc exp2"
     )
     for name in unary.split():
         add(name, getattr(torch, name), positive + 1 if name == "acosh" else positive * 1)
@@ -137,6 +138,7 @@ def programs() -> dict[str, tuple[nn.Module, tuple[torch.Tensor, ...]]]:
         "greater": lambda x, y: x > y,
         "not_equal": lambda x, y: x != y,
         "where": lambda x, y: torch.where(x > y, x, y),
+        "atan2": torch.atan2,
         "and": lambda x, y: (x > 0) & (y > 0),
         "logical_xor": lambda x, y: torch.logical_xor(x > 0, y > 0),
     }.items():
@@ -185,6 +187,30 @@ def programs() -> dict[str, tuple[nn.Module, tuple[torch.Tensor, ...]]]:
         "pad_circular": lambda x: F.pad(x, (1, 2), mode="circular"),
         "movedim": lambda x: x.movedim(0, 2),
         "flatten": lambda x: x.flatten(),
+        "unfold": lambda x: x.unfold(2, 3, 1),
+        "diagonal": lambda x: x.diagonal(-1, 1, 2),
+        "as_strided": lambda x: torch.as_strided(x * 1, (2, 3), (1, 2), 4),
+        "index_middle": lambda x: x[:, torch.tensor([[2, 0]]), torch.tensor([1, -1])],
+        "index_apart": lambda x: x[torch.tensor([1, 0]), :, torch.tensor([1, 3])],
+        "triangle": lambda x: x[:, torch.tril_indices(3, 4)[0], torch.tril_indices(3, 4)[1]],
+        "one_hot": lambda x: F.one_hot(x.argmax(1), 5),
+        "bucketize": lambda x: torch.bucketize(x, torch.tensor([-1.0, 0, 0.5, float("inf")])),
+        "bucketize_right": lambda x: torch.bucketize(
+            x.round() / (x != 0.5), torch.tensor([-1.0, 0, 2]), out_int32=True, right=True
+        ),
+        "searchsorted": lambda x: torch.searchsorted(x.sort(-1)[0], x * 2),
+        "cdist": lambda x: torch.cdist(x, x.flip(0)),
+        "cdist_one": lambda x: torch.cdist(x, x[:, :2], p=1.0),
+        "cdist_three": lambda x: torch.cdist(x, x[:, :2] * 2, p=3.0),
+        "pdist": lambda x: F.pdist(x[0]),
+        "pairwise_distance": lambda x: F.pairwise_distance(x, x.flip(1), keepdim=True),
+        "addbmm": lambda x: torch.addbmm(x[0, :, :3], x, x.mT, beta=0.5, alpha=2),
+        "addmv": lambda x: torch.addmv(x[0, :, 0], x[1], x[0, 0], alpha=2),
+        "shift": lambda x: ((x * 9).to(torch.int32) << 2) >> 3,
+        "signbit": lambda x: torch.signbit(x.round()),
+        "batch_statistics": lambda x: (
+            F.instance_norm(x) + F.batch_norm(x, None, None, training=True)
+        ),
         "meshgrid": lambda x: torch.meshgrid(x[0, 0], x[0, 1], indexing="ij"),
         "mean": lambda x: x.mean(),
         "mean_axis": lambda x: x.mean(1),
@@ -244,6 +270,24 @@ def programs() -> dict[str, tuple[nn.Module, tuple[torch.Tensor, ...]]]:
         lambda x: F.conv_transpose2d(x, weights[:4, :3], stride=2, padding=1, output_padding=1),
         IMAGE,
     )
+    volume = torch.randn(1, 4, 3, 4, 3, generator=torch.Generator().manual_seed(7))
+    add(
+        "conv_transpose3d",
+        lambda x: F.conv_transpose3d(
+            x, weights[:4, :2, :2, :, None], bias[:2], (2, 1, 3), (0, 1, 0), (1, 0, 2)
+        ),
+        volume,
+    )
+    add("max_pool3d_indices", lambda x: F.max_pool3d(x, 2, return_indices=True), volume)
+    bags = torch.tensor([[1, 2], [0, 2]])
+    for mode in ("sum", "mean", "max"):
+        add(f"bag_{mode}", lambda x, m=mode: F.embedding_bag(x, Y, mode=m), bags)
+    add(
+        "bag_uneven",
+        lambda x: F.embedding_bag(x, Y, torch.tensor([0, 1, 1, 3]), mode="sum"),
+        bags.flatten(),
+    )
+    add("bilinear", lambda x, y: F.bilinear(x, y, weights[:, :, 0], bias), X, X[:, :, :3])
     for name, function in {
         "max_pool": lambda x: F.max_pool2d(x, 2),
         "max_pool_ceil": lambda x: F.max_pool2d(x, 3, 2, 1, ceil_mode=True),
@@ -257,6 +301,29 @@ def programs() -> dict[str, tuple[nn.Module, tuple[torch.Tensor, ...]]]:
         "upsample_corners": lambda x: F.interpolate(
             x, size=(5, 13), mode="bilinear", align_corners=True
         ),
+        "upsample_exact": lambda x: F.interpolate(x, scale_factor=1.7, mode="nearest-exact"),
+        "upsample_exact_size": lambda x: F.interpolate(x, (5, 13), mode="nearest-exact"),
+        "antialias_bilinear": lambda x: F.interpolate(x, (5, 4), mode="bilinear", antialias=True),
+        "antialias_bicubic": lambda x: F.interpolate(x, (5, 13), mode="bicubic", antialias=True),
+        "max_pool_indices": lambda x: F.max_pool2d(x, 3, 2, 1, return_indices=True),
+        "max_pool1d_indices": lambda x: F.max_pool1d(x[:, 0], 3, 2, return_indices=True),
+        "max_unpool": lambda x: F.max_unpool2d(*F.max_pool2d(x, 2, return_indices=True), 2),
+        "adaptive_avg_pool_uneven": lambda x: F.adaptive_avg_pool2d(x, (4, 3)),
+        "adaptive_avg_pool1d_uneven": lambda x: F.adaptive_avg_pool1d(x[:, 0], 3),
+        "adaptive_avg_pool3d_uneven": lambda x: F.adaptive_avg_pool3d(x[None], (3, 4, 1)),
+        "adaptive_max_pool_uneven": lambda x: F.adaptive_max_pool2d(x, (4, 3)),
+        "adaptive_max_pool_indices": lambda x: F.adaptive_max_pool2d(x, (4, 3), True),
+        "im2col": lambda x: F.unfold(x, 3, dilation=2, padding=1, stride=2),
+        "col2im": lambda x: F.fold(
+            F.unfold(x, (3, 2), stride=2, padding=1) * 2, (9, 8), (3, 2), stride=2, padding=1
+        ),
+        "grid_sample": lambda x: F.grid_sample(
+            x, x[:, :2, :5].permute(0, 2, 3, 1), align_corners=False
+        ),
+        "grid_sample_border": lambda x: F.grid_sample(
+            x, x[:, :2, :5].permute(0, 2, 3, 1), "nearest", "border", True
+        ),
+        "affine_grid": lambda x: F.affine_grid(x[:, 0, :2, :3], [2, 4, 5, 6], False),
         "pixel_shuffle": lambda x: F.pixel_shuffle(x, 2),
         "channel_shuffle": lambda x: F.channel_shuffle(x, 2),
         "group_norm": lambda x: F.group_norm(x, 2),
@@ -264,6 +331,7 @@ def programs() -> dict[str, tuple[nn.Module, tuple[torch.Tensor, ...]]]:
         "layer_norm": lambda x: F.layer_norm(x, (9, 8)),
         "rms_norm": lambda x: F.rms_norm(x, (8,)),
         "batch_norm": lambda x: F.batch_norm(x, torch.zeros(4), torch.full((4,), 2.0)),
+        "statistics": lambda x: x + torch.native_layer_norm(x, (8,), None, None, 1e-5)[1],
         "normalize": lambda x: F.normalize(x, dim=1),
         "dropout": lambda x: F.dropout(x, 0.5, False),
     }.items():
@@ -272,6 +340,7 @@ def programs() -> dict[str, tuple[nn.Module, tuple[torch.Tensor, ...]]]:
     sequence = torch.randn(5, 1, 4)
     add("lstm", nn.LSTM(4, 3), sequence)
     add("lstm_two_ways", nn.LSTM(4, 3, 2, bidirectional=True), sequence)
+    add("lstm_projected", nn.LSTM(4, 5, 2, proj_size=3, bidirectional=True), sequence)
     add("gru", nn.GRU(4, 3, 2, batch_first=True), sequence.transpose(0, 1).contiguous())
     add("rnn", nn.RNN(4, 3), sequence)
     add("attention", Attention(), torch.randn(1, 6, 8))

@@ -12,7 +12,9 @@ from hilc.artifact.generate import generate
 from hilc.artifact.library import ModelLibrary
 from hilc.codegen.dialects import require_installed
 from hilc.codegen.names import name_pools
-from hilc.errors import InputError
+from hilc.errors import InputError, ModelError
+from hilc.ir import DynamicForm
+from hilc.ir.dtypes import FLOAT, INTEGER
 from hilc.lowering.choice import KernelSelection
 from hilc.memory.explain import Explanation
 from hilc.memory.explain import explain as explain_program
@@ -76,13 +78,46 @@ class Compiler:
             saved = _whole_saves_bytes(self._model, planned, options)
             found = replace(found, report=replace(found.report, whole_saves_bytes=saved))
             options = replace(options, optimize=found.sharing)
-        library = generate(planned.program, options, planned.source)
+        forms = _dynamic_forms(self._model, planned, self._options, optimize, ram, flash)
+        annotations = replace(planned.source.annotations, dynamic_forms=forms)
+        source = replace(planned.source, annotations=annotations)
+        library = generate(planned.program, options, source)
         name = library.modules[0].name
         return replace(
             library,
             reports={} if found is None else {name: found.report},
             plans={name: partial(explain_program, planned.program)},
         )
+
+
+def _dynamic_forms(
+    model: Model,
+    planned: _Planned,
+    options: CompileOptions,
+    optimize: str,
+    ram: int | None,
+    flash: int | None,
+) -> tuple[DynamicForm, ...]:
+    """Return what the program's form of dynamically quantized layers costs, then the other form,
+    if that is possible; nothing for a model without such layers.
+    """
+    own = planned.source.annotations.dynamic
+    if not own:
+        return ()
+    forms = [_dynamic_form(own, planned)]
+    if planned.found is not None:
+        other = FLOAT if own == INTEGER else INTEGER
+        with suppress(InputError, ModelError):  # such as a limit, or weights that it does not take
+            search = _Search(model, replace(options, dynamic=other))
+            forms.append(_dynamic_form(other, search.planned(optimize, ram, flash)))
+    return tuple(forms)
+
+
+def _dynamic_form(dynamic: str, planned: _Planned) -> DynamicForm:
+    if planned.found is None:
+        return DynamicForm(dynamic, planned.program.workspace_bytes, None, None)
+    cost = planned.found.report.chosen
+    return DynamicForm(dynamic, cost.workspace_bytes, cost.flash_bytes, cost.instructions)
 
 
 def _whole_saves_bytes(model: Model, planned: _Planned, options: CompileOptions) -> int:
@@ -117,7 +152,9 @@ def explain(model: Model, options: CompileOptions) -> Explanation:
     """
     planned = _planned(model, options)
     found = planned.found
-    return explain_program(planned.program, None if found is None else found.next_saving())
+    forms = _dynamic_forms(model, planned, options, options.optimize, options.ram, options.flash)
+    saving = None if found is None else found.next_saving()
+    return replace(explain_program(planned.program, saving), dynamic_forms=forms)
 
 
 @takes_options(CompileOptions)
@@ -170,6 +207,7 @@ def prepared(model: Model, options: CompileOptions) -> PreparedModel:
         inputs=options.inputs,
         samples=options.samples,
         signature=options.signature,
+        dynamic=options.dynamic,
     )
 
 

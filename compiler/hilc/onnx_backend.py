@@ -25,8 +25,9 @@ from onnx.backend.base import Backend, BackendRep
 
 import hilc
 import hilc.host
-from hilc.errors import InputError
+from hilc.errors import InputError, UnsupportedError
 from hilc.frontends import Specialization, read_model
+from hilc.frontends.onnx.class_labels import has_labels_to_number
 from hilc.frontends.onnx.operation import UnknownOperandError
 from hilc.frontends.onnx.storage import packed, unpacked
 from hilc.interpreter import Interpreter
@@ -130,11 +131,18 @@ class HilBackend(Backend):  # type: ignore[misc]
     def prepare(cls, model: onnx.ModelProto, device: str = "CPU", **kwargs: Any) -> HilRep:
         """Return a model ready to run on a device of :data:`DEVICES`.
 
-        Raise :class:`~hilc.errors.InputError` for an unknown device.
+        Raise :class:`~hilc.errors.InputError` for an unknown device, and
+        :class:`~hilc.errors.UnsupportedError` for a model that returns texts.
         """
         if not cls.supports_device(device):
             raise InputError(
                 f"there is no device {device!r}", f"choose one of {', '.join(DEVICES)}"
+            )
+        if has_labels_to_number(model):
+            raise UnsupportedError(
+                "the model returns texts or dictionaries",
+                "hilc.compile makes numbers of classes and tensors of them; ONNX's interface does "
+                "not permit that",
             )
         return HilRep(model, device == "CPU:C")
 

@@ -147,6 +147,15 @@ class CompileOptions(Options):
         help="type of quantized inputs and outputs: as the model's file says (keep, the default), "
         "float, or the integers to which the model itself converts its float inputs",
     )
+    dynamic: str | None = option(
+        None,
+        choices=("integer", "float"),
+        form="word",
+        of_model=True,
+        help="how layers compute whose activations are quantized at run time (ONNX's dynamic "
+        "quantization, TFLite's dynamic range): integer, as their runtimes do, or float (default: "
+        "integer for ONNX, whose results are the same by both, float for TFLite)",
+    )
     memory: Sequence[PoolSpec] = option(
         (),
         form="word",
@@ -266,6 +275,7 @@ class CodeKeywords(TypedDict, total=False):
     fold_constant_channels: bool
     allow_float: bool
     io: str
+    dynamic: str | None
     memory: Sequence[PoolSpec]
     keep_inputs: bool
     pins: Mapping[str, Pin]

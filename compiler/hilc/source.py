@@ -66,6 +66,7 @@ def prepare(
     allow_float: bool = False,
     io: str = KEEP,
     signature: str | None = None,
+    dynamic: str | None = None,
 ) -> PreparedModel:
     """Return ``model`` (a file, its bytes, a graph or an object) prepared for planning on ``cpu``.
 
@@ -74,8 +75,9 @@ def prepare(
     (:class:`~hilc.frontends.Specialization`), and ``samples`` are example arguments of a PyTorch
     module (:mod:`hilc.frontends.objects`).
 
-    ``signature`` selects one of several entry points of a file, and ``io`` the type of inputs and
-    outputs (:func:`hilc.transforms.io_types.with_io`).
+    ``signature`` selects one of several entry points of a file, ``io`` the type of inputs and
+    outputs (:func:`hilc.transforms.io_types.with_io`), and ``dynamic`` how the dynamically
+    quantized layers of a file compute.
 
     Raise :class:`~hilc.errors.InputError` for shapes or a signature that are stated for a graph.
     """
@@ -83,6 +85,7 @@ def prepare(
         {name: tuple(shape) for name, shape in (shapes or {}).items()},
         dict(inputs or {}),
         signature=signature,
+        dynamic=dynamic,
         loop_bounds=dict(loop_bounds or {}),
     )
     read: LoadedModel | None = None
@@ -111,7 +114,13 @@ def prepare(
     require_integers(fused.float_layers, allow_float, of_file=read is not None)
     graph = run_passes(with_io(fused.graph, io))
     fixed_sizes = () if read is None else read.fixed_sizes
-    annotations = Annotations(fixed_sizes, fused.float_layers, fused.rounded_biases)
+    annotations = Annotations(
+        fixed_sizes,
+        fused.float_layers,
+        fused.rounded_biases,
+        () if read is None else read.class_labels,
+        "" if read is None else read.dynamic,
+    )
     folded = NOTHING_FOLDED
     if fold_constant_channels:
         whole, reduced = graph, fold_channels(graph)

@@ -30,6 +30,7 @@ from hilc.codegen.llvm import OLDEST_CLANG, find_clang
 from hilc.ir import Graph, Node, Quant, Tensor
 from hilc.ops.fully_connected import FullyConnectedAttributes
 from hilc.references import tflm
+from hilc.support.packages import install_command
 from hilc.support.process import run
 from hilc.target import Toolchain, get_cpu, toolchains
 
@@ -235,13 +236,13 @@ def _toolchain_tools(toolchain: Toolchain) -> tuple[Tool, ...]:
         return ()
     gcc, objdump, objcopy = map(toolchain.program, (toolchain.compiler, "objdump", "objcopy"))
     elsewhere = f"or a GNU toolchain {toolchain.prefix.rstrip('-')} on PATH"
-    binutils = f"apt install {toolchain.binutils_package}, {elsewhere}"
+    binutils = f"{install_command(toolchain.binutils_package)}, {elsewhere}"
     needed = toolchain.is_default
     return (
         Tool(
             gcc,
             f"compiles models and firmware for {toolchain.cores}",
-            f"apt install {toolchain.gcc_package}, {elsewhere}",
+            f"{install_command(toolchain.gcc_package)}, {elsewhere}",
             needed,
             _program(gcc),
             toolchain.oldest_gcc,
@@ -257,14 +258,14 @@ def _toolchain_tools(toolchain: Toolchain) -> tuple[Tool, ...]:
         Tool(
             toolchain.library,
             f"the C library of the firmware for {toolchain.cores}",
-            f"apt install {toolchain.library_package}",
+            install_command(toolchain.library_package),
             needed,
             partial(_library, toolchain),
         ),
         Tool(
             toolchain.qemu,
             f"emulates boards with {toolchain.cores}",
-            f"apt install {toolchain.qemu_package}",
+            install_command(toolchain.qemu_package),
             needed,
             _program(toolchain.qemu),
         ),
@@ -288,7 +289,7 @@ TOOLS = (
     Tool(
         VERILATOR,
         "simulates the boards rtl-*",
-        "apt install verilator g++ make, and pip install 'hil-harness[rtl]'",
+        f"{install_command('verilator g++ make')}, and pip install 'hil-harness[rtl]'",
         False,
         _program(VERILATOR),
     ),
@@ -318,7 +319,7 @@ TOOLS = (
     Tool(
         _HOST.gcc,
         "the board `native`, and models in this process",
-        "apt install gcc",
+        install_command("gcc"),
         False,
         _program(_HOST.gcc),
         _HOST.oldest_gcc,
@@ -326,7 +327,7 @@ TOOLS = (
     Tool(
         "clang",
         "models as objects: --codegen llvm",
-        f"apt install clang (version {OLDEST_CLANG} or later)",
+        f"{install_command('clang')} (version {OLDEST_CLANG} or later)",
         False,
         _clang,
     ),
@@ -354,7 +355,7 @@ TOOLS = (
     Tool(
         "gdb-multiarch",
         "debugging firmware by hand",
-        "apt install gdb-multiarch",
+        install_command("gdb-multiarch"),
         False,
         _program("gdb-multiarch"),
     ),

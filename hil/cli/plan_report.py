@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from hil.cli.console import shown_name, table
 from hil.cli.render import ram_line
-from hilc.ir import IoSaving
+from hilc.ir import DynamicForm, IoSaving
 from hilc.memory.explain import ArenaSlot, Explanation, IoTensor
 from hilc.memory.liveness import BEFORE
 
@@ -54,6 +54,7 @@ def plan_text(plan: Explanation) -> str:
     lines += ["", table(lives, ["tensor", "bytes", "from", "to", "layers"]), ""]
     lines += [_io_line(tensor) for tensor in plan.io if tensor.scale is not None]
     lines += [io_saving_line(plan.io_saving)] if plan.io_saving else []
+    lines += dynamic_lines(plan.dynamic_forms)
     lines.append(_next(plan))
     return "\n".join(lines)
 
@@ -74,6 +75,19 @@ def io_saving_line(saving: IoSaving) -> str:
         f"inputs and outputs as {saving.io} take {saving.bytes:,} B less, with the same results: "
         f"--io {saving.io}"
     )
+
+
+def dynamic_lines(forms: Sequence[DynamicForm]) -> list[str]:
+    """Return what each way to compute dynamically quantized layers costs, the chosen one first."""
+    lines = []
+    for form, word in zip(forms, ("chosen", "instead"), strict=False):
+        if form.flash_bytes is not None and form.instructions is not None:
+            lines.append(
+                f"dynamically quantized layers, {word} --dynamic {form.dynamic}: "
+                f"{form.workspace_bytes:,} B of workspace, about {form.flash_bytes:,} B of flash, "
+                f"{form.instructions:,} instructions by estimate"
+            )
+    return lines
 
 
 def _next(plan: Explanation) -> str:

@@ -14,7 +14,7 @@ from hil.results.boards import BoardEntry, BoardRegion, FrameSizes
 from hil.results.verify import Diagnosis, Fidelity
 from hil.support.fused import group_text
 from hilc.artifact.manifest import NOTHING_FOLDED, Folded, Module
-from hilc.ir import Array, FixedSize, FloatLayer, RoundedBias
+from hilc.ir import Array, ClassLabels, FixedSize, FloatLayer, RoundedBias
 from hilc.lowering.choice import ChoiceReport
 from hilc.schedule.tuning import Tuning
 from hilc.support.suggest import counted
@@ -41,6 +41,8 @@ _STALLS = {
     "flash_data_waits": "flash data",
     "ram_data_waits": "RAM data",
 }
+#: Classes that a line names.
+_MOST_CLASSES = 10
 _SHOWN_VALUES = 8
 #: Settings of a port that are at least this large are addresses or masks: print in hexadecimal.
 _HEX_FROM = 1 << 28
@@ -407,6 +409,18 @@ def fixed_lines(fixed_sizes: Sequence[FixedSize]) -> list[str]:
         f"it is fixed at {fixed.size}"
         for fixed in fixed_sizes
     ]
+
+
+def class_lines(class_labels: Sequence[ClassLabels]) -> list[str]:
+    """Return lines about outputs that are numbers of classes with names."""
+    lines = []
+    for classes in class_labels:
+        shown = [f"{i} {shown_text(label)}" for i, label in enumerate(classes.labels)]
+        if len(shown) > _MOST_CLASSES:
+            shown[_MOST_CLASSES:] = [f"{len(shown) - _MOST_CLASSES} more"]
+        output = shown_name(classes.output)
+        lines.append(f"the output {output} is the number of a class: {', '.join(shown)}")
+    return lines
 
 
 def quantized_lines(

@@ -14,6 +14,7 @@ from pathlib import Path
 
 from hil.board import Board
 from hil.errors import BuildError
+from hilc.support.packages import install_command
 from hilc.support.process import run
 from hilc.target import Cpu
 
@@ -65,7 +66,7 @@ def compiler_version(board: Board) -> str:
     if path is None:
         raise BuildError(
             f"the compiler {toolchain.gcc} is not in PATH",
-            f"install it: apt install {toolchain.packages}",
+            f"install it: {install_command(toolchain.packages)}",
         )
     line = program_version(path)
     oldest = OLDEST_HOST_CLANG if "clang" in line else board.cpu.oldest_gcc

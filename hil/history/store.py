@@ -342,8 +342,8 @@ def _is_current(database: sqlite3.Connection, history: History) -> bool:
         owner = int(database.execute("PRAGMA application_id").fetchone()[0])
         version = _version(database)
         is_empty = database.execute("SELECT count(*) FROM sqlite_master").fetchone()[0] == 0
-        # A view could compute for ever what it gives for a row, and a trigger whatever it is told
-        # to.
+        # A view could compute for ever what it gives for a row, and a trigger could run any
+        # statement.
         foreign = "SELECT count(*) FROM sqlite_master WHERE type NOT IN ('table', 'index')"
         has_foreign = (
             database.execute(foreign).fetchone()[0] > 0

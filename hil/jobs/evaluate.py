@@ -25,7 +25,7 @@ from hil.jobs.image import (
 from hil.jobs.job import Job, reference_for
 from hil.jobs.run import Run
 from hil.verify.comparison import Oracle, RunnableModel
-from hil.verify.datasets import DataSet, Scaling, array_data, load_data
+from hil.verify.datasets import DataSet, ModelClasses, Scaling, array_data, load_data
 from hil.verify.evaluation import (
     Evaluation,
     MetricLimit,
@@ -192,7 +192,7 @@ class EvaluateJob(Job[Evaluation]):
                 self.data,
                 known.inputs,
                 labels=labels,
-                classes=self.classes,
+                classes=self._classes(known),
                 scaling=self.scaling,
                 values=values,
             )
@@ -203,10 +203,17 @@ class EvaluateJob(Job[Evaluation]):
             {name: np.asarray(array) for name, array in arrays.items()},
             np.asarray(self.labels),
             known.inputs,
-            classes=self.classes,
+            classes=self._classes(known),
             scaling=self.scaling,
             values=values,
         )
+
+    def _classes(self, known: ImageModel) -> Sequence[str] | None:
+        """Return the names of the classes: the user's, or those that the model states."""
+        stated = known.module.class_labels if known.module is not None else ()
+        if self.classes is not None or len(stated) != 1:
+            return self.classes
+        return ModelClasses(stated[0].labels)
 
     def _output(self, known: ImageModel) -> TensorInfo:
         """Return the output that is evaluated."""

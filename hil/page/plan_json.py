@@ -35,6 +35,7 @@ def plan_entry(plan: Explanation) -> PlanEntry:
         next_saving=plan.saving,
         io=plan.io,
         io_saving=plan.io_saving,
+        dynamic_forms=plan.dynamic_forms,
         io_bytes=plan.io_bytes,
         model_ram_bytes=plan.ram_bytes,
     )
@@ -62,6 +63,7 @@ def plan_of(read: PlanEntry) -> Explanation:
         saving=read.next_saving,
         io=read.io,
         io_saving=read.io_saving,
+        dynamic_forms=read.dynamic_forms,
     )
 
 

@@ -11,7 +11,7 @@ from hil.errors import Attempt
 from hil.results.answer import entry_of
 from hil.results.build import CompressedLayer
 from hil.results.codec import omitted
-from hilc.ir.annotations import FixedSize, FloatLayer, RoundedBias
+from hilc.ir.annotations import ClassLabels, DynamicForm, FixedSize, FloatLayer, RoundedBias
 from hilc.lowering.choice import ChoiceReport
 from hilc.quantization.report import Accuracy, TensorNoise
 
@@ -73,9 +73,13 @@ class CompileEntry:
     #: Layers of a quantized model that are computed in floats.
     float_layers: tuple[FloatLayer, ...]
     rounded_biases: tuple[RoundedBias, ...]
+    #: Texts of the classes whose numbers outputs return.
+    class_labels: tuple[ClassLabels, ...]
     externals: tuple[ExternalLayer, ...]
     #: Workspace, inputs and outputs wherever they lie, and states.
     model_ram_bytes: int | None = omitted()
+    #: Ways to compute dynamically quantized layers (`--dynamic`), the model's own first.
+    dynamic_forms: tuple[DynamicForm, ...] = omitted(())
     #: The selected program; absent for a model that was compiled before.
     choice: ChoiceReport | None = omitted()
     #: ``estimate`` with ``--flash``: only commands that build firmware measure the flash.

@@ -8,7 +8,7 @@ from typing import Annotated
 
 from hil.results.answer import entry_of
 from hil.results.codec import omitted
-from hilc.ir import IoSaving
+from hilc.ir import DynamicForm, IoSaving
 from hilc.memory.explain import ArenaSlot, IoTensor, Saving
 from hilc.memory.liveness import BEFORE
 from hilc.support.jsondata import Renamed
@@ -82,6 +82,8 @@ class PlanEntry:
     io: tuple[IoTensor, ...] = omitted(())
     #: Type of inputs and outputs (`--io`) that takes fewer bytes; None for none.
     io_saving: IoSaving | None = omitted(None)
+    #: Ways to compute dynamically quantized layers (`--dynamic`), that of this program first.
+    dynamic_forms: tuple[DynamicForm, ...] = omitted(())
     #: Bytes of inputs and outputs, in the workspace or not.
     io_bytes: int | None = omitted()
     #: Workspace, inputs and outputs wherever they lie, and states.

@@ -94,8 +94,7 @@ def _check_trust(folder: Path) -> None:
     """Raise unless the folder is this user's or root's, and no other account may write there.
 
     Its group may: with the umask 002 each user has one of their own. Where the sticky bit is set,
-    as in /tmp, nobody can replace what others made; that its entries are this user's is told by the
-    check of each.
+    as in /tmp, nobody can replace what others made, and the check of each entry shows its owner.
     """
     if not hasattr(os, "geteuid"):
         return  # Windows, where the user's folders are closed to others and modes say nothing

@@ -15,6 +15,7 @@ from typing import Any
 
 from hil.errors import DeviceError
 from hil.support.gdb import Gdb, StreamClient
+from hilc.support.packages import install_command
 from hilc.target import Cpu
 
 #: Bytes of one qtest block; its answers are lines, read whole.
@@ -28,7 +29,7 @@ def program(cpu: Cpu) -> str:
 
 def install_hint(cpu: Cpu) -> str:
     """Return the command that installs QEMU for ``cpu``, as a hint."""
-    return f"install it: apt install {cpu.toolchain.qemu_package}"
+    return f"install it: {install_command(cpu.toolchain.qemu_package)}"
 
 
 class Memory(StreamClient):

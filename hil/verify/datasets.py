@@ -160,6 +160,10 @@ class _Lazy(Sequence[Sample]):
         return self._read(index)
 
 
+class ModelClasses(tuple[str, ...]):
+    """The classes that a model names, which a data set may number instead."""
+
+
 def load_data(
     path: str | Path,
     inputs: Sequence[TensorInfo],
@@ -175,7 +179,8 @@ def load_data(
     labels are: an array of the NPZ file or an NPY file; one or several
     columns of a CSV file, by name or number from 0, separated by commas. ``classes`` names the
     classes in the order of their numbers; otherwise folders and texts are sorted, as numbers where
-    all are. ``values`` is the number of values of a label that is no class; 0: it is a class. Raise
+    all are. Those of :class:`ModelClasses` do not rename numbers. ``values`` is the number of
+    values of a label that is no class; 0: it is a class. Raise
     :class:`~hil.errors.InputError` for what is no data set of this model.
     """
     path, scaling = Path(path), scaling or Scaling()
@@ -332,8 +337,16 @@ def array_data(
     values: int = 0,
     classes: Sequence[str] | None = None,
 ) -> DataSet:
-    """Return the data set of arrays by the inputs' names, or of one array for the only input."""
+    """Return the data set of arrays by the inputs' names, or of one array for the only input.
+
+    Labels that are texts are names of classes.
+    """
     chosen = scaling or Scaling()
+    names = None if classes is None else tuple(classes)
+    if labels.dtype.kind == "U" and labels.ndim == 1 and not values:
+        words = labels.tolist()
+        numbers, names = _numbered(sorted(set(words)), classes, f"the labels of {what}")
+        labels = np.array([numbers[word] for word in words], np.int64)
     labels = _checked_labels(labels, values, what)
     given = {tensor.name: arrays[tensor.name] for tensor in inputs if tensor.name in arrays}
     if len(inputs) == 1 and not given and len(arrays) == 1:
@@ -361,7 +374,6 @@ def array_data(
         }
 
     sources = _Numbered("sample", len(labels))
-    names = None if classes is None else tuple(classes)
     return DataSet(_Lazy(len(labels), sample), labels, sources, names)
 
 
@@ -490,7 +502,8 @@ def _numbered(
     """Return the number of each named class, and the names by number; None where the names are
     the numbers.
     """
-    if classes is not None:
+    are_numbers = all(map(_COUNT.fullmatch, names))
+    if classes is not None and not (isinstance(classes, ModelClasses) and are_numbers):
         missing = [name for name in names if name not in classes]
         if missing:
             raise InputError(
@@ -499,7 +512,7 @@ def _numbered(
                 "name all classes, in the order of the model's outputs",
             )
         return {name: list(classes).index(name) for name in names}, tuple(classes)
-    if all(map(_COUNT.fullmatch, names)):
+    if are_numbers:
         return {name: int(name) for name in names}, None
     return {name: number for number, name in enumerate(sorted(names))}, tuple(sorted(names))
 

@@ -21,7 +21,7 @@ from hil.verify.provenance import model_file
 from hil.verify.samples import Sample, array_samples, load_samples
 from hilc.artifact.library import ModelLibrary, Module, TensorInfo
 from hilc.errors import InputError, ModelError
-from hilc.frontends import read_model, reader_of
+from hilc.frontends import Specialization, read_model, reader_of
 from hilc.frontends.tflite.signatures import EntriesError
 from hilc.ir import Array, Graph, Numerics
 from hilc.ir.dtypes import IO_TYPES
@@ -116,7 +116,9 @@ def reference_of(
         )
     numerics = _numerics(module, name)
     try:
-        read = read_model(model, module.name, numerics)
+        forms = module.dynamic_forms
+        stated = Specialization(dynamic=forms[0].dynamic if forms else None)
+        read = read_model(model, module.name, numerics, stated)
     except EntriesError as error:
         # The library's own file has one entry point; the library does not name that of `source`.
         raise ModelError(f"{source or module.name}: {error.fact}", error.ONE_ENTRY) from error

@@ -8,6 +8,7 @@ import shlex
 import signal
 import subprocess
 import sys
+import tarfile
 import threading
 import time
 from collections.abc import Callable
@@ -174,6 +175,14 @@ def write_calibration(place: Path) -> None:
     np.savez(place, x=values.astype(np.float32))
 
 
+def unpack_sklearn(name: str, place: Path) -> None:
+    """A classifier of scikit-learn, or samples or labels for it (tools/sklearn_models.py)."""
+    with tarfile.open(ROOT / "tests" / "sklearn_models.tar.xz") as archive:
+        file = archive.extractfile(name)
+        assert file is not None
+        place.write_bytes(file.read())
+
+
 def write_float_file(place: Path) -> None:
     place.write_bytes(float_networks.network().build())
 
@@ -194,6 +203,11 @@ GIVEN: dict[str, Callable[[Path], object]] = {
     "float.tflite": write_float_file,
     "images.npy": write_images,
     "x.npz": write_inputs,
+    "forest.onnx": partial(unpack_sklearn, "forest.onnx"),
+    "words.onnx": partial(unpack_sklearn, "text_forest.onnx"),
+    "x_test.npy": partial(unpack_sklearn, "x.npy"),
+    "y_test.npy": partial(unpack_sklearn, "forest.npy"),
+    "y_words.npy": partial(unpack_sklearn, "text_forest.npy"),
     "broken.tar": write_broken,
     "app.elf": lambda path: build_app("console_app", path.parent).rename(path),
     "unity.elf": lambda path: build_app("unity_app", path.parent).rename(path),

@@ -42,6 +42,7 @@ from single_op import (
     ONNX_KINDS,
     SingleOp,
     averaged_images,
+    float_slopes,
     joined_rows,
     random_op,
     resized_channels,
@@ -138,6 +139,9 @@ def other_operators(rng: np.random.Generator) -> list[SingleOp]:
         one = random_op(rng, "BATCH_MATMUL", "float32")
         singles.append(replace(one, node=replace(one.node, rounding=Rounding.SINGLE)))
     singles += [random_op(rng, *kind) for kind in ONNX_KINDS for _ in range(2)]
+    for op in ("MATMUL_INTEGER", "CONV_INTEGER"):
+        singles += [random_op(rng, op, "int8") for _ in range(20)]
+    singles += [float_slopes(rng, "PRELU", "int8") for _ in range(20)]
     singles += [random_op(rng, "MAX_POOL_2D", "int16") for _ in range(40)]
     singles += [even_op(rng, "MUL", "int8") for _ in range(40)]
     singles += float_ops(rng, 12)

@@ -20,6 +20,7 @@ from single_op import (
     Draft,
     SingleOp,
     finish,
+    float_slopes,
     index_tensor,
     random_op,
     swapped_axes,
@@ -77,6 +78,11 @@ def test_operators_of_onnx_alone(part):
     check_all(singles)
 
 
+def test_slopes_of_floats():
+    rng = generator("slopes")
+    check_all([float_slopes(rng, "PRELU", "int8") for _ in range(60)])
+
+
 def test_images_of_bytes_in_both_channel_orders():
     rng = generator("swapped axes")
     checks = [one for _ in range(60) for one in checks_of(swapped_axes(rng), HOST)]
@@ -104,6 +110,7 @@ def test_elementwise_kernels_work_in_place(times):
     ties = partial(even_op, ties=True)
     kinds = [(random_op, *kind) for kind in (*KINDS, *ONNX_KINDS)]
     kinds += [(make, *kind) for make in (even_op, ties) for kind in EVEN_KINDS]
+    kinds.append((float_slopes, "PRELU", "int8"))
     for make, op, dtype in kinds:
         for _ in range(times):
             try:

@@ -124,6 +124,12 @@ def spoiled(**arrays: np.ndarray) -> dict[str, np.ndarray]:
     return {"x": SAMPLES, "y": LABELS, **arrays}
 
 
+def test_labels_that_are_texts(npz: Callable[..., Path]) -> None:
+    data = load_data(npz(**spoiled(y=np.array(["cat", "bee", "cat", "dog"]))), [INT8])
+    assert data.labels.tolist() == [1, 0, 1, 2]
+    assert data.classes == ("bee", "cat", "dog")
+
+
 @pytest.mark.parametrize(
     ("arrays", "message"),
     [
@@ -131,7 +137,8 @@ def spoiled(**arrays: np.ndarray) -> dict[str, np.ndarray]:
         (spoiled(y=LABELS + 0.5), "give the number of the class"),
         (spoiled(y=np.array([0, 1, np.nan, 1])), "labels of .* holds nan at"),
         (spoiled(y=np.array(1)), "no list of numbers"),
-        (spoiled(y=np.array(list("abcd"))), "no list of numbers"),
+        (spoiled(y=np.array([list("abcd")])), "no list of numbers"),
+        (spoiled(y=np.array([1j] * 4)), "no list of numbers"),
         ({"x": SAMPLES}, "has no array of labels"),
         ({"x": SAMPLES, "z": SAMPLES, "y": LABELS}, "name each array as its input"),
         ({"y": LABELS}, "holds no array beside the labels"),

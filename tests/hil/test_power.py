@@ -259,7 +259,7 @@ def test_uhubctl_is_not_installed(config: Path, monkeypatch: pytest.MonkeyPatch)
     power = switch(config, driver="uhubctl", location="1-1", port=2)
     with pytest.raises(DeviceError, match="needs uhubctl, which is not installed") as caught:
         power.turn(True)
-    assert caught.value.hint.startswith("apt-get install uhubctl")
+    assert caught.value.hint.startswith("apt install uhubctl")
 
 
 # -- what is stated ---------------------------------------------------------------------------

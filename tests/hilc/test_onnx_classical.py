@@ -11,11 +11,13 @@ import numpy as np
 import onnx
 import pytest
 from campaigns import cases
-from onnx import helper
+from onnx import TensorProto, helper
 from onnx.reference import ReferenceEvaluator
 
 from hilc.errors import HilError, UnsupportedError
-from hilc.ir import Array
+from hilc.frontends import LoadedModel, read_model
+from hilc.interpreter import Interpreter
+from hilc.ir import Array, ClassLabels
 from hilc.onnx_backend import prepare
 
 ML = "ai.onnx.ml"
@@ -167,3 +169,52 @@ def test_columns_beyond_the_features_are_invalid() -> None:
     x, columns = rows(2, 5), np.array([5], np.int64)
     with pytest.raises(HilError, match="element 5 of an axis that has 5"):
         prepare(model("ArrayFeatureExtractor", [x, columns], version=1)).run([x, columns])
+
+
+# Labels that are texts -----------------------------------------------------------------------
+
+
+def read(made: onnx.ModelProto) -> LoadedModel:
+    return read_model(made.SerializeToString(), "model")
+
+
+def texts(op: str, x: Array, **attributes: Any) -> onnx.ModelProto:
+    """A model of one node whose output is a text."""
+    made = model(op, [x], **attributes)
+    made.graph.output[0].type.tensor_type.elem_type = TensorProto.STRING
+    return made
+
+
+def test_an_encoder_to_texts_gives_numbers() -> None:
+    x = np.array([7, 3, 9, 4], np.int64)
+    made = texts(
+        "LabelEncoder", x, keys_int64s=[3, 7, 9], values_strings=["b", "a", "b"], default_string="a"
+    )
+    loaded = read(made)
+    (found,) = Interpreter(loaded.graph).run({"i0": x}).values()
+    assert found.tolist() == [1, 0, 0, 1]
+    assert loaded.class_labels == (ClassLabels("o0", ("b", "a")),)
+
+
+def test_a_default_that_is_no_class() -> None:
+    x = np.array([7, 5], np.int64)
+    made = texts("LabelEncoder", x, keys_int64s=[7], values_strings=["a"], default_string="other")
+    (found,) = Interpreter(read(made).graph).run({"i0": x}).values()
+    assert found.tolist() == [0, -1]
+
+
+def test_an_input_of_texts_is_refused() -> None:
+    made = texts("LabelEncoder", np.array([1], np.int64), keys_strings=["a"], values_strings=["b"])
+    made.graph.input[0].type.tensor_type.elem_type = TensorProto.STRING
+    with pytest.raises(UnsupportedError, match="input 'i0' holds strings"):
+        read(made)
+
+
+METADATA = {"no JSON": "{", "a list": "[1]", "numbers": '{"o0": [1]}', "no output": '{"q": ["a"]}'}
+
+
+@pytest.mark.parametrize("value", METADATA.values(), ids=METADATA)
+def test_metadata_that_states_no_classes(value: str) -> None:
+    made = model("Binarizer", [rows(2, 3)], threshold=0.5)
+    made.metadata_props.append(onnx.StringStringEntryProto(key="hil.class_labels", value=value))
+    assert read(made).class_labels == ()

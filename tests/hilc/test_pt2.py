@@ -8,6 +8,7 @@ import random
 import zipfile
 from collections.abc import Callable, Mapping
 from contextlib import suppress
+from typing import Any
 
 import numpy as np
 import onnx
@@ -29,9 +30,10 @@ from hilc.references import get_reference
 #: Programs whose ONNX operators are refused, and by which words.
 REFUSED: dict[str, str] = {
     "partly_in_place": "save program.run_decompositions({})",
+    "statistics": "reads output 1 of aten.native_layer_norm.default at pt2_programs.py:",
 }
 #: How many of the programs the interpreter computes at least; the others are refused.
-COMPUTED = 130
+COMPUTED = 215
 #: Relative to the largest value: sums in another order.
 TOLERANCE = 2e-6
 
@@ -98,6 +100,7 @@ def test_a_program_is_refused_with_a_remedy(name: str) -> None:
     assert REFUSED[name] in str(caught.value)
     assert "call " in caught.value.fact
     assert ".py:" in caught.value.fact  # the user's line
+    assert "getitem" not in caught.value.fact
 
 
 def test_states_survive_runs_and_are_reset() -> None:
@@ -198,6 +201,36 @@ def test_files_are_refused_by_what_is_wrong(data: Callable[[], bytes], words: st
         load_model(data(), "broken")
     assert words in str(caught.value)
     assert caught.value.hint
+
+
+@pytest.mark.parametrize(
+    ("operator", "helps"), [("kron", True), ("cosine_similarity", True), ("lgamma", False)]
+)
+def test_the_hint_decomposes_only_what_it_helps(operator: str, helps: bool) -> None:
+    data = edited("relu", MODEL, b"aten.relu.default", f"aten.{operator}.default".encode())
+    with pytest.raises(UnsupportedError, match=f"py:.*aten.{operator}.default") as caught:
+        load_model(data, "relu")
+    assert ("run_decompositions()" in caught.value.hint) == helps
+
+
+@pytest.mark.full
+def test_pytorch_decomposes_the_operators_of_a_module() -> None:
+    """Those without a translator, and those whose translator refuses a call."""
+    torch: Any = pytest.importorskip("torch", reason="pip install 'hil-harness[torch]'")
+
+    class Network(torch.nn.Module):  # type: ignore[misc]
+        def forward(self, x: Any) -> Any:
+            similar = torch.nn.functional.cosine_similarity(x, x.flip(0), dim=1)
+            return torch.kron(similar, x[0]), torch.nn.functional.elu(x)
+
+    x = torch.randn(3, 4, generator=torch.Generator().manual_seed(1))
+    with hilc.host.load(hilc.compile(Network().eval(), samples=x)) as model:
+        model.set_input(model.inputs[0].name, x.numpy())
+        model.run()
+        for output, wanted in zip(model.outputs, Network()(x), strict=True):
+            np.testing.assert_allclose(
+                model.get_output(output.name), wanted.numpy(), rtol=1e-5, atol=1e-6
+            )
 
 
 @pytest.mark.full

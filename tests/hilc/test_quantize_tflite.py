@@ -359,6 +359,30 @@ def test_a_factor_that_no_kernel_has_stays_in_floats() -> None:
     assert layer.reason.startswith("'y' has a factor of 3.92157e+10")
 
 
+def test_a_table_becomes_integers() -> None:
+    builder = ModelBuilder()
+    builder.input("rows", (1, 3), "int32")
+    builder.const("table", small(50, 8))
+    builder.const("w", small(4, 24, seed=1))
+    builder.const("shape", np.array([1, 24], np.int32))
+    builder.tensor("found", (1, 3, 8))
+    builder.tensor("flat", (1, 24))
+    builder.output("y", (1, 4))
+    builder.op("GATHER", ("table", "rows"), ("found",), axis=0)
+    builder.op("RESHAPE", ("found", "shape"), ("flat",))
+    builder.op("FULLY_CONNECTED", ("flat", "w"), ("y",))
+    rows = np.random.default_rng(2).integers(0, 50, (20, 1, 3)).astype(np.int32)
+    result = quantize(builder.build(), {"rows": rows})
+    graph = graph_of(result)
+    assert graph.tensors["found"].dtype == graph.tensors["table_int8"].dtype == "int8"
+    # Rows that no sample reads are within the range too.
+    data = graph.tensors["table_int8"].data
+    assert data is not None
+    assert {int(data.min()), int(data.max())} == {-128, 127}
+    assert result.report.float_layers == ()
+    require_equal(result.data, {"rows": rows})
+
+
 def test_all_constants_of_floats_are_taken() -> None:
     # As a float16 file has them.
     builder = ModelBuilder()

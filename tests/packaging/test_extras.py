@@ -120,7 +120,12 @@ def test_commands_that_need_no_extra(environment: Path, line: str) -> None:
 
 def test_every_optional_package_has_its_extra() -> None:
     """A package's name on the index may differ from that of its module."""
-    names = {"PIL": "pillow", "ai_edge_litert": "ai-edge-litert", "ppk2_api": "ppk2-api"}
+    names = {
+        "PIL": "pillow",
+        "ai_edge_litert": "ai-edge-litert",
+        "ppk2_api": "ppk2-api",
+        "tensorflow": "tensorflow-cpu",
+    }
     for module, extra in EXTRAS.items():
         wanted = {Requirement(line).name for line in PROJECT["optional-dependencies"][extra]}
         assert names.get(module, module) in wanted

@@ -215,9 +215,11 @@ def _module(
         goal=options.optimize,
         reference=_reference(prepared.original),
         fixed_sizes=annotations.fixed_sizes,
+        class_labels=annotations.class_labels,
         float_layers=annotations.float_layers,
         rounded_biases=annotations.rounded_biases,
         io_savings=() if (saving := io_saving(program.graph)) is None else (saving,),
+        dynamic_forms=annotations.dynamic_forms,
         fed_rows=0 if program.feed is None else program.fed_tensor.shape[1],
         compressed=tuple(
             CompressedArrays(index, *step.call.compressed_bytes, step.call.tile_bytes)

@@ -20,7 +20,17 @@ from hilc.artifact.work import Work
 from hilc.codegen.arguments import Argument
 from hilc.codegen.externals import External
 from hilc.errors import InputError
-from hilc.ir import DTYPES, Array, FixedSize, FloatLayer, IoSaving, RoundedBias
+from hilc.ir import (
+    DTYPES,
+    Array,
+    ClassLabels,
+    DynamicForm,
+    FixedSize,
+    FloatLayer,
+    IoSaving,
+    RoundedBias,
+)
+from hilc.ir.dtypes import DYNAMIC
 from hilc.memory.program import Pool
 from hilc.support.jsondata import decode, json_bytes, parse_json
 from hilc.target import get_cpu
@@ -189,12 +199,17 @@ class Module:
     reference: Literal["tflm", "litert-ref", "onnx"] | None = None
     #: Sizes of the inputs that the model's file leaves open.
     fixed_sizes: tuple[FixedSize, ...] = ()
+    #: Texts of the classes whose numbers outputs return.
+    class_labels: tuple[ClassLabels, ...] = ()
     #: Layers of a quantized model that are computed in floats.
     float_layers: tuple[FloatLayer, ...] = ()
     #: Its biases of floats that are integers now.
     rounded_biases: tuple[RoundedBias, ...] = ()
     #: Type of inputs and outputs that would take fewer bytes, if there is one.
     io_savings: tuple[IoSaving, ...] = ()
+    #: Ways to compute dynamically quantized layers, the model's own first; none for a model without
+    #: such layers.
+    dynamic_forms: tuple[DynamicForm, ...] = ()
     #: Rows in which the caller brings the input, and which lie nowhere together; 0: as a whole.
     fed_rows: int = 0
     #: Layers whose constants are stored compressed.
@@ -277,9 +292,11 @@ class Module:
 #: Fields that only some models have, and descriptions of others do not speak of.
 _OMITTED_WHEN_EMPTY = (
     "fixed_sizes",
+    "class_labels",
     "float_layers",
     "rounded_biases",
     "io_savings",
+    "dynamic_forms",
     "compressed",
     "made_from",
 )
@@ -357,8 +374,13 @@ def check_module(module: Module, label: str) -> None:
         shape = shapes.get(fixed.input, ())
         is_right = 0 <= fixed.axis < len(shape) and shape[fixed.axis] == fixed.size
         require(is_right, f"{fixed} is not of an input")
+    outputs = {info.name for info in module.outputs}
+    for classes in module.class_labels:
+        require(classes.output in outputs, f"class_labels of {classes.output!r} are of no output")
     for saving in module.io_savings:
         require(saving.bytes > 0, "io_savings saves nothing")
+    for form in module.dynamic_forms:
+        require(form.dynamic in DYNAMIC, f"{form} is neither of {' and '.join(DYNAMIC)}")
     for bias in module.rounded_biases:
         require(0 <= bias.largest_effect < math.inf, f"{bias} has an effect out of range")
     for found in module.compressed:

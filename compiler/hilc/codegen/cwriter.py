@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 import re
 import textwrap
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
@@ -18,6 +18,8 @@ from hilc.lowering.kernels import FieldValue
 #: C element type of a tensor, by numpy name.
 C_TYPES: Mapping[str, str] = {name: row.c_type for name, row in ELEMENT_TYPES.items()}
 
+#: Elements of a large array that are written at once.
+_PIECE = 1 << 16
 #: Alignment of constant arrays in bytes; kernels rely on 4.
 CONSTANT_ALIGNMENT = 16
 #: Default declaration specifiers of a constant.
@@ -141,17 +143,37 @@ def _literals(array: Array) -> list[str]:
     return [c_int(value) for value in array.ravel().tolist()]
 
 
-def _lines(literals: list[str], indent: str) -> Iterable[str]:
-    """Yield lines of literals in aligned columns, as many per line as fit."""
-    width = max(map(len, literals))
-    per_line = max(1, (_LINE_LENGTH - len(indent) + 1) // (width + 2))
-    for start in range(0, len(literals), per_line):
-        yield f"{indent}{', '.join(literals[start : start + per_line])},"
+def _lines(literals: list[str], indent: str, per_line: int) -> str:
+    """Return lines of as many literals each."""
+    return "\n".join(
+        f"{indent}{', '.join(literals[start : start + per_line])},"
+        for start in range(0, len(literals), per_line)
+    )
 
 
 def c_values(array: Array, indent: str = _INDENT) -> str:
-    """Return the elements of ``array``, row by row and separated by commas, in indented lines."""
-    return "\n".join(_lines(_literals(array), indent))
+    """Return the elements of ``array``, row by row and separated by commas, in indented lines, as
+    many per line as fit.
+
+    Large arrays are written in pieces: the literals of all elements take ten times the memory of
+    the text.
+    """
+    flat, width = array.ravel(), 0
+    texts: list[str] = []
+    for start in range(0, flat.size, _PIECE):
+        literals = _literals(flat[start : start + _PIECE])
+        width = max(width, max(map(len, literals)))
+        texts.append(" ".join(literals))
+    per_line = max(1, (_LINE_LENGTH - len(indent) + 1) // (width + 2))
+    found: list[str] = []
+    rest: list[str] = []
+    for number, text in enumerate(texts, 1):
+        literals = [*rest, *text.split(" ")]
+        count = len(literals) if number == len(texts) else len(literals) // per_line * per_line
+        if count:
+            found.append(_lines(literals[:count], indent, per_line))
+        rest = literals[count:]
+    return "\n".join(found)
 
 
 def c_array(name: str, array: Array, declaration: str = CONSTANT) -> str:

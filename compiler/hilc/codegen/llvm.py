@@ -18,6 +18,7 @@ from pathlib import Path
 from hilc.codegen.function_table import function_table
 from hilc.codegen.headers import include_dirs
 from hilc.errors import HilError
+from hilc.support.packages import install_command
 from hilc.support.process import run
 from hilc.support.temporary import TemporaryFolder
 from hilc.target import Cpu
@@ -34,7 +35,7 @@ _BUILD_LIMIT_S = 600
 _PROBE_LIMIT_S = 30
 
 _INSTALL = (
-    f"install clang {OLDEST_CLANG} or later (Debian: apt install clang), or choose codegen=c, "
+    f"install clang {OLDEST_CLANG} or later ({install_command('clang')}), or choose codegen=c, "
     "which needs none"
 )
 
@@ -197,7 +198,7 @@ def _gnu_tool(name: str, cpu: Cpu) -> str:
             f"codegen=llvm for {cpu.name} needs the C library and objcopy of the GNU toolchain, "
             f"but "
             f"there is no {program} in PATH",
-            f"install it (Debian: apt install {cpu.toolchain.packages})",
+            f"install it: {install_command(cpu.toolchain.packages)}",
         )
     return path
 
@@ -220,7 +221,7 @@ def _gcc_includes(gcc: str, flags: tuple[str, ...], packages: str) -> tuple[str,
     if not found:
         raise LlvmError(
             f"{gcc} has no C library: no string.h in {', '.join(map(str, folders)) or 'no folder'}",
-            f"install it (Debian: apt install {packages})",
+            f"install it: {install_command(packages)}",
         )
     return found
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -19,7 +19,8 @@ from hilc.frontends.readers import (
 )
 from hilc.frontends.tflite import reader as tflite
 from hilc.frontends.tflite import signatures
-from hilc.ir import Dequantized, FixedSize, Graph, Numerics
+from hilc.ir import ClassLabels, Dequantized, FixedSize, Graph, Numerics
+from hilc.ir.dtypes import FLOAT, INTEGER
 from hilc.ops.verify import verify, verify_order
 from hilc.support.inputs import MAX_FILE_BYTES
 from hilc.support.jsondata import shown_argument
@@ -47,6 +48,8 @@ register_reader(
         tflite.import_graph,
         quantizer="tflite",
         select=signatures.selected,
+        dynamic=FLOAT,
+        read_other=tflite.import_hybrid,
     )
 )
 register_reader(
@@ -59,6 +62,8 @@ register_reader(
         references=("onnx", "hilc"),
         quantizer="qdq",
         numerics=Numerics.ONNX,
+        dynamic=INTEGER,
+        read_other=onnx.import_floats,
     )
 )
 register_reader(
@@ -91,6 +96,11 @@ class LoadedModel:
     fixed_sizes: tuple[FixedSize, ...] = ()
     #: The integers of the float constants that the file dequantizes, by name.
     dequantized: Mapping[str, Dequantized] = field(default_factory=dict)
+    #: The texts of the classes whose numbers outputs return.
+    class_labels: tuple[ClassLabels, ...] = ()
+    #: How its dynamically quantized layers compute, ``integer`` or ``float``; empty where there
+    #: are none.
+    dynamic: str = ""
 
 
 def load_model(
@@ -189,7 +199,7 @@ def _load(
                 f"a {reader.name} model states the shapes of its inputs; {names} cannot be given",
                 "leave out the shapes and inputs, and convert the model with those that it needs",
             )
-        reading = reader.read(data, name)
+        reading = _read_of(reader, stated)(data, name)
         if not isinstance(reading, Reading):
             raise InputError(
                 f"the reader {reader.name!r} returns a {type(reading).__name__}, not a Reading",
@@ -206,4 +216,24 @@ def _load(
             f"the file is inconsistent ({type(error).__name__}: {error})",
             "export the model again; if its exporter can run it, report it as a bug",
         ) from error
-    return LoadedModel(graph, data, reading.fixed_sizes, reading.dequantized)
+    return LoadedModel(
+        graph,
+        data,
+        reading.fixed_sizes,
+        reading.dequantized,
+        reading.class_labels,
+        reading.dynamic,
+    )
+
+
+def _read_of(reader: Reader, stated: Specialization) -> Callable[[bytes, str], Reading]:
+    """Return the function that reads a file as its dynamically quantized layers shall compute."""
+    if stated.dynamic is None or stated.dynamic == reader.dynamic:
+        return reader.read
+    if reader.read_other is None:
+        raise InputError(
+            f"a {reader.name} model has no dynamically quantized layers; dynamic="
+            f"{stated.dynamic} has no meaning",
+            "leave out the option dynamic",
+        )
+    return reader.read_other

@@ -13,10 +13,12 @@ import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, redirect_stderr
 from dataclasses import dataclass, field
+from importlib import import_module
 from typing import Any
 
 from hilc.errors import InputError, ModelError
 from hilc.support.identifiers import unused
+from hilc.support.optional import check_installed
 
 
 @dataclass(frozen=True)
@@ -168,16 +170,41 @@ def _require_taken(torch: Any, module: Any, tensors: Sequence[Any]) -> None:
 
 
 def saved(torch: Any, program: Any, outputs: Sequence[str] = ()) -> bytes:
-    """Return the archive of a program, after replacing in-place operations.
+    """Return the archive of a program, after replacing in-place operations, and operators that are
+    not supported by those that PyTorch makes them of.
 
     ``outputs`` are names for what it returns, in place of those that PyTorch makes up.
 
     Raise :class:`~hilc.errors.ModelError` if PyTorch cannot save the program.
     """
+    check_installed("onnx", "a program of PyTorch, which becomes an ONNX model")
+    decompose = import_module("hilc.frontends.pt2.decompose")
+    with quiet():
+        table = torch.export.default_decompositions()
+        known = {str(operator): operator for operator in table if _is_of_aten(operator)}
+    refused: set[str] = set()
+    while True:
+        replaced = decompose.without_translator(known) | refused
+        decompositions = {known[name]: table[known[name]] for name in replaced}
+        data = _archive(torch, program, decompositions, outputs)
+        target = decompose.refused_operator(data)
+        if target not in known or target in replaced:
+            return data
+        refused.add(target)
+
+
+def _is_of_aten(operator: Any) -> bool:
+    return str(operator).startswith("aten.")
+
+
+def _archive(
+    torch: Any, program: Any, decompositions: Mapping[Any, Any], outputs: Sequence[str]
+) -> bytes:
+    """Return the archive of a program with operators replaced; raise like :func:`saved`."""
     file = io.BytesIO()
     try:
         with quiet():
-            functional = program.run_decompositions({})
+            functional = program.run_decompositions(decompositions)
             _name_outputs(functional, outputs)
             torch.export.save(functional, file)
     except Exception as error:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from hilc.errors import UnsupportedError
-from hilc.ir import Array, Dequantized, FixedSize, Graph, Numerics
+from hilc.ir import Array, ClassLabels, Dequantized, FixedSize, Graph, Numerics
 from hilc.support.registering import check_registered, module_of
 
 
@@ -24,6 +24,9 @@ class Specialization:
     folder: Path | None = None
     #: The signature that is the model, of a file with several entry points; None for the only one.
     signature: str | None = None
+    #: How dynamically quantized layers compute, ``integer`` or ``float``; None: as the format does
+    #: by default.
+    dynamic: str | None = None
     #: The most turns of loops whose number of turns is known only at run time, by the name of an
     #: output of the loop.
     loop_bounds: Mapping[str, int] = field(default_factory=dict)
@@ -64,6 +67,11 @@ class Reading:
     fixed_sizes: tuple[FixedSize, ...] = ()
     #: The integers of the float constants that the file dequantizes, by name.
     dequantized: Mapping[str, Dequantized] = field(default_factory=dict)
+    #: The texts of the classes whose numbers outputs return.
+    class_labels: tuple[ClassLabels, ...] = ()
+    #: How its dynamically quantized layers compute, ``integer`` or ``float``; empty where there
+    #: are none.
+    dynamic: str = ""
 
 
 @dataclass(frozen=True)
@@ -93,6 +101,11 @@ class Reader:
     quantizer: str = ""
     #: The definition of operators that the format means; None where the user has the choice.
     numerics: Numerics | None = None
+    #: How dynamically quantized layers compute by default, ``integer`` or ``float``; empty for a
+    #: format without such layers.
+    dynamic: str = ""
+    #: ``read`` for the other way to compute these.
+    read_other: Callable[[bytes, str], Reading] | None = None
 
 
 _READERS: dict[str, Reader] = {}
@@ -109,6 +122,8 @@ def register_reader(reader: Reader) -> None:
         functions["specialize"] = reader.specialize
     if reader.select is not None:
         functions["select"] = reader.select
+    if reader.read_other is not None:
+        functions["read_other"] = reader.read_other
     known = {name: other.read for name, other in _READERS.items()}
     check_registered("reader", reader.name, functions, known)
     _READERS[reader.name] = reader

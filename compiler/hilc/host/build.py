@@ -28,6 +28,7 @@ from hilc.errors import HilError, InputError
 from hilc.host.runtime import HostRuntime, host_runtime, needs_runtime
 from hilc.ir import Array
 from hilc.support.jsondata import decode, parse_json
+from hilc.support.packages import install_command
 from hilc.support.process import run
 from hilc.support.temporary import TemporaryFolder
 from hilc.target import get_cpu
@@ -122,7 +123,7 @@ def host_compiler() -> str:
             return path
     raise HostBuildError(
         f"no C compiler for this machine: {', '.join(candidates)} not found",
-        "install gcc or clang (Debian: apt install gcc), or set CC",
+        f"install gcc or clang ({install_command('gcc')}), or set CC",
     )
 
 

@@ -2,7 +2,9 @@
 
 from hilc.ir.annotations import (
     Annotations,
+    ClassLabels,
     Dequantized,
+    DynamicForm,
     FixedSize,
     FloatLayer,
     IoSaving,
@@ -29,11 +31,13 @@ __all__ = [
     "Annotations",
     "Array",
     "Attributes",
+    "ClassLabels",
     "Dequantized",
     "ElementType",
     "FixedSize",
     "FloatLayer",
     "Graph",
+    "DynamicForm",
     "IoSaving",
     "Node",
     "Numerics",

@@ -25,6 +25,14 @@ class FixedSize:
 
 
 @dataclass(frozen=True)
+class ClassLabels:
+    """The texts of the classes whose numbers an output returns, in the order of the numbers."""
+
+    output: str
+    labels: tuple[str, ...]
+
+
+@dataclass(frozen=True)
 class FloatLayer:
     """A layer of a quantized model that is computed in float32."""
 
@@ -52,6 +60,18 @@ class IoSaving:
 
 
 @dataclass(frozen=True)
+class DynamicForm:
+    """A way to compute dynamically quantized layers (the option ``dynamic``), with its price."""
+
+    #: ``integer`` or ``float``.
+    dynamic: str
+    workspace_bytes: int
+    #: Constants and code of the whole model; None where no program was searched for.
+    flash_bytes: int | None
+    instructions: int | None
+
+
+@dataclass(frozen=True)
 class Dequantized:
     """The integers of a float constant that a file dequantizes: ``scales * (values -
     zero_points)``, each array of the constant's shape.
@@ -69,6 +89,12 @@ class Annotations:
     fixed_sizes: tuple[FixedSize, ...] = ()
     float_layers: tuple[FloatLayer, ...] = ()
     rounded_biases: tuple[RoundedBias, ...] = ()
+    class_labels: tuple[ClassLabels, ...] = ()
+    #: How dynamically quantized layers compute, ``integer`` or ``float``; empty where there are
+    #: none.
+    dynamic: str = ""
+    #: The ways to compute them, the model's own first.
+    dynamic_forms: tuple[DynamicForm, ...] = ()
     #: For each tensor with fewer channels than in the model: the indices, along the last axis of
     #: the model's tensor of this name, of the channels that it has, in order.
     channels: Mapping[str, tuple[int, ...]] = field(default_factory=dict)

@@ -158,6 +158,8 @@ DTYPES = tuple(ELEMENT_TYPES)
 #: Types of tensors that list axes, sizes and other integers for an operator.
 INDEX_TYPES = ("int32", "int64")
 
+#: How layers compute whose activations the model's own run time quantizes at run time.
+DYNAMIC = INTEGER, FLOAT = "integer", "float"
 #: For inputs and outputs: as the model's file says.
 KEEP = "keep"
 #: Accepted values of the option `io`, with the type of the tensors.

@@ -37,6 +37,9 @@ _READ_AHEAD = 3
 _Bytes = npt.NDArray[np.uint8]
 _Ints = npt.NDArray[np.int64]
 
+#: Tokens that are written at once: each takes a hundred times the memory of its bits.
+_PIECE = 1 << 16
+
 
 @dataclass(frozen=True, eq=False)
 class Compressed:
@@ -70,23 +73,33 @@ class Compressed:
     @cached_property
     def stream(self) -> Array:
         """The stream as ``hil_decoder_begin`` takes it."""
-        repeats, values = self._repeats > 0, self._bytes.astype(np.int64)
-        symbols = np.where(repeats, self.symbols - 1, values >> self._raw)
-        lengths = self._lengths[symbols]
-        below = np.where(repeats, self._repeats - 1, values & ((1 << self._raw) - 1))
-        extra = np.where(repeats, _REPEAT_BITS, self._raw)
-        words = _codewords(self._lengths)[symbols] << extra | below
-        counts = lengths + extra
-        ends = np.cumsum(counts)
-        total = int(ends[-1])
-        # For each bit of the stream its token, and how many bits of that follow.
-        token = np.repeat(np.arange(len(counts)), counts)
-        behind = ends[token] - 1 - np.arange(total)
-        bits = (words[token] >> behind & 1).astype(np.uint8)
+        words = _codewords(self._lengths)
+        packed: list[Array] = []
+        left = np.zeros(0, np.uint8)
+        for start in range(0, len(self._bytes), _PIECE):
+            bits = np.concatenate([left, self._bits(slice(start, start + _PIECE), words)])
+            whole = len(bits) // 8 * 8
+            packed.append(np.packbits(bits[:whole]))
+            left = bits[whole:]
+        packed.append(np.packbits(left))
         padded = np.append(self._lengths, [0] * (self.symbols % 2)).astype(np.uint8)
         head = np.append(np.uint8(self._raw), padded[::2] | padded[1::2] << 4)
         tail = np.zeros(_READ_AHEAD, np.uint8)
-        return np.concatenate([head, np.packbits(bits), tail]).astype(np.uint8)
+        return np.concatenate([head, *packed, tail]).astype(np.uint8)
+
+    def _bits(self, part: slice, words: _Ints) -> _Bytes:
+        """Return the bits of some tokens, one in each element."""
+        repeats, values = self._repeats[part] > 0, self._bytes[part].astype(np.int64)
+        symbols = np.where(repeats, self.symbols - 1, values >> self._raw)
+        below = np.where(repeats, self._repeats[part] - 1, values & ((1 << self._raw) - 1))
+        extra = np.where(repeats, _REPEAT_BITS, self._raw)
+        tokens = words[symbols] << extra | below
+        counts = self._lengths[symbols] + extra
+        ends = np.cumsum(counts)
+        # For each bit its token, and how many bits of that follow.
+        token = np.repeat(np.arange(len(counts)), counts)
+        behind = ends[token] - 1 - np.arange(len(token))
+        return (tokens[token] >> behind & 1).astype(np.uint8)
 
 
 def compressed(parts: Sequence[Array]) -> Compressed:

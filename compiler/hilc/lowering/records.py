@@ -29,12 +29,12 @@ class Record:
         if values.keys() != set(names):
             missing = [name for name in names if name not in values]
             unknown = [name for name in values if name not in names]
-            told = [
+            problems = [
                 f"{kind} {', '.join(n)}"
                 for kind, n in (("lacks", missing), ("has no", unknown))
                 if n
             ]
-            raise TypeError(f"{type(self).__name__} {' and '.join(told)}")
+            raise TypeError(f"{type(self).__name__} {' and '.join(problems)}")
         # In the order of the struct.
         self.__dict__.update((name, values[name]) for name in names)
 

@@ -608,14 +608,13 @@ class _BeamSearch:
                 for other, low, high in self._forbidden[index]
                 if other in position
             ]
-            top = (nbytes - block.nbytes) // ALIGNMENT * ALIGNMENT
-            ends = [at for at in self._ends(index, nbytes) if 0 <= at <= top]
+            ends = self._ends(index, nbytes)
             found: dict[tuple[int, ...], _Chain | None] = {}
             for state, chain in states.items():
                 placed = tuple([state[p] for p in staying])
                 near = [(placed[p] + low, placed[p] + high) for p, low, high in forbidden]
                 near += self._pinned[index]
-                for offset in self._offsets(block.offset, near, ends, top):
+                for offset in self._offsets(index, near, ends, nbytes):
                     found.setdefault((*placed, offset), (index, offset, chain))
                     if block.first == block.last or len(found) >= self._placements:
                         break
@@ -641,18 +640,20 @@ class _BeamSearch:
         return list(dict.fromkeys(found))
 
     def _offsets(
-        self, pinned: int | None, forbidden: Sequence[tuple[int, int]], ends: list[int], top: int
+        self, index: int, forbidden: Sequence[tuple[int, int]], ends: Sequence[int], nbytes: int
     ) -> list[int]:
-        """Return the possible offsets of a block up to ``top``, each once."""
+        """Return the possible offsets of a block, each once."""
         # Called for every placement, of which there are hundreds of thousands.
-        if pinned is None:
+        block = self._blocks[index]
+        top = (nbytes - block.nbytes) // ALIGNMENT * ALIGNMENT
+        if block.offset is None:
             tried = [0, top]
             for low, high in forbidden:
                 tried.append(low - low % ALIGNMENT)
                 tried.append(high + -high % ALIGNMENT)
             tried += ends
         else:
-            tried = [pinned]
+            tried = [block.offset]
         if len(forbidden) > _FEW_INTERVALS:
             lows, highs = joined(forbidden)
             forbidden = list(zip(lows, highs, strict=True))

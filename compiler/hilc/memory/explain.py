@@ -11,7 +11,7 @@ from typing import Annotated, Literal
 
 from hilc.external import ExternalCall
 from hilc.fusion.call import FusedCall
-from hilc.ir import Graph, IoSaving, Node
+from hilc.ir import DynamicForm, Graph, IoSaving, Node
 from hilc.memory.liveness import BEFORE, Liveness
 from hilc.memory.program import BufferRef, Program, Step
 from hilc.support.jsondata import Renamed
@@ -127,6 +127,9 @@ class Explanation:
     io: tuple[IoTensor, ...] = ()
     #: Type of inputs and outputs (the option ``io``) that takes fewer bytes; None for none.
     io_saving: IoSaving | None = None
+    #: Ways to compute dynamically quantized layers, that of this program first; none for a model
+    #: without such layers.
+    dynamic_forms: tuple[DynamicForm, ...] = ()
 
     @property
     def ram_bytes(self) -> int | None:

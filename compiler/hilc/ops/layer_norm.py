@@ -35,7 +35,7 @@ from hilc.ops.traits import IntegerInput, SameRows
 DTYPES = ("int8", "int16", "float32")
 #: Elements of a row of integers: int8's differences from the mean are exact in float32, and
 #: products with int16 fit 32 bits.
-_MOST = {"int8": (1 << 24) // 255, "int16": (1 << 15) - 1}
+MOST = {"int8": (1 << 24) // 255, "int16": (1 << 15) - 1}
 
 Floats = npt.NDArray[np.float32]
 
@@ -97,8 +97,8 @@ def _infer(node: Node, ins: Sequence[Tensor | None]) -> list[Signature]:
             unsupported(node, f"computes its input {each.name!r}", "integers take constants only")
     if x.element.quantized:
         quantization(node, x)
-        if x.shape[-1] > _MOST[x.dtype]:
-            unsupported(node, f"normalizes {x.shape[-1]} values, more than {_MOST[x.dtype]}")
+        if x.shape[-1] > MOST[x.dtype]:
+            unsupported(node, f"normalizes {x.shape[-1]} values, more than {MOST[x.dtype]}")
     return [(x.shape, x.dtype)]
 
 
@@ -123,29 +123,34 @@ def _reference(
     x = values[0]
     assert x is not None
     if outs[0].element.quantized:
-        return [_integers(node, ins, outs[0], x)]
+        source = operand(node, ins, 0) if not LayerNormAttributes.of(node).centered else None
+        return [integers(node, scaling(node, ins, outs[0]), outs[0], x, source)]
     attributes, count = LayerNormAttributes.of(node), np.float32(x.shape[-1])
     factors, addends = values[1], values[2] if len(values) > 2 else None
     assert factors is not None
     with np.errstate(all="ignore"):
-        rest = x - _sums(x) / count if attributes.centered else x
-        variance = _sums(rest * rest) / count
+        rest = x - row_sums(x) / count if attributes.centered else x
+        variance = row_sums(rest * rest) / count
         inverse = np.float32(1) / np.sqrt(variance + np.float32(attributes.epsilon))
         y = rest * inverse * factors
         return [y if addends is None else y + addends]
 
 
-def _sums(x: Array) -> Floats:
+def row_sums(x: Array) -> Floats:
     """Return the sums of rows, one element after the other."""
     sums: Floats = np.cumsum(x, axis=-1, dtype=np.float32)[..., -1:]
     return sums
 
 
-def _integers(node: Node, ins: Sequence[Tensor | None], out: Tensor, x: Array) -> Array:
-    made, source = scaling(node, ins, out), operand(node, ins, 0)
+def integers(
+    node: Node, made: Scaling, out: Tensor, x: Array, source: Tensor | None = None
+) -> Array:
+    """Return rows of integers, along the last axis of ``x``, less their mean and over their
+    deviation; with ``source``, the tensor that they are of, less its zero point.
+    """
     count, zero_point = x.shape[-1], quantization(node, out)[1]
     q = x.astype(np.int64)
-    if LayerNormAttributes.of(node).centered:
+    if source is None:
         sums = q.sum(-1, keepdims=True)
         spread = count * (q * q).sum(-1, keepdims=True) - sums * sums
         rest = count * q - sums

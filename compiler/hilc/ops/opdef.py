@@ -140,6 +140,8 @@ class OpDef:
     integer_form: IntegerForm | None = None
     #: Whether it converts real numbers to quantized integers, or back; None for other operators.
     conversion: Conversion | None = None
+    #: Whether it quantizes real numbers by the range that they have when the model runs.
+    quantizes_by_range: bool = False
     #: The end of the operands' type that, as a constant operand, leaves the other operand
     #: unchanged.
     neutral: Literal["lowest", "highest"] | None = None

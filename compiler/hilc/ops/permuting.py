@@ -29,6 +29,8 @@ class Permuted:
     attrs: Attributes
     #: New values of constants, by their positions.
     constants: Mapping[int, Array] = field(default_factory=dict)
+    #: How many of its outputs are in that order; those behind them are as they are. None: all.
+    outputs: int | None = None
 
 
 #: Returns the node on operands of another order; None where there is none. The operands that it

@@ -1,5 +1,8 @@
 """PRELU: numbers below zero times a slope, of which there is one for all or one for each channel,
 or any that are broadcast to the input's shape.
+
+Constant slopes of int8 may be float32: then a number times the slope, over the output's scale, is
+computed in float32 and rounded once.
 """
 
 from __future__ import annotations
@@ -51,10 +54,30 @@ def prelu_scales(node: Node, x: Tensor, alpha: Tensor, out: Tensor) -> PreluScal
     return scales
 
 
+def has_float_slopes(node: Node, ins: Sequence[Tensor | None]) -> bool:
+    """Return whether integers have constant slopes of floats."""
+    x, alpha = operand(node, ins, 0), operand(node, ins, 1)
+    return (
+        x.dtype in DTYPES
+        and x.element.quantized
+        and alpha.data is not None
+        and (alpha.element.is_computed_real)
+    )
+
+
+def float_ratio(node: Node, x: Tensor, out: Tensor) -> np.float32:
+    """Return the input's scale over the output's."""
+    return np.float32(quantization(node, x)[0] / quantization(node, out)[0])
+
+
 def _infer(node: Node, ins: Sequence[Tensor | None]) -> list[Signature]:
     require_counts(node, inputs=2)
-    x, alpha = operands_of_one_type(node, ins, DTYPES)
-    if x.element.quantized:
+    if has_float_slopes(node, ins):
+        x, alpha = operand(node, ins, 0), operand(node, ins, 1)
+        quantization(node, x)
+    else:
+        x, alpha = operands_of_one_type(node, ins, DTYPES)
+    if x.element.quantized and alpha.element.quantized:
         quantization(node, x)
         quantization(node, alpha)
     if broadcast_shape(node, (x, alpha)) != x.shape:
@@ -63,7 +86,13 @@ def _infer(node: Node, ins: Sequence[Tensor | None]) -> list[Signature]:
 
 
 def _check(node: Node, ins: Sequence[Tensor | None], outs: Sequence[Tensor]) -> None:
-    if outs[0].element.quantized:
+    if has_float_slopes(node, ins):
+        slopes, ratio = operand(node, ins, 1), float_ratio(node, operand(node, ins, 0), outs[0])
+        assert slopes.data is not None
+        with np.errstate(over="ignore"):
+            if not np.isfinite(slopes.data * ratio).all() or not np.isfinite(ratio):
+                undefined(node, f"has slopes beyond float32 in {slopes.name!r}")
+    elif outs[0].element.quantized:
         prelu_scales(node, operand(node, ins, 0), operand(node, ins, 1), outs[0])
 
 
@@ -79,8 +108,14 @@ def _reference(
     assert alpha is not None
     if not out.element.quantized:
         return [np.where(x >= 0, x, x * alpha)]
-    scales = prelu_scales(node, source, slopes, out)
     steps = x.astype(np.int64) - quantization(node, source)[1]
+    if has_float_slopes(node, ins):
+        ratio = float_ratio(node, source, out)
+        factors = np.where(steps >= 0, ratio, alpha * ratio)
+        low, high = (end - quantization(node, out)[1] for end in out.element.bounds)
+        rounded = np.rint(np.clip(steps.astype(np.float32) * factors, low, high))
+        return [(rounded + quantization(node, out)[1]).astype(out.dtype)]
+    scales = prelu_scales(node, source, slopes, out)
     product = steps * (alpha.astype(np.int64) - quantization(node, slopes)[1])
     scaled = np.where(
         steps >= 0,
@@ -97,7 +132,7 @@ PRELU = OpDef(
     _check,
     roundings=TWICE_OR_EVEN,
     rows=BroadcastRows(),
-    integer_form=IntegerOperands(),
+    integer_form=IntegerOperands(float_constants=True),
     permuted=permuting.elements,
     channel_groups=broadcast_channel_groups,
 )

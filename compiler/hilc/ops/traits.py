@@ -194,6 +194,9 @@ class WeightedSums:
 class IntegerOperands:
     """The integer form takes the integers of all real operands, also of constant ones."""
 
+    #: Whether constant operands without integers may stay float32.
+    float_constants: bool = False
+
 
 @dataclass(frozen=True)
 class IntegerInput:

@@ -42,7 +42,7 @@ def converted(model: Any) -> bytes:
             if isinstance(model, Path) and model.is_dir():
                 return bytes(converter.from_saved_model(str(model)).convert())
             if isinstance(model, Path):
-                model = require("keras", _PURPOSE).models.load_model(model, compile=False)
+                model = tensorflow.keras.models.load_model(model, compile=False)
             return bytes(converter.from_keras_model(model).convert())
         except Exception as error:
             raise ModelError(

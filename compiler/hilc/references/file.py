@@ -27,7 +27,9 @@ class ModelFile:
                 f"the reference {reference} runs TensorFlow Lite files only",
                 "choose the reference hilc",
             )
-        self.data, self._remarks = for_reference(model, {t.name: t.shape for t in _computed(graph)})
+        hybrid = any(OPS[node.op].quantizes_by_range for node in graph.nodes)
+        shapes = {t.name: t.shape for t in _computed(graph)}
+        self.data, self._remarks = for_reference(model, shapes, hybrid=hybrid)
         indices = {tensor: index for index, tensor in enumerate(tensor_names(model))}
         #: Indices in the file, by name, of the tensors that a run computes.
         self.indices = {name: indices[name] for name in variables(graph) if name in indices}
@@ -40,7 +42,7 @@ class ModelFile:
         self._copies = {
             node.name: node.inputs[0]
             for node in graph.nodes
-            if node.name not in indices and OPS[node.op].view
+            if node.name not in indices and OPS[node.op].view and node.inputs[0] in indices
         }
 
     def describe(self, reference: str) -> str:

@@ -15,7 +15,6 @@ EXTRAS = {
     "esptool": "esp",
     "jinja2": "report",
     "joulescope": "joulescope",
-    "keras": "keras",
     "jumpstarter": "jumpstarter",
     "labgrid": "lab",
     "matplotlib": "report",

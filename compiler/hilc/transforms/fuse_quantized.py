@@ -654,8 +654,8 @@ class _Fusion:
         match OPS[node.op].integer_form:
             case WeightedSums() as places:
                 return self._weighted(node, out, places)
-            case IntegerOperands():
-                return self._operands(node, out)
+            case IntegerOperands(float_constants):
+                return self._operands(node, out, float_constants)
             case IntegerInput():
                 return self._first_operand(node, out)
             case SharedQuantization() as form:
@@ -712,12 +712,28 @@ class _Fusion:
             lambda sources, wide: self._add(_even(node, (*sources, *node.inputs[1:]), wide)),
         )
 
-    def _operands(self, node: Node, out: Tensor) -> str:
-        """Return an operator whose operands are all integers, constant ones included."""
-        sources = tuple(self._image(n) if self._is_real(n) else n for n in node.inputs)
+    def _operands(self, node: Node, out: Tensor, float_constants: bool) -> str:
+        """Return an operator whose operands are all integers, constant ones included unless
+        ``float_constants`` lets those stay floats that are not quantized.
+        """
+        sources = tuple(
+            self._image_or_constant(n, float_constants) if self._is_real(n) else n
+            for n in node.inputs
+        )
         return self._computed(
             sources, out, lambda sources, wide: self._add(_even(node, sources, wide))
         )
+
+    def _image_or_constant(self, name: str, may_be_float: bool) -> str:
+        """Return the integers of a tensor; itself for a constant that has none and needs none. With
+        a constant of one element, the operator is a function of single elements: a table.
+        """
+        if may_be_float and self.tensors[name].is_constant and self.tensors[name].size > 1:
+            try:
+                return self._image(name)
+            except _NoIntegersError:
+                return name
+        return self._image(name)
 
     def _shared(self, node: Node, out: Tensor, shared: SharedQuantization) -> str:
         """Return a node whose real operands all have the output's quantization."""

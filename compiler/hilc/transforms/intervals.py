@@ -30,8 +30,10 @@ def intervals(graph: Graph) -> dict[str, Interval]:
         if graph.tensors[name].dtype in BOUNDED:
             found[name] = any_value(graph.tensors[name])
     for node in graph.nodes:
-        if any(out.dtype in BOUNDED for out in graph.outs(node)):
-            found |= zip(node.outputs, _of_outputs(graph, node, found), strict=True)
+        outs = graph.outs(node)
+        if any(out.dtype in BOUNDED for out in outs):
+            made = zip(outs, _of_outputs(graph, node, found), strict=True)
+            found |= ((out.name, interval) for out, interval in made if out.dtype in BOUNDED)
     return found
 
 

@@ -144,8 +144,9 @@ class _Sinking:
             self._tensors[name] = replace(old, name=name, shape=value.shape, data=value)
             inputs[place] = name
         outputs = []
-        for output in node.outputs:
-            if _is_own(permuted.order):
+        for place, output in enumerate(node.outputs):
+            in_order = permuted.outputs is None or place < permuted.outputs
+            if _is_own(permuted.order) or not in_order:
                 outputs.append(output)
                 continue
             tensor = self._graph.tensors[output]

@@ -15,14 +15,16 @@ from hilc.frontends.tflite.reader import Importer, dequantized
 
 
 def for_reference(
-    data: bytes, shapes: Mapping[str, tuple[int, ...]] = MappingProxyType({})
+    data: bytes,
+    shapes: Mapping[str, tuple[int, ...]] = MappingProxyType({}),
+    hybrid: bool = False,
 ) -> tuple[bytes, tuple[str, ...]]:
     """Return the file in a form that TFLite's runtime accepts, and the changes made for that.
 
     The changed file is the model that :func:`import_graph` means by the given one:
 
-    - A dynamic-range weight tensor is declared float32; its buffer points to new data at the file's
-      end.
+    - A dynamic-range weight tensor is declared float32, unless ``hybrid`` keeps it as it is; its
+      buffer points to new data at the file's end.
     - A quantized dimension that does not exist, and that nothing depends on, becomes 0: converters
       write the one of the weights beside a bias too. TFLite refuses it from release 2.14 on.
     - A tensor whose rank the file leaves open has that of ``shapes``, by name: TFLite Micro takes
@@ -37,7 +39,7 @@ def for_reference(
             file[place : place + 4] = bytes(4)
         remarks.append("quantized dimensions that do not exist as 0")
     appended: dict[int, bytes] = {}
-    for index in importer.hybrid_weights():
+    for index in () if hybrid else importer.hybrid_weights():
         tensor = importer.subgraph.Tensors(index)
         values = dequantized(importer.tensor(index)).astype("<f4").tobytes()
         if appended.setdefault(tensor.Buffer(), values) != values:

@@ -12,6 +12,7 @@ from hil.access.usb import UsbDevice, usb_devices
 from hil.board.settings import Setting
 from hil.errors import InputError, ProbeError, Remedy
 from hil.link.ports import Port, serial_ports
+from hilc.support.packages import install_command
 
 if TYPE_CHECKING:
     from hil.access.connection import Connection
@@ -35,7 +36,7 @@ class Bossac(ProgramFlasher):
     name = "bossac"
     title = "bossac"
     program = "bossac"
-    install = "apt install bossa-cli"
+    install = install_command("bossa-cli")
     version = ("--help",)
     image = "bin"
     usb_ids = SAM_BA

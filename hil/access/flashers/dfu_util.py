@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from hil.access.flashers.program import NO_PERMISSION, Failure, ProgramFlasher, when
 from hil.board.settings import Setting
 from hil.errors import InputError, ProbeError, Remedy
+from hilc.support.packages import install_command
 
 if TYPE_CHECKING:
     from hil.access.flashers.program import Action
@@ -23,7 +24,7 @@ class DfuUtil(ProgramFlasher):
     name = "dfu-util"
     title = "dfu-util"
     program = "dfu-util"
-    install = "apt install dfu-util"
+    install = install_command("dfu-util")
     image = "bin"
     by_path = True
     by_hand = "press the board's reset button; for its bootloader, hold BOOT or press reset twice"

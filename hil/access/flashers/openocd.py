@@ -30,6 +30,7 @@ from hil.support import unix_socket
 from hil.support.gdb import Gdb
 from hil.support.poll import is_readable
 from hil.support.process import ChildProcess
+from hilc.support.packages import install_command
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -84,7 +85,7 @@ class OpenOcd(ProgramFlasher):
     name = "openocd"
     title = "OpenOCD"
     program = "openocd"
-    install = "apt install openocd"
+    install = install_command("openocd")
     image = "elf"
     usb_ids = merged(CMSIS_DAP, STLINK, JLINK, FTDI, ESP_JTAG)
     capabilities = frozenset({"core", "debug", "virtual"})

@@ -5,6 +5,7 @@ from __future__ import annotations
 from hil.access.flashers.program import NO_PERMISSION, Failure, ProgramFlasher
 from hil.access.flashers.usb import PICO
 from hil.errors import ProbeError, Remedy
+from hilc.support.packages import install_command
 
 _PLACE = ("--bus", "{bus}", "--address", "{address}")
 
@@ -15,7 +16,7 @@ class PicoTool(ProgramFlasher):
     name = "picotool"
     title = "picotool"
     program = "picotool"
-    install = "see https://github.com/raspberrypi/picotool, or `apt install picotool`"
+    install = f"see https://github.com/raspberrypi/picotool, or `{install_command('picotool')}`"
     version = ("version",)
     image = "elf"
     usb_ids = PICO

@@ -6,6 +6,7 @@ from hil.access.flashers.program import NO_PERMISSION, Failure, ProgramFlasher, 
 from hil.access.flashers.usb import STLINK
 from hil.board.settings import Setting
 from hil.errors import ProbeError, Remedy
+from hilc.support.packages import install_command
 
 _PLACE = (
     when("serial", "--serial", "{serial}"),
@@ -20,7 +21,7 @@ class StFlash(ProgramFlasher):
     name = "st-flash"
     title = "st-flash"
     program = "st-flash"
-    install = "apt install stlink-tools"
+    install = install_command("stlink-tools")
     image = "hex"
     usb_ids = STLINK
     settings = {

@@ -32,6 +32,7 @@ from hil.support.cache import (
     writable_folder,
 )
 from hilc.support.outputs import cannot_write, write_file
+from hilc.support.packages import install_command
 from hilc.support.process import run
 
 VERILATOR: Final = "verilator"
@@ -89,7 +90,7 @@ def missing(core: RtlCore, *, debug: bool = False) -> tuple[str, str] | None:
     """Return the name of a program or package that a build lacks, and how to install it."""
     for name, package in PROGRAMS.items():
         if shutil.which(name) is None:
-            return name, f"install it: apt install {package}"
+            return name, f"install it: {install_command(package)}"
     if core.folder is None:
         return core.package, f"install the RTL of {core.title}: {INSTALL}"
     if debug and package_folder(DEBUG_MODULE.folder) is None:

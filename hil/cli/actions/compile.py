@@ -10,9 +10,10 @@ from hil.board import load_board
 from hil.cli.actions.compile_cache import Answer
 from hil.cli.arguments import compile_options, compiled
 from hil.cli.console import Console, shown_name, table
-from hil.cli.plan_report import io_saving_line
+from hil.cli.plan_report import dynamic_lines, io_saving_line
 from hil.cli.render import (
     chosen_lines,
+    class_lines,
     compressed_lines,
     fixed_lines,
     folded_lines,
@@ -87,9 +88,11 @@ def compiled_answer(args: argparse.Namespace, console: Console) -> Answer:
         lines += [f"{module.name}: {line}" for line in folded_lines(module.folded, macs)]
         lines += [f"{module.name}: {line}" for line in compressed_lines(module)]
         lines += [f"{module.name}: {line}" for line in fixed_lines(module.fixed_sizes)]
+        lines += [f"{module.name}: {line}" for line in class_lines(module.class_labels)]
         quantized = quantized_lines(module.float_layers, module.rounded_biases)
         lines += [f"{module.name}: {line}" for line in quantized]
         lines += [f"{module.name}: {io_saving_line(saving)}" for saving in module.io_savings]
+        lines += [f"{module.name}: {line}" for line in dynamic_lines(module.dynamic_forms)]
     return Answer([encode(model) for model in models], lines, library.files)
 
 
@@ -142,6 +145,8 @@ def module_entry(module: Module) -> CompileEntry:
         fixed_sizes=module.fixed_sizes,
         float_layers=module.float_layers,
         rounded_biases=module.rounded_biases,
+        class_labels=module.class_labels,
+        dynamic_forms=module.dynamic_forms,
         externals=tuple(
             ExternalLayer(
                 layer=external.layer,

@@ -17,6 +17,7 @@ from hil.cli.options import (
     add_probe,
 )
 from hil.cli.parser import Parser
+from hilc.support.packages import install_command
 
 if TYPE_CHECKING:
     from hil.cli.console import Console
@@ -77,7 +78,7 @@ def run(args: argparse.Namespace, console: Console) -> int:
                     f"serial line: {server.url} (active while gdb lets the board run{doubt})"
                 )
             if missing := server.missing_debugger:
-                console.warn(f"{missing} is not installed: apt install {missing}")
+                console.warn(f"{missing} is not installed: {install_command(missing)}")
             lines.append("Ctrl-C ends the server")
             console.result(
                 DebugEntry(

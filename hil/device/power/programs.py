@@ -14,6 +14,7 @@ from typing import Final
 
 from hil.device.power.switch import Switch, state
 from hil.errors import DeviceError, InputError
+from hilc.support.packages import install_command
 from hilc.support.process import run
 
 #: Debian installs uhubctl there, which is not on the path of every user.
@@ -58,7 +59,7 @@ class Uhubctl(Switch):
     def turn(self, on: bool) -> None:
         program = shutil.which("uhubctl", path=_search_path())
         if program is None:
-            raise self.failed("needs uhubctl, which is not installed", "apt-get install uhubctl")
+            raise self.failed("needs uhubctl, which is not installed", install_command("uhubctl"))
         port = str(self.port)
         words = (program, "-l", self.location, "-p", port, "-a", state(on))
         said = _run(self, words, "uhubctl without options lists the hubs that it can switch")

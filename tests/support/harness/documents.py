@@ -24,7 +24,10 @@ ROOT = Path(__file__).resolve().parents[3]
 #: Languages of blocks that are no input for anything: drawings, wire formats, output of others.
 SHOWN_ONLY = ("", "text", "frame")
 
-_BLOCK = re.compile(r"(?:^<!-- (.*?) -->\n+)?^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+#: The comment in front of a block ends before another text begins.
+_BLOCK = re.compile(
+    r"(?:^<!-- ((?:(?!-->).)*) -->\n+)?^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL
+)
 _MARKS = re.compile(r"not run: .+|only parsed: .+|until Ctrl-C|[a-z]+:(begin|end)")
 _MASKS = (
     (re.compile(r"\d+(\.\d+)? s\b"), "# s"),

@@ -117,6 +117,17 @@ def random_op(rng: Random, op: str, dtype: str) -> SingleOp:
     return finish(rng, op, {**_DRAFTS, **_ONNX_DRAFTS}[op](rng, dtype))
 
 
+def float_slopes(rng: Random, op: str, dtype: str) -> SingleOp:
+    """PRELU of integers with slopes of floats, of either sign: one for all or one a channel."""
+    x = activation_tensor(rng, dtype, shape_of(rng, int(rng.integers(1, 5))))
+    shape = pick(rng, (1,), x.shape[-1:])
+    data = rng.standard_normal(shape).astype(np.float32)
+    slopes = Tensor("slopes", shape, "float32", data=data)
+    return finish(
+        rng, op, Draft([x, slopes], quantized(rng, dtype), rounding=Rounding.NEAREST_EVEN)
+    )
+
+
 def merged(singles: Sequence[SingleOp]) -> tuple[Graph, dict[str, Array]]:
     """All operators side by side in one graph, and its inputs."""
     tensors: dict[str, Tensor] = {}
@@ -1684,8 +1695,76 @@ def _lookup(rng: Random, dtype: str) -> Draft:
     return Draft([x, table], quantized(rng, dtype))
 
 
+def _group_norm(rng: Random, dtype: str) -> Draft:
+    groups = int(rng.integers(1, 4))
+    channels = groups * int(rng.integers(1, 4))
+    x = activation_tensor(rng, dtype, (pick(rng, 1, 2), channels, *shape_of(rng, pick(rng, 0, 2))))
+    count = pick(rng, channels, groups)
+    factors, addends = (
+        Tensor(name, (count,), "float32", data=rng.standard_normal(count).astype(np.float32))
+        for name in ("factors", "addends")
+    )
+    attrs = {"groups": groups, "epsilon": pick(rng, 1e-5, 0.1)}
+    return Draft([x, factors, addends], quantized(rng, dtype), attrs)
+
+
+def _dynamic_quantize(rng: Random, dtype: str) -> Draft:
+    """Rows of any range: far from zero, of zeros alone, now and then with what is no number."""
+    rows, depth = int(rng.integers(1, 4)), shape_of(rng, int(rng.integers(1, 3)), 40)
+    x = Tensor("x", (rows, *depth), dtype)
+    values = content(rng, Tensor("x", x.shape, "float32"))
+    values = values * pick(rng, 1, 1e-3, 1e4) + pick(rng, 0, 0, 3, -3)
+    if rng.random() < 0.1:
+        values *= 0
+    if rng.random() < 0.1:
+        values = np.where(rng.random(x.shape) < 0.2, rng.choice([np.nan, np.inf, -np.inf]), values)
+    attrs = {"form": pick(rng, "onnx", "asymmetric", "symmetric"), "leading": pick(rng, 0, 1, -1)}
+    with np.errstate(over="ignore", invalid="ignore"):  # of types that it does not take
+        values = values.astype(dtype)
+    return Draft([x], attrs=attrs, outputs=3, values={"x": values})
+
+
+def _integer_weights(rng: Random, shape: Sequence[int]) -> Tensor:
+    """int8, with -128 now and then, which pairs of columns cannot have; or int16 of 9 bits."""
+    dtype, end = pick(rng, ("int8", 127), ("int8", 127), ("int8", 128), ("int16", 255))
+    data = rng.integers(-end, min(end, 127) + 1 if dtype == "int8" else 256, shape)
+    return Tensor("w", tuple(shape), dtype, data=data.astype(dtype))
+
+
+def _zero_points(rng: Random, count: int) -> tuple[Tensor, Array]:
+    count = pick(rng, 1, count)
+    return Tensor("zero", (count,), "int32"), rng.integers(-128, 128, count).astype(np.int32)
+
+
+def _matmul_integer(rng: Random, dtype: str) -> Draft:
+    depth, columns = pick(rng, 1, 3, 16, 40, 640), int(rng.integers(1, 11))
+    x = Tensor("x", (*shape_of(rng, int(rng.integers(0, 3)), 4), depth), dtype)
+    zero, values = _zero_points(rng, x.size // depth)
+    return Draft([x, zero, _integer_weights(rng, (columns, depth))], values={"zero": values})
+
+
+def _conv_integer(rng: Random, dtype: str) -> Draft:
+    groups = pick(rng, 1, 1, 2, 3)
+    depth = 1 if groups == 3 and rng.random() < 0.7 else int(rng.integers(1, 9))
+    filters = (groups * int(rng.integers(1, 7)), *(int(n) for n in rng.integers(1, 4, 2)), depth)
+    sizes = (int(n) for n in rng.integers(3, 8, 2))
+    x = Tensor("x", (pick(rng, 1, 1, 2), *sizes, depth * groups), dtype)
+    zero, values = _zero_points(rng, x.shape[0])
+    attrs = {
+        "stride_h": pick(rng, 1, 2),
+        "stride_w": pick(rng, 1, 2),
+        "dilation_h": pick(rng, 1, 1, 2) if filters[1] < 3 else 1,
+        "padding": pick(rng, "SAME", "VALID", (0, 1, 2, 0)),
+    }
+    return Draft([x, zero, _integer_weights(rng, filters)], attrs=attrs, values={"zero": values})
+
+
 _ONNX_DRAFTS: Mapping[str, Callable[[Random, str], Draft]] = {
     "LOOKUP": _lookup,
+    "GROUP_NORMALIZATION": _group_norm,
+    "DYNAMIC_QUANTIZE": _dynamic_quantize,
+    "MATMUL_INTEGER": _matmul_integer,
+    "CONV_INTEGER": _conv_integer,
     **dict.fromkeys(integers.NAMES, _integers),
     **dict.fromkeys((*real_functions.FUNCTIONS, *real_functions.CLASSES), _reals),
     **{f"{doubles.PREFIX}{kind}": _of_two_doubles for kind in doubles.BINARY},
@@ -1706,6 +1785,10 @@ ONNX_KINDS: Sequence[tuple[str, str]] = [
         if op == f"{doubles.PREFIX}CAST"
         else ("int8", "int16")
         if op == "LOOKUP"
+        else ("int8", "int16", "float32")
+        if op == "GROUP_NORMALIZATION"
+        else ("int8",)
+        if op in ("MATMUL_INTEGER", "CONV_INTEGER")
         else ("float64",)
         if op.startswith(doubles.PREFIX)
         else ("float32",)

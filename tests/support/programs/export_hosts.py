@@ -119,8 +119,8 @@ int main() {{
 }}
 """
 
-#: As much of Arduino's library PDM as a sketch sees: a microphone that hears the samples of the
-#: file that the environment's variable RECORDING names, and ends the program after them.
+#: As much of Arduino's library PDM as a sketch sees: a microphone that hears the WAV file
+#: that the environment's variable RECORDING names, and ends the program after it.
 PDM = """\
 #include <stdio.h>
 #include <stdlib.h>
@@ -129,7 +129,8 @@ struct Pdm {
     void onReceive(void (*receive)()) { in_delay = receive; }
     int begin(int channels, int rate) {
         file = fopen(getenv("RECORDING"), "rb");
-        return file != nullptr && channels == 1 && rate == 16000;
+        /* Behind a WAV file's header. */
+        return file && fseek(file, 44, SEEK_SET) == 0 && channels == 1 && rate == 16000;
     }
     int available() { return 512; }
     int read(void *samples, size_t size) {

@@ -93,6 +93,12 @@ class Builder:
         self._used: set[str] = set()
         #: Meaning of tensors whose type the intermediate representation does not have.
         self.kinds: dict[str, Stored] = {}
+        #: Whether exact sums of integers are computed in integers.
+        self.sums_integers = True
+        #: Whether there are such sums with constant weights.
+        self.has_integer_sums = False
+        #: By the names of uint8 tensors, int8 that are 128 less, or such zero points as int32.
+        self.signed: dict[str, Tensor] = {}
         #: Names that the model does not know.
         self._fresh: set[str] = set()
         #: Tensors whose last rows a loop may leave empty, depending on its number of turns.
@@ -369,6 +375,8 @@ class Builder:
         self._fresh.discard(old)
         self._depends[name] = self._depends.pop(old, frozenset())
         self.named(renamed, self.kinds.pop(old, None))
+        if old in self.signed:
+            self.signed[name] = self.signed.pop(old)
         if old in self.padded:
             self.padded.add(name)
 

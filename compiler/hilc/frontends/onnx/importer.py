@@ -19,6 +19,7 @@ from hilc.errors import ModelError, UnsupportedError
 from hilc.frontends.budget import MAX_DEPTH
 from hilc.frontends.onnx import translators
 from hilc.frontends.onnx.builder import Builder, array_of, dtype_name
+from hilc.frontends.onnx.class_labels import class_labels
 from hilc.frontends.onnx.fold_batch_norm import fold_batch_norm
 from hilc.frontends.onnx.load import load
 from hilc.frontends.onnx.loop_bounds import loop_bounds
@@ -35,6 +36,7 @@ from hilc.frontends.onnx.states import states_of, with_states
 from hilc.frontends.onnx.storage import STORED, Stored, StoredFloat, code_of
 from hilc.frontends.readers import OpenShapeError, Reading
 from hilc.ir import Array, Graph, Tensor
+from hilc.ir.dtypes import INTEGER
 from hilc.ops.verify import no_elements
 from hilc.support.suggest import operators_hint
 from hilc.transforms.unalias_outputs import unalias_outputs
@@ -85,14 +87,23 @@ _CONVERTING = frozenset({"DequantizeLinear", "QuantizeLinear", "BitCast"})
 _DOMAINS = {"ai.onnx": DEFAULT_DOMAIN}
 
 
-def import_graph(data: bytes, name: str) -> Reading:
-    """Return the graph of a model in one file, with the integers of its dequantized constants."""
+def import_graph(data: bytes, name: str, dynamic: str = INTEGER) -> Reading:
+    """Return the graph of a model in one file, with the integers of its dequantized constants.
+
+    ``dynamic`` says whether exact sums of integers are computed in integers or in floats.
+    """
     original = load(data, None)
     states = states_of(original)
     model = fold_batch_norm(_raised(original))
     scope = Scope.of_model(model, loop_bounds(original))
+    scope.builder.sums_integers = dynamic == INTEGER
     graph = with_states(scope.read(model.graph, name, states), states, model.graph)
-    return Reading(graph, dequantized=scope.builder.integers)
+    return Reading(
+        graph,
+        dequantized=scope.builder.integers,
+        class_labels=class_labels(original),
+        dynamic=dynamic if scope.builder.has_integer_sums else "",
+    )
 
 
 def _raised(model: onnx.ModelProto) -> onnx.ModelProto:

@@ -11,6 +11,7 @@ import onnx
 from google.protobuf.message import DecodeError
 
 from hilc.errors import ModelError, UnsupportedError
+from hilc.frontends.onnx.class_labels import number_labels
 from hilc.support.inputs import MAX_FILE_BYTES
 
 _HINT = "export the model again"
@@ -23,6 +24,7 @@ def load(data: bytes, folder: Path | None) -> onnx.ModelProto:
     """
     model = parse(data)
     _read_external(model, folder)
+    number_labels(model)
     _refuse_kinds(model.graph)
     try:
         with _complete(model.graph):
@@ -87,8 +89,7 @@ def _refuse_kinds(graph: onnx.GraphProto) -> None:
                 raise UnsupportedError(
                     f"the {role} {value.name!r} is of kind {str(kind).removesuffix('_type')}; only "
                     "tensors are supported",
-                    "give the model tensors as inputs and outputs; skl2onnx makes probabilities "
-                    "tensors with options={'zipmap': False}",
+                    "give the model tensors as inputs and outputs",
                 )
             if value.type.tensor_type.elem_type == onnx.TensorProto.STRING:
                 raise UnsupportedError(

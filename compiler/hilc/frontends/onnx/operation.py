@@ -46,6 +46,8 @@ _TRANSLATORS: dict[tuple[str, str], Translator] = {}
 
 #: The name of ONNX's own set of operators.
 DEFAULT_DOMAIN = ""
+#: The name of onnxruntime's own operators.
+MICROSOFT = "com.microsoft"
 
 
 def translates(*types: str, domain: str = DEFAULT_DOMAIN) -> Callable[[Translator], Translator]:

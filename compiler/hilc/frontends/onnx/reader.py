@@ -6,6 +6,7 @@ from importlib import import_module
 from typing import Any
 
 from hilc.frontends.readers import Reading, Specialization
+from hilc.ir.dtypes import FLOAT
 from hilc.support.optional import check_installed
 
 #: Fields of ModelProto by their numbers, and their wire types: a number, or bytes with a length.
@@ -65,6 +66,14 @@ def specialize(data: bytes, stated: Specialization) -> bytes:
 def import_graph(data: bytes, name: str) -> Reading:
     """Return the graph of a model in one file; no shape of it is open."""
     reading: Reading = _module("importer").import_graph(data, name)
+    return reading
+
+
+def import_floats(data: bytes, name: str) -> Reading:
+    """Return the graph as :func:`import_graph` does, with exact sums of integers that are computed
+    in floats, by parts.
+    """
+    reading: Reading = _module("importer").import_graph(data, name, FLOAT)
     return reading
 
 

@@ -8,6 +8,7 @@ import onnx
 from onnx import numpy_helper
 
 from hilc.errors import InputError
+from hilc.frontends.onnx.class_labels import has_labels_to_number
 from hilc.frontends.onnx.load import load, parse, refers_to_files
 from hilc.frontends.onnx.loop_bounds import set_loop_bounds
 from hilc.frontends.readers import Specialization
@@ -16,12 +17,13 @@ from hilc.ir import Array
 
 def specialized(data: bytes, stated: Specialization) -> bytes:
     """Return the model with the stated shapes, the stated values as its constants, and the
-    stated bounds of loops in its metadata.
+    stated bounds of loops in its metadata; labels that are texts are numbers of classes.
 
     Raise :class:`~hilc.errors.InputError` for a shape or value of an input, or the bound of a loop,
     that the model does not have.
     """
-    if stated.states_nothing and not refers_to_files(parse(data)):
+    read = parse(data)
+    if stated.states_nothing and not (refers_to_files(read) or has_labels_to_number(read)):
         return data
     model = load(data, stated.folder)
     given = _given(model.graph)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from itertools import islice
+from itertools import islice, zip_longest
 
 import numpy as np
 import onnx
@@ -12,7 +12,13 @@ import onnx
 from hilc.errors import InputError, ModelError, UnsupportedError
 from hilc.frontends.onnx.states import state_metadata
 from hilc.frontends.pt2 import translators
-from hilc.frontends.pt2.model import OnnxModel, Operation, translator_of, unknown
+from hilc.frontends.pt2.model import (
+    OnnxModel,
+    Operation,
+    UnsupportedOperatorError,
+    translator_of,
+    unknown,
+)
 from hilc.frontends.pt2.program import Call, Program, Ref, Signature
 from hilc.frontends.pt2.sizes import Sizes, solve
 from hilc.frontends.readers import OpenShapeError
@@ -56,6 +62,8 @@ class _Converter:
         #: The value after a run of each buffer that a run changes.
         self._mutated: dict[str, str] = {}
         self._outputs: set[str] = set()
+        #: Outputs that their translator does not make, with the call and their position.
+        self._untranslated: dict[str, tuple[Call, int]] = {}
         #: The tensors that a call, or the caller, reads.
         self._read = {
             ref.name for call in self._region.calls for ref in _refs(tuple(call.arguments.values()))
@@ -117,6 +125,8 @@ class _Converter:
         if translator is None:
             raise unknown(call.target)
         for value in _refs(tuple(call.arguments.values())):
+            if value.name in self._untranslated:
+                raise self._unread(value.name, call.target)
             if value.name in self._stale:
                 raise UnsupportedError(
                     f"{call.target} reads {value.name!r}, whose memory an operation in place has "
@@ -131,10 +141,12 @@ class _Converter:
         made = translator(operation)
         results = [made] if isinstance(made, str) else list(made)
         refs = operation.output_refs
-        for ref, result in zip(refs, results, strict=False):
+        for number, (ref, result) in enumerate(zip_longest(refs, results[: len(refs)])):
             if isinstance(ref, Ref) and result:
                 self._names[ref.name] = result
                 self._model.rename(result, ref.name)
+            elif isinstance(ref, Ref):
+                self._untranslated[ref.name] = (call, number)
         if written is not None and refs:
             self._overwrite(written.name, refs[0].name)
         elif name.rpartition(".")[0] in _VIEWS:
@@ -157,7 +169,19 @@ class _Converter:
     def _root(self, name: str) -> str:
         return self._shares.get(name, name)
 
+    def _unread(self, name: str, reader: str) -> UnsupportedOperatorError:
+        """Return the error for reading an output that its translator does not make."""
+        call, number = self._untranslated[name]
+        place = f" at {call.source}" if call.source else ""
+        return UnsupportedOperatorError(
+            f"{reader} reads output {number} of {call.target}{place}, which is not supported",
+            "use the first output only",
+            call.target,
+        )
+
     def _current(self, name: str) -> str:
+        if name in self._untranslated:
+            raise self._unread(name, "the program's output")
         if name not in self._names:
             raise ModelError(f"no call computes the output {name!r}")
         return self._names[name]
@@ -242,6 +266,10 @@ def _located(call: Call) -> Iterator[None]:
         label += f" ({call.source})"
     try:
         yield
+    except UnsupportedOperatorError as error:
+        raise UnsupportedOperatorError(
+            f"{label}: {error.fact}", error.hint, error.target
+        ) from error
     except ModelError as error:
         raise type(error)(f"{label}: {error.fact}", error.hint) from error
     except KeyError as error:

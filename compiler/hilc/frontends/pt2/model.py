@@ -15,6 +15,7 @@ import onnx
 from onnx import TensorProto, helper, numpy_helper
 
 from hilc.errors import ModelError, UnsupportedError
+from hilc.frontends.pt2.decomposable import DECOMPOSABLE
 from hilc.frontends.pt2.program import Call, Code, Ref, Signature, Symbol
 from hilc.frontends.pt2.sizes import Sizes
 from hilc.ir import Array
@@ -65,12 +66,24 @@ def translator_of(target: str) -> Translator | None:
     return _TRANSLATORS.get(target) or _TRANSLATORS.get(target.rpartition(".")[0])
 
 
-def unknown(target: str) -> UnsupportedError:
+class UnsupportedOperatorError(UnsupportedError):
+    """An operator, or what a call of it states, has no translation."""
+
+    def __init__(self, fact: str, hint: str, target: str) -> None:
+        super().__init__(fact, hint)
+        #: The operator with its overload.
+        self.target = target
+
+
+def unknown(target: str) -> UnsupportedOperatorError:
     """Return the error for an operator without a translator."""
-    return UnsupportedError(
-        f"the operator {target} is not supported{nearest(target.rpartition('.')[0], _TRANSLATORS)}",
-        "try program.run_decompositions() before torch.export.save: it replaces operators by "
-        "more basic ones",
+    name = target.rpartition(".")[0]
+    return UnsupportedOperatorError(
+        f"the operator {target} is not supported{nearest(name, _TRANSLATORS)}",
+        "save program.run_decompositions(), which replaces it by more basic operators"
+        if name.removeprefix("aten.") in DECOMPOSABLE
+        else "compute the same with other operators",
+        target,
     )
 
 
@@ -354,4 +367,4 @@ class Operation:
 
     def refuse(self, fact: str, hint: str = "") -> NoReturn:
         """Raise :class:`~hilc.errors.UnsupportedError` about this call."""
-        raise UnsupportedError(f"{self.call.target} {fact}", hint)
+        raise UnsupportedOperatorError(f"{self.call.target} {fact}", hint, self.call.target)

@@ -233,7 +233,9 @@ def _source(trace: str) -> str:
     found = ""
     for head, text in zip(lines, lines[1:], strict=False):
         place = head.strip()
-        if place.startswith('File "') and "/torch/" not in place and "\\torch\\" not in place:
+        # Code that PyTorch generates has no file: <eval_with_key>.3.
+        is_of_user = place.startswith('File "') and not place.startswith('File "<')
+        if is_of_user and "/torch/" not in place and "\\torch\\" not in place:
             path, _, rest = place.removeprefix('File "').partition('", line ')
             number = rest.partition(",")[0]
             found = f"{path.replace(chr(92), '/').rpartition('/')[2]}:{number}: {text.strip()}"

@@ -9,8 +9,10 @@ is resolved here, where that is exact:
   with float32 activations, become float32 constants, ``scale * (q - zero_point)``. TFLite's own
   kernels for such layers additionally quantize the *activations* at run time: a speed-up for
   processors whose integer units are faster, which costs accuracy and differs between TFLite's
-  kernel sets. So the float graph is what such a model means here, and its reference is TFLite's
-  float kernels on the dequantized weights (:mod:`hilc.writers.tflite`).
+  kernel sets. So the float graph is what such a model means here by default, and its reference is
+  TFLite's float kernels on the dequantized weights (:mod:`hilc.writers.tflite`). On request
+  (``dynamic=integer``) the layers compute as TFLite's reference kernels do
+  (:mod:`hilc.frontends.tflite.hybrid`).
 
 * **4-bit weights** become int8: exact, and twice the flash that they take in the file.
 
@@ -48,6 +50,7 @@ from hilc.frontends.budget import MAX_DEPTH, NodeBudget
 from hilc.frontends.readers import Reading
 from hilc.frontends.tflite.decode import decoded
 from hilc.frontends.tflite.flatbuffer import check
+from hilc.frontends.tflite.hybrid import HybridLayer, HybridOperator, asymmetric_inputs
 from hilc.frontends.tflite.list_items import with_fixed_lists
 from hilc.frontends.tflite.schema import (
     MODEL,
@@ -74,6 +77,7 @@ from hilc.ir import (
     State,
     Tensor,
 )
+from hilc.ir.dtypes import FLOAT, INTEGER
 from hilc.ops.cast import CastAttributes
 from hilc.ops.complex_numbers import PARTS
 from hilc.ops.concat_split import ConcatenationAttributes
@@ -134,9 +138,18 @@ def import_graph(data: bytes, name: str) -> Reading:
 
     Conditions that involve several operators are left to ``verify``.
     """
-    importer = Importer(data)
+    return _reading(Importer(data), name)
+
+
+def import_hybrid(data: bytes, name: str) -> Reading:
+    """Return the graph as :func:`import_graph` does, with dynamic-range layers on integers."""
+    return _reading(Importer(data, hybrid=True), name)
+
+
+def _reading(importer: Importer, name: str) -> Reading:
     graph = importer.graph(name)
-    return Reading(graph, importer.open_shapes, importer.fixed_sizes)
+    dynamic = (INTEGER if importer.hybrid else FLOAT) if importer.has_hybrid_layers else ""
+    return Reading(graph, importer.open_shapes, importer.fixed_sizes, dynamic=dynamic)
 
 
 def tensor_names(data: bytes) -> tuple[str, ...]:
@@ -198,6 +211,7 @@ class Importer:
         callers: tuple[int, ...] = (),
         argument_variables: Sequence[_Key | None] = (),
         budget: NodeBudget | None = None,
+        hybrid: bool = False,
     ) -> None:
         if number == 0:
             check(data, MODEL)
@@ -218,6 +232,10 @@ class Importer:
         self._io_indices = {*vector(self.subgraph, "Inputs"), *vector(self.subgraph, "Outputs")}
         self._data = data
         self._number = number
+        #: Whether dynamic-range layers are computed on integers.
+        self.hybrid = hybrid
+        #: Whether there are any, in a called subgraph too.
+        self.has_hybrid_layers = False
         #: The subgraphs that are being read, this one included.
         self._callers = callers
         #: Variables whose handles the caller passes, by the position of the input.
@@ -362,9 +380,15 @@ class Importer:
                 )
             self._budget.count_called()
             importer = Importer(
-                self._data, number, (*self._callers, number), arguments, self._budget
+                self._data,
+                number,
+                (*self._callers, number),
+                arguments,
+                self._budget,
+                self.hybrid,
             )
             graph = importer.graph(f"subgraph_{number}")
+            self.has_hybrid_layers |= importer.has_hybrid_layers
             called.append((importer, resolve_shapes(graph, importer.open_shapes)))
         return called
 
@@ -616,6 +640,9 @@ class Importer:
                 self._refuse_empty(i, "its output")
         named = [self.tensor(i) if i >= 0 else None for i in inputs]
         if code in _LINEAR and named[0] and named[1] and _is_hybrid(code, named[0], named[1]):
+            self.has_hybrid_layers = True
+            if self.hybrid:
+                return self._on_integers(index, code, operator, named, outputs[0], tensors)
             named[1] = self._float_weights(named[1])
         for tensor in (*named, *(self.tensor(i) for i in outputs)):
             if tensor is not None:
@@ -670,6 +697,43 @@ class Importer:
         if row.memory is not None:
             node = self._remembering(node, row.memory(node, named), tensors)
         return [node]
+
+    def _on_integers(
+        self,
+        index: int,
+        code: str,
+        operator: Any,
+        named: Sequence[Tensor | None],
+        output: int,
+        tensors: dict[str, Tensor],
+    ) -> list[Node]:
+        """Return the nodes of a dynamic-range layer whose weights stay integers."""
+        (x, weights), out = named[:2], self.tensor(output)
+        assert x is not None
+        assert weights is not None
+        bias = named[2] if len(named) > 2 else None
+        row = OPERATORS[code]
+        attrs = row.read_attributes(operator)
+        asymmetric = code == "FULLY_CONNECTED" and row.read_options(operator, asymmetric_inputs)
+
+        def fresh(base: str) -> str:
+            name = base
+            while name in tensors or name in self.names or name in layer_names:
+                name += "_"
+            layer_names.add(name)
+            return name
+
+        layer_names: set[str] = set()
+        layer = HybridLayer(
+            HybridOperator(index, code, x, weights, bias, out, attrs, asymmetric), fresh
+        )
+        for tensor in (x, bias, out):
+            if tensor is not None:
+                tensors.setdefault(tensor.name, tensor)
+        tensors.update(layer.tensors)
+        if out.name in self.open_shapes:
+            self.open_shapes |= {name for name, t in layer.tensors.items() if t.data is None}
+        return layer.nodes
 
     def _widened_rows(
         self, node: Node, named: Sequence[Tensor | None], tensors: dict[str, Tensor]

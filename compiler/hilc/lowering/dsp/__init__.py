@@ -12,6 +12,26 @@ not serve it and the portable kernel must. Kernels of products are of two kinds:
   out of 32 bits; every shift is to the right.
 """
 
-from hilc.lowering.dsp import binary, conv_s16, lstm, matmul, matrices, pooling, svdf, transposed
+from hilc.lowering.dsp import (
+    binary,
+    conv_s16,
+    integer_sums,
+    lstm,
+    matmul,
+    matrices,
+    pooling,
+    svdf,
+    transposed,
+)
 
-__all__ = ["binary", "conv_s16", "lstm", "matmul", "matrices", "pooling", "svdf", "transposed"]
+__all__ = [
+    "binary",
+    "conv_s16",
+    "integer_sums",
+    "lstm",
+    "matmul",
+    "matrices",
+    "pooling",
+    "svdf",
+    "transposed",
+]

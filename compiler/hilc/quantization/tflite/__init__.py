@@ -1,6 +1,6 @@
 """TFLite files in floats: quantized as TFLite's integer kernels compute, without TensorFlow.
 
-The file is rewritten operator by operator (:data:`~hilc.quantization.tflite_rules.RULES`). An
+The file is rewritten operator by operator (:data:`~hilc.quantization.tflite.rules.RULES`). An
 operator without a rule stays in float32, between DEQUANTIZE and QUANTIZE, and so does one that is
 excluded, one that has values which are not finite, and one that only copies elements from one float
 layer to another. Inputs and outputs of the model stay float32.
@@ -125,9 +125,8 @@ def _precise(model: Model) -> dict[int, str]:
 
 def _refusal(model: Model, operator: FileOperator, rule: Rule) -> str:
     """Return why an operator with a rule has no integer form; empty if it has one."""
-    reals = model.reals(operator.inputs)
-    if not reals:
-        return "it reads no float32 activations"
+    if not any(map(model.is_real, operator.inputs)):
+        return "it reads no float32 operand"
     if rule.weights is None:
         return ""
     weights = rule.weights
@@ -162,7 +161,7 @@ def _scores(model: Model, layers: Layers) -> set[str]:
                 found.add(model.names[index])
             if not layers.integers[maker].copies or operator.code in MASKING:
                 break
-            index = model.reals(operator.inputs)[0]
+            index = next(iter(model.reals(operator.inputs)), -1)
     return found
 
 

@@ -19,6 +19,7 @@ from hilc.ir import Array, Tensor
 from hilc.ops.attributes import ActivationAttributes, ConvolutionAttributes
 from hilc.ops.concat_split import ConcatenationAttributes
 from hilc.ops.depthwise_conv2d import DepthwiseConv2DAttributes
+from hilc.ops.dynamic import ConvIntegerAttributes
 from hilc.ops.transpose_conv import TransposeConvAttributes
 
 
@@ -68,8 +69,17 @@ def conv(n: Operation) -> Tensor:
     Raises :class:`~hilc.errors.UnsupportedError` for more spatial axes or weights that are not
     known at compile time, :class:`~hilc.errors.ModelError` for shapes that disagree.
     """
-    x, weights = n.input(0), n.known(1, "the weights")
     bias = n.known(2, "the bias") if n.has(2) else None
+    return convolved_first(n, n.input(0), n.known(1, "the weights"), bias)
+
+
+def convolved_first(
+    n: Operation, x: Tensor, weights: Array, bias: Array | None, zero_point: Tensor | None = None
+) -> Tensor:
+    """Return the convolution of ``[N, C, spatial...]`` that the attributes of Conv describe.
+
+    With a ``zero_point``, a list of int32, it is the int32 sums of int8.
+    """
     rank = len(x.shape) - 2
     if rank not in (1, 2, 3):
         n.refuse(f"has images of {rank} dimensions", "1 to 3 are supported")
@@ -87,8 +97,9 @@ def conv(n: Operation) -> Tensor:
         n.invalid(f"has {weights.shape[0]} output channels in {group} groups")
     if x.shape[1] != weights.shape[1] * group:
         n.invalid(f"has {x.shape[1]} input channels for weights {weights.shape} in {group} groups")
+    image = channels_last(n, x)
     return channels_first(
-        n, convolved(n, channels_last(n, x), weights, bias, strides, dilations, pads, group)
+        n, convolved(n, image, weights, bias, strides, dilations, pads, group, zero_point)
     )
 
 
@@ -101,21 +112,23 @@ def convolved(
     dilations: Sequence[int],
     pads: Sequence[tuple[int, int]],
     group: int,
+    zero_point: Tensor | None = None,
 ) -> Tensor:
-    """Return the convolution of ``[N, spatial..., C]`` with weights ``[O, C / group, taps...]``."""
+    """Return the convolution of ``[N, spatial..., C]`` with weights ``[O, C / group, taps...]``.
+
+    With a ``zero_point`` it is the int32 sums of int8, which have no bias.
+    """
     rank = len(pads)
     if rank == 1:
         row = n.reshape(x, (x.shape[0], 1, *x.shape[1:]))
         made = convolved(
             n, row, weights[:, :, np.newaxis], bias, (1, *strides), (1, *dilations),
-            ((0, 0), *pads), group,
+            ((0, 0), *pads), group, zero_point,
         )  # fmt: skip
         return n.reshape(made, (made.shape[0], *made.shape[2:]))
     if rank == 3:
-        return _by_depth(n, x, weights, bias, strides, dilations, pads, group)
+        return _by_depth(n, x, weights, bias, strides, dilations, pads, group, zero_point)
     channels = weights.shape[0]
-    if bias is None:
-        bias = np.zeros(channels, np.float32)
     attributes: dict[str, Any] = {
         "stride_h": strides[0],
         "stride_w": strides[1],
@@ -123,11 +136,17 @@ def convolved(
         "dilation_w": dilations[1],
         "padding": (*pads[0], *pads[1]),
     }
+    if zero_point is not None:
+        filters = n.constant(weights.transpose(0, 2, 3, 1))
+        of_sums = ConvIntegerAttributes(**attributes)
+        return n.emit("CONV_INTEGER", x, zero_point, filters, attrs=of_sums)
+    if bias is None:
+        bias = np.zeros(channels, np.float32)
     if group == x.shape[3] and group > 1:
         # Output channel c * multiplier + m is made of input channel c.
         filters = n.constant(weights.transpose(1, 2, 3, 0))
-        attrs = DepthwiseConv2DAttributes(**attributes, depth_multiplier=channels // group)
-        return n.emit("DEPTHWISE_CONV_2D", x, filters, n.constant(bias), attrs=attrs)
+        by_channel = DepthwiseConv2DAttributes(**attributes, depth_multiplier=channels // group)
+        return n.emit("DEPTHWISE_CONV_2D", x, filters, n.constant(bias), attrs=by_channel)
     filters = n.constant(weights.transpose(0, 2, 3, 1))
     return n.emit(
         "CONV_2D", x, filters, n.constant(bias), attrs=ConvolutionAttributes(**attributes)
@@ -143,6 +162,7 @@ def _by_depth(
     dilations: Sequence[int],
     pads: Sequence[tuple[int, int]],
     group: int,
+    zero_point: Tensor | None,
 ) -> Tensor:
     """Return a convolution over three axes of ``[N, D, H, W, C]``."""
     batch, size, height, width, depth = x.shape
@@ -165,8 +185,9 @@ def _by_depth(
         flat = n.reshape(part, (batch * len(inside), height, width, depth))
         own = bias if tap == 0 and len(inside) == count else None
         made = convolved(
-            n, flat, weights[:, :, tap], own, strides[1:], dilations[1:], pads[1:], group
-        )
+            n, flat, weights[:, :, tap], own, strides[1:], dilations[1:], pads[1:], group,
+            zero_point,
+        )  # fmt: skip
         made = n.reshape(made, (batch, len(inside), *made.shape[1:]))
         amounts = [(0, 0), (inside[0], count - 1 - inside[-1]), *[(0, 0)] * 3]
         sums.append((padded(n, made, amounts), own is not None))

@@ -11,14 +11,12 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from hilc.frontends.onnx.operation import Operation, translates
+from hilc.frontends.onnx.operation import MICROSOFT, Operation, translates
 from hilc.frontends.onnx.translators.matmul import product
 from hilc.frontends.onnx.translators.quantization import dequantize, quantize
 from hilc.ir import Array, Tensor
 from hilc.ops.attributes import ActivationAttributes
 from hilc.ops.fully_connected import FullyConnectedAttributes
-
-_DOMAIN = "com.microsoft"
 
 
 def _real(n: Operation, first: int, **attributes: object) -> Tensor:
@@ -32,18 +30,18 @@ def _quantized(n: Operation, x: Tensor, scale: int) -> Tensor:
     return n.single("QuantizeLinear", x, n.optional(scale), n.optional(scale + 1))
 
 
-translates("QuantizeLinear", domain=_DOMAIN)(quantize)
-translates("DequantizeLinear", domain=_DOMAIN)(dequantize)
+translates("QuantizeLinear", domain=MICROSOFT)(quantize)
+translates("DequantizeLinear", domain=MICROSOFT)(dequantize)
 
 
-@translates("QLinearAdd", "QLinearMul", domain=_DOMAIN)
+@translates("QLinearAdd", "QLinearMul", domain=MICROSOFT)
 def binary(n: Operation) -> Tensor:
     """Translate com.microsoft QLinearAdd and QLinearMul: dequantize, compute in float, quantize."""
     made = n.single(n.type.removeprefix("QLinear"), _real(n, 0), _real(n, 3))
     return _quantized(n, made, 6)
 
 
-@translates("QLinearSigmoid", "QLinearLeakyRelu", "QLinearSoftmax", domain=_DOMAIN)
+@translates("QLinearSigmoid", "QLinearLeakyRelu", "QLinearSoftmax", domain=MICROSOFT)
 def unary(n: Operation) -> Tensor:
     """Translate com.microsoft QLinearSigmoid, QLinearLeakyRelu and QLinearSoftmax.
 
@@ -54,7 +52,7 @@ def unary(n: Operation) -> Tensor:
     return _quantized(n, made, 3)
 
 
-@translates("QLinearAveragePool", "QLinearGlobalAveragePool", domain=_DOMAIN)
+@translates("QLinearAveragePool", "QLinearGlobalAveragePool", domain=MICROSOFT)
 def pool(n: Operation) -> Tensor:
     """Average an image, whose channels may be its last axis."""
     x, names = _real(n, 0), ("auto_pad", "ceil_mode", "count_include_pad", "kernel_shape", "pads")
@@ -68,14 +66,14 @@ def pool(n: Operation) -> Tensor:
     return _quantized(n, made, 3)
 
 
-@translates("QLinearConcat", domain=_DOMAIN)
+@translates("QLinearConcat", domain=MICROSOFT)
 def concat(n: Operation) -> Tensor:
     """Translate com.microsoft QLinearConcat: dequantize each part, concatenate, quantize."""
     parts = [_real(n, first) for first in range(2, n.count, 3)]
     return _quantized(n, n.single("Concat", *parts, axis=n.integer("axis")), 0)
 
 
-@translates("QGemm", domain=_DOMAIN)
+@translates("QGemm", domain=MICROSOFT)
 def gemm(n: Operation) -> Tensor:
     """Multiply; the bias has the scale of the products, and the result is floats without one."""
     transposed = n.integer("transB", 0)
@@ -97,19 +95,19 @@ def _plus(n: Operation, x: Tensor, index: int) -> Tensor:
     return x if other is None else n.single("Add", x, other)
 
 
-@translates("Gelu", "BiasGelu", domain=_DOMAIN)
+@translates("Gelu", "BiasGelu", domain=MICROSOFT)
 def gelu(n: Operation) -> Tensor:
     """Translate com.microsoft Gelu and BiasGelu to Gelu, computed by erf."""
     return n.single("Gelu", _plus(n, n.input(0), 1))
 
 
-@translates("FastGelu", domain=_DOMAIN)
+@translates("FastGelu", domain=MICROSOFT)
 def fast_gelu(n: Operation) -> Tensor:
     """Translate com.microsoft FastGelu to Gelu, approximated by tanh."""
     return n.single("Gelu", _plus(n, n.input(0), 1), approximate="tanh")
 
 
-@translates("QuickGelu", domain=_DOMAIN)
+@translates("QuickGelu", domain=MICROSOFT)
 def quick_gelu(n: Operation) -> Tensor:
     """Return ``x * sigmoid(alpha * x)``."""
     x = n.input(0)
@@ -144,7 +142,7 @@ def _activated(n: Operation, x: Tensor, values: Sequence[float]) -> Tensor:
     return n.single(name, x, **dict(zip(names, values, strict=True))) if name else x
 
 
-@translates("FusedConv", domain=_DOMAIN)
+@translates("FusedConv", domain=MICROSOFT)
 def fused_conv(n: Operation) -> Tensor:
     """Translate com.microsoft FusedConv: Conv, the sum with a fourth operand, the activation."""
     names = ("auto_pad", "dilations", "group", "kernel_shape", "pads", "strides")
@@ -152,7 +150,7 @@ def fused_conv(n: Operation) -> Tensor:
     return _activated(n, _plus(n, made, 3), n.numbers("activation_params", ()))
 
 
-@translates("FusedGemm", domain=_DOMAIN)
+@translates("FusedGemm", domain=MICROSOFT)
 def fused_gemm(n: Operation) -> Tensor:
     """Translate com.microsoft FusedGemm: Gemm, then the activation."""
     stated = n.stated("alpha", "beta", "transA", "transB")
@@ -161,7 +159,7 @@ def fused_gemm(n: Operation) -> Tensor:
     return _activated(n, made, [n.number(name) for name in names if n.has_attribute(name)])
 
 
-@translates("FusedMatMul", "TransposeMatMul", domain=_DOMAIN)
+@translates("FusedMatMul", "TransposeMatMul", domain=MICROSOFT)
 def fused_matmul(n: Operation) -> Tensor:
     """Return the product of two operands, each of which may be transposed before, times alpha."""
     made = product(n, _turned(n, 0, "A"), _turned(n, 1, "B"))
@@ -185,7 +183,7 @@ def _turned(n: Operation, index: int, side: str) -> Tensor:
 # Normalization and attention ---------------------------------------------------------------------
 
 
-@translates("SkipLayerNormalization", domain=_DOMAIN)
+@translates("SkipLayerNormalization", domain=MICROSOFT)
 def skip_layer_normalization(n: Operation) -> list[Tensor | None]:
     """Normalize the sum of two tensors and a bias; return that sum too."""
     total = _plus(n, n.single("Add", n.input(0), n.input(1)), 4)
@@ -193,7 +191,7 @@ def skip_layer_normalization(n: Operation) -> list[Tensor | None]:
     return _with_sum(n, made, total)
 
 
-@translates("SkipSimplifiedLayerNormalization", domain=_DOMAIN)
+@translates("SkipSimplifiedLayerNormalization", domain=MICROSOFT)
 def skip_simplified_layer_normalization(n: Operation) -> list[Tensor | None]:
     """Divide the sum of two tensors and a bias by its root mean square; return that sum too."""
     total = _plus(n, n.single("Add", n.input(0), n.input(1)), 3)
@@ -212,7 +210,7 @@ def _with_sum(n: Operation, made: Tensor, total: Tensor) -> list[Tensor | None]:
     return [made, None, None, total]
 
 
-@translates("EmbedLayerNormalization", domain=_DOMAIN)
+@translates("EmbedLayerNormalization", domain=MICROSOFT)
 def embed_layer_normalization(n: Operation) -> list[Tensor | None]:
     """Return the normalized sum of the embeddings of words, positions and segments."""
     ids = n.input(0)
@@ -230,7 +228,7 @@ def embed_layer_normalization(n: Operation) -> list[Tensor | None]:
     return [_normalized(n, "LayerNormalization", total, 5, 6), counts, total]
 
 
-@translates("Attention", domain=_DOMAIN)
+@translates("Attention", domain=MICROSOFT)
 def attention(n: Operation) -> Tensor:
     """Project to queries, keys and values by one matrix, then attend."""
     _refuse_operands(n, 3)
@@ -242,7 +240,7 @@ def attention(n: Operation) -> Tensor:
     return _attended(n, n.run("Split", [projected, ends], axis=-1))
 
 
-@translates("MultiHeadAttention", domain=_DOMAIN)
+@translates("MultiHeadAttention", domain=MICROSOFT)
 def multi_head_attention(n: Operation) -> Tensor:
     """Attend, after a bias for queries, keys and values."""
     _refuse_operands(n, 4)
@@ -279,7 +277,7 @@ def _attended(n: Operation, parts: Sequence[Tensor | None]) -> Tensor:
 # Weights of a few bits ---------------------------------------------------------------------------
 
 
-@translates("MatMulNBits", domain=_DOMAIN)
+@translates("MatMulNBits", domain=MICROSOFT)
 def matmul_n_bits(n: Operation) -> Tensor:
     """Multiply with weights of 2, 4 or 8 bits, which have a scale for each block of a row; they
     become floats here.

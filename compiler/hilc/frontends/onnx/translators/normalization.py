@@ -11,6 +11,7 @@ from hilc.frontends.onnx.operation import Operation, is_real, translates
 from hilc.frontends.onnx.translators.pooling import Side, along_sides, power, root
 from hilc.ir import Tensor
 from hilc.ops.attributes import ActivationAttributes, ReductionAttributes
+from hilc.ops.group_norm import GroupNormAttributes
 from hilc.ops.layer_norm import LayerNormAttributes
 from hilc.ops.reduce import ArgAttributes
 from hilc.ops.softmax import SoftmaxAttributes
@@ -138,9 +139,17 @@ def _normalized(
 def instance_normalization(n: Operation) -> Tensor:
     """Translate InstanceNormalization: mean and variance over the spatial axes."""
     x = n.input(0)
-    scale, bias = (along_channels(n, n.input(i), len(x.shape)) for i in (1, 2))
-    rest, _, variance = centered(n, x, range(2, len(x.shape)))
-    return _scaled(n, rest, variance, n.number("epsilon", 1e-5), scale, bias)
+    if x.dtype == "float64":
+        scale, bias = (along_channels(n, n.input(i), len(x.shape)) for i in (1, 2))
+        rest, _, variance = centered(n, x, range(2, len(x.shape)))
+        return _scaled(n, rest, variance, n.number("epsilon", 1e-5), scale, bias)
+    return _in_groups(n, x.shape[1])
+
+
+def _in_groups(n: Operation, groups: int) -> Tensor:
+    attrs = GroupNormAttributes(groups=groups, epsilon=n.number("epsilon", 1e-5))
+    operands = [n.input(0), *(n.reshape(n.input(i), (n.input(i).size,)) for i in (1, 2))]
+    return n.emit("GROUP_NORMALIZATION", *operands, attrs=attrs)
 
 
 def _scaled(
@@ -163,6 +172,8 @@ def group_normalization(n: Operation) -> Tensor:
     rank = len(x.shape)
     if x.shape[1] % groups:
         n.invalid(f"has {x.shape[1]} channels in {groups} groups")
+    if x.dtype != "float64":
+        return _in_groups(n, groups)
     each = x.shape[1] // groups
     parted = n.reshape(x, (x.shape[0], groups, prod(x.shape[1:]) // groups))
     rest, _, variance = centered(n, parted, (2,))

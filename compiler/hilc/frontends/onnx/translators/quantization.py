@@ -8,8 +8,6 @@ scale for each channel, the conversion is computed step by step in floats.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from math import prod
 from typing import Any
 
 import numpy as np
@@ -17,10 +15,8 @@ import numpy as np
 from hilc.frontends.onnx.builder import dtype_name
 from hilc.frontends.onnx.operation import Operation, translates
 from hilc.frontends.onnx.storage import STORED, StoredFloat
-from hilc.frontends.onnx.translators.matmul import product
-from hilc.frontends.onnx.translators.movement import along
 from hilc.ir import ELEMENT_TYPES, Array, Dequantized, Quant, Rounding, Tensor
-from hilc.ops.attributes import ActivationAttributes, ReductionAttributes
+from hilc.ops.attributes import ActivationAttributes
 from hilc.ops.quantize import QuantizeAttributes
 
 _NONE = ActivationAttributes()
@@ -136,43 +132,6 @@ def dequantize(n: Operation) -> Tensor:
     return n.emit("MUL", steps, n.constant(scales, "float32"), attrs=_NONE)
 
 
-@translates("DynamicQuantizeLinear")
-def dynamic_quantize(n: Operation) -> list[Tensor | None]:
-    """Return uint8, their scale and their zero point, which the range of the input decides at run
-    time.
-
-    The standard leaves a tensor of zeros undefined; its scale is 1, as in onnxruntime.
-    """
-    x, none = n.input(0), n.constant(0, "float32")
-    axes = n.constant(range(len(x.shape)), "int32")
-
-    def end(reduce: str, choose: str) -> Tensor:
-        found = (
-            n.emit(reduce, x, axes, attrs=ReductionAttributes(keep_dims=False)) if x.shape else x
-        )
-        return n.emit(choose, found, none)
-
-    low, high = end("REDUCE_MIN", "MINIMUM"), end("REDUCE_MAX", "MAXIMUM")
-    reach = n.emit("SUB", high, low, attrs=_NONE)
-    scale = n.emit("DIV", reach, n.constant(255, "float32"), attrs=_NONE)
-    is_empty = n.emit("EQUAL", reach, none)
-    scale = n.emit("SELECT_V2", is_empty, n.constant(1, "float32"), scale)
-
-    def placed(value: Tensor, offset: Tensor) -> Tensor:
-        moved = n.emit("ADD", n.emit("ROUND", value), offset, attrs=_NONE)
-        above = n.emit("MAXIMUM", moved, none)
-        return n.emit("MINIMUM", above, n.constant(255, "float32"))
-
-    offset = n.emit("SUB", none, n.emit("DIV", low, scale, attrs=_NONE), attrs=_NONE)
-    zero_point = placed(offset, none)
-    steps = n.emit("DIV", x, scale, attrs=_NONE)
-    return [
-        n.cast(placed(steps, zero_point), "uint8"),
-        scale,
-        n.cast(zero_point, "uint8"),
-    ]
-
-
 def _run(n: Operation, kind: str, *operands: Tensor | None, **attributes: Any) -> Tensor:
     """Return the only output of another operator of ONNX."""
     return n.run(kind, operands, **attributes)[0]
@@ -205,71 +164,3 @@ def qlinear_conv(n: Operation) -> Tensor:
 def qlinear_matmul(n: Operation) -> Tensor:
     """Translate QLinearMatMul to MatMul of dequantized operands, then QuantizeLinear."""
     return _quantized(n, _run(n, "MatMul", _dequantized(n, 0), _dequantized(n, 3)), 6)
-
-
-#: Integers up to this one are exact in float32.
-_EXACT = 1 << 24
-
-
-def _less_zero_point(n: Operation, index: int, zero: int, shape: Sequence[int]) -> Tensor:
-    """Return integers less their zero point, the operand ``zero``, in floats."""
-    x = n.cast(n.input(index), "float32")
-    if not n.has(zero):
-        return x
-    offset = n.cast(n.input(zero), "float32")
-    if len(offset.shape) == 1:
-        offset = n.reshape(offset, shape)
-    return n.emit("SUB", x, offset, attrs=_NONE)
-
-
-def _exact_sum(n: Operation, length: int, terms: int, part: Callable[[int, int], Tensor]) -> Tensor:
-    """Return int32 sums of products of 8 bits, of parts of the axis of ``length`` that are exact
-    in floats; each of its elements stands for ``terms`` products.
-    """
-    if not length * terms:
-        n.refuse("adds up no products: its weights have no elements", "give it weights")
-    most = max(1, _EXACT // (255 * 255 * terms))
-    if terms * 255 * 255 > _EXACT:
-        n.refuse(f"adds {terms} products for each channel", "use a smaller window")
-    found: Tensor | None = None
-    for start in range(0, length, most):
-        sums = n.cast(part(start, min(start + most, length)), "int32")
-        found = sums if found is None else n.emit("ADD", found, sums, attrs=_NONE)
-    assert found is not None
-    return found
-
-
-@translates("MatMulInteger")
-def matmul_integer(n: Operation) -> Tensor:
-    """Translate MatMulInteger to exact int32 sums, split where float32 would round."""
-    a = _less_zero_point(n, 0, 2, (-1, 1))
-    b = _less_zero_point(n, 1, 3, (1, -1))
-    inner, axis = a.shape[-1], max(0, len(b.shape) - 2)
-
-    def part(start: int, end: int) -> Tensor:
-        return product(n, along(n, a, len(a.shape) - 1, start, end), along(n, b, axis, start, end))
-
-    return _exact_sum(n, inner, 1, part)
-
-
-@translates("ConvInteger")
-def conv_integer(n: Operation) -> Tensor:
-    """Translate ConvInteger to exact int32 sums, split where float32 would round.
-
-    Raises :class:`~hilc.errors.UnsupportedError` if the sums must be split in a grouped
-    convolution.
-    """
-    x = _less_zero_point(n, 0, 2, (-1,))
-    w = _less_zero_point(n, 1, 3, (-1, *(1,) * (len(n.input(1).shape) - 1)))
-    names = ("auto_pad", "dilations", "group", "kernel_shape", "pads", "strides")
-    channels, taps = w.shape[1], prod(w.shape[2:])
-
-    def part(start: int, end: int) -> Tensor:
-        if (start, end) == (0, channels):
-            return _run(n, "Conv", x, w, **n.stated(*names))
-        if n.integer("group", 1) != 1:
-            n.refuse("adds many products in several groups", "use one group, or fewer channels")
-        pair = (along(n, x, 1, start, end), along(n, w, 1, start, end))
-        return _run(n, "Conv", *pair, **n.stated(*names))
-
-    return _exact_sum(n, channels, taps, part)

@@ -16,11 +16,15 @@ from hilc.ir import Tensor
 from hilc.ops.unary import LeakyReluAttributes
 
 _Function = Callable[[Tensor], Tensor]
+#: Returns :attr:`_Direction.multiply` of the direction with a number.
+Multiply = Callable[[int], Callable[[Tensor, Tensor, bool], Tensor]]
 #: Gates, and the default activations of one direction.
+_LSTM = (4, ("Sigmoid", "Tanh", "Tanh"))
 _KINDS: dict[str, tuple[int, tuple[str, ...]]] = {
     "RNN": (1, ("Tanh",)),
     "GRU": (3, ("Sigmoid", "Tanh")),
-    "LSTM": (4, ("Sigmoid", "Tanh", "Tanh")),
+    "LSTM": _LSTM,
+    "DynamicQuantizeLSTM": _LSTM,
 }
 _PLAIN = {"sigmoid": "LOGISTIC", "tanh": "TANH", "relu": "RELU"}
 
@@ -40,6 +44,9 @@ class _Direction:
     functions: Sequence[_Function]
     hidden: int
     clip: float | None
+    #: Returns the product of floats and weights that are no floats, which are those of the hidden
+    #: state where the last argument says so.
+    multiply: Callable[[Tensor, Tensor, bool], Tensor] | None = None
 
     def gates(self, x: Tensor) -> list[Tensor]:
         """Return the parts of ``[batch, gates * hidden]``."""
@@ -54,7 +61,10 @@ class _Direction:
 
     def fed(self, x: Tensor, weights: Tensor, bias: Tensor | None) -> Tensor:
         """Return ``x @ weights.T + bias``."""
-        made = product(self.n, x, self.n.transpose(weights, (1, 0)))
+        if self.multiply is not None:
+            made = self.multiply(x, weights, weights is self.recurrence)
+        else:
+            made = product(self.n, x, self.n.transpose(weights, (1, 0)))
         return made if bias is None else self.add(made, bias)
 
     def add(self, a: Tensor, b: Tensor) -> Tensor:
@@ -138,17 +148,23 @@ def _lstm(d: _Direction, x: Tensor, h: Tensor, c: Tensor | None) -> tuple[Tensor
     return d.mul(leaving, d.functions[2](cell)), cell
 
 
-_STEPS = {"RNN": _rnn, "GRU": _gru, "LSTM": _lstm}
+_STEPS = {"RNN": _rnn, "GRU": _gru, "LSTM": _lstm, "DynamicQuantizeLSTM": _lstm}
+#: Those with a cell state.
+_LSTMS = ("LSTM", "DynamicQuantizeLSTM")
 
 
-def unrolled(n: Operation) -> list[Tensor]:
-    """Return the outputs of a recurrent node of any kind."""
+def unrolled(n: Operation, multiply: Multiply | None = None) -> list[Tensor]:
+    """Return the outputs of a recurrent node of any kind.
+
+    ``multiply`` returns, for a direction, the product of floats and weights that are no floats;
+    these are ``[input, gates * hidden]``.
+    """
     x, batch_first = n.input(0), bool(n.integer("layout", 0))
     if batch_first:
         x = n.transpose(x, (1, 0, 2))
     steps, batch, features = x.shape
     gates, defaults = _KINDS[n.type]
-    hidden = n.input(2).shape[-1]
+    hidden = n.input(2).shape[-1] if multiply is None else n.input(2).shape[1]
     direction = n.text("direction", "forward")
     count = 2 if direction == "bidirectional" else 1
     functions = _functions(n, defaults, count)
@@ -163,10 +179,11 @@ def unrolled(n: Operation) -> list[Tensor]:
             entry(n, n.input(2), 0, number),
             None if bias is None else part(n, bias, 0, 0, gates * hidden),
             None if bias is None else part(n, bias, 0, gates * hidden, gates * hidden),
-            entry(n, n.input(7), 0, number) if n.type == "LSTM" and n.has(7) else None,
+            entry(n, n.input(7), 0, number) if n.type in _LSTMS and n.has(7) else None,
             functions[number],
             hidden,
             n.number("clip") if n.has_attribute("clip") else None,
+            None if multiply is None else multiply(number),
         )
         fed = n.reshape(d.fed(flat, d.weights, d.bias), (steps, batch, gates * hidden))
         backwards = direction == "reverse" or number == 1
@@ -217,7 +234,7 @@ def _run(
         return entry(n, n.transpose(given, (1, 0, 2)) if first else given, 0, number)
 
     h = initial(5)
-    c = initial(6) if n.type == "LSTM" else None
+    c = initial(6) if n.type in _LSTMS else None
     outputs: dict[int, Tensor] = {}
     for turn in range(steps):
         step = steps - 1 - turn if backwards else turn

@@ -58,6 +58,13 @@ def eye(c: Operation) -> str:
     return c.constant(np.eye(rows, columns, dtype=c.result.dtype))
 
 
+@translates("aten.tril_indices", "aten.triu_indices")
+def triangle_indices(c: Operation) -> str:
+    """Translate aten.tril_indices and triu_indices to a constant of rows and columns."""
+    find = np.tril_indices if "tril" in c.call.target else np.triu_indices
+    return c.constant(np.array(find(c.get("row"), c.get("offset", 0), c.get("col"))))
+
+
 @translates("aten._assert_tensor_metadata", "aten._assert_scalar", "aten.sym_size",
             "aten.sym_constrain_range_for_size", "aten._assert_async")  # fmt: skip
 def checked_at_export(c: Operation) -> list[str]:

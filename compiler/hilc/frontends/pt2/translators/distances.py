@@ -77,7 +77,9 @@ def bucketize(c: Operation) -> str:
 def one_hot(c: Operation) -> str:
     """Translate aten.one_hot to OneHot with the values 0 and 1 along a new last axis."""
     depth = c.result_shape[-1]
-    return c.emit("OneHot", c.tensor("self"), c.integers([depth]), c.constant((0, 1), "int64"))
+    return c.emit(
+        "OneHot", c.tensor("self"), c.constant(depth, "int64"), c.constant((0, 1), "int64")
+    )
 
 
 # Bags of embeddings -------------------------------------------------------------------------------

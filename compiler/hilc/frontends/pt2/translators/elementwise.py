@@ -103,16 +103,52 @@ def atan2(c: Operation) -> str:
     dtype = c.result.dtype
     y, x = _operands(c, dtype)
     zero, half = c.constant(0, dtype), c.constant(np.pi, dtype)
-    # -0.0 counts as negative, as its reciprocal shows.
-    below = c.emit("Less", y, zero)
-    y_negative = c.emit("Or", below, c.emit("Less", c.emit("Reciprocal", y), zero))
-    behind = c.emit("Less", x, zero)
-    x_negative = c.emit("Or", behind, c.emit("Less", c.emit("Reciprocal", x), zero))
-    turned = c.emit("Where", y_negative, c.emit("Neg", half), half)
+    turned = c.emit("Where", _is_negative(c, y, c.result.dtype), c.emit("Neg", half), half)
     angle = c.emit("Atan", c.emit("Div", y, x))
     both = c.emit("And", c.emit("Equal", y, zero), c.emit("Equal", x, zero))
     angle = c.emit("Where", both, c.emit("Mul", y, c.emit("Sign", x)), angle)
-    return c.emit("Add", angle, c.emit("Where", x_negative, turned, zero))
+    return c.emit("Add", angle, c.emit("Where", _is_negative(c, x, dtype), turned, zero))
+
+
+def _is_negative(c: Operation, x: str, dtype: str) -> str:
+    """Return whether floats are negative; -0.0 is, as its reciprocal shows."""
+    zero = c.constant(0, dtype)
+    return c.emit("Or", c.emit("Less", x, zero), c.emit("Less", c.emit("Reciprocal", x), zero))
+
+
+@translates("aten.signbit")
+def signbit(c: Operation) -> str:
+    """Translate aten.signbit to comparisons with 0."""
+    if "float" in c.signature("self").dtype:
+        return _is_negative(c, c.tensor("self"), c.signature("self").dtype)
+    return c.emit("Less", c.tensor("self"), c.constant(0, c.signature("self").dtype))
+
+
+@translates("aten.copysign")
+def copysign(c: Operation) -> str:
+    """Translate aten.copysign to the magnitude of one operand with the sign of the other."""
+    x, y = _operands(c)
+    magnitude = c.emit("Abs", x)
+    return c.emit("Where", _is_negative(c, y, c.result.dtype), c.emit("Neg", magnitude), magnitude)
+
+
+@translates("aten.erfc")
+def erfc(c: Operation) -> str:
+    """Translate aten.erfc to 1 - Erf(x)."""
+    return c.emit("Sub", c.constant(1, c.result.dtype), c.emit("Erf", c.tensor("self")))
+
+
+@translates("aten.exp2")
+def exp2(c: Operation) -> str:
+    """Translate aten.exp2 to Pow(2, x)."""
+    return c.emit("Pow", c.constant(2, c.result.dtype), c.tensor("self"))
+
+
+@translates("aten.hypot")
+def hypot(c: Operation) -> str:
+    """Translate aten.hypot to the root of the sum of squares."""
+    x, y = _operands(c)
+    return c.emit("Sqrt", c.emit("Add", c.emit("Mul", x, x), c.emit("Mul", y, y)))
 
 
 @translates("aten.__lshift__", "aten.__rshift__", "aten.bitwise_left_shift",

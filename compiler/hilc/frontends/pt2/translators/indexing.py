@@ -43,7 +43,7 @@ def index(c: Operation) -> str:
     common = _common_shape(c, indices)
     rest = [axis for axis in range(c.rank("self")) if axis not in places]
     x = c.tensor("self")
-    if places[0]:
+    if places != list(range(len(places))):
         x = c.emit("Transpose", x, perm=[*places, *rest])
     taken = c.emit("GatherND", x, _tuples(c, indices, common))
     if not places[0] or places[-1] - places[0] >= len(places):

@@ -50,6 +50,25 @@ def baddbmm(c: Operation) -> str:
     return c.emit("Add", c.tensor("self"), product)
 
 
+@translates("aten.addmv", "aten.addbmm")
+def added_product(c: Operation) -> str:
+    """Translate aten.addmv and addbmm to MatMul and Add: beta * x + alpha * the product.
+
+    ``addbmm`` sums the products of all pairs of matrices.
+    """
+    is_batch = c.has("batch1")
+    names = ("batch1", "batch2") if is_batch else ("mat", "vec")
+    product = c.emit("MatMul", *map(c.tensor, names))
+    if is_batch:
+        product = c.emit("ReduceSum", product, c.integers([0]), keepdims=0)
+    x = c.tensor("self")
+    if c.get("alpha", 1) != 1:
+        product = c.emit("Mul", product, c.scalar("alpha", c.result.dtype))
+    if c.get("beta", 1) != 1:
+        x = c.emit("Mul", x, c.scalar("beta", c.result.dtype))
+    return c.emit("Add", x, product)
+
+
 @translates("aten.bilinear")
 def bilinear(c: Operation) -> str:
     """Translate aten.bilinear to a product with the first input, then with the second."""

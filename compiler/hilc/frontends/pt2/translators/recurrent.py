@@ -97,21 +97,24 @@ def _layers(
     if is_batch_first:
         x = c.emit("Transpose", x, perm=(1, 0, 2))
         shape = (shape[1], shape[0], shape[2])
-    if kind == "LSTM" and shapes[0] != shapes[1]:
-        c.refuse("projects its state (proj_size)", "use a linear layer behind it")
-    weights = _weights(c, kind, layers, directions)
+    is_projected = kind == "LSTM" and shapes[0] != shapes[1]
+    weights = _weights(c, kind, layers, directions, is_projected=is_projected)
     initial = [_per_layer(c, state, layers) for state in states]
     finals: list[list[str]] = [[] for _ in states]
-    for layer, (w, r, b) in enumerate(weights):
-        size = r.shape[-1]
-        outputs = c.emit_many(
-            kind,
-            [x, c.constant(w), c.constant(r), "" if b is None else c.constant(b), "",
-             *(own[layer] for own in initial)],
-            1 + len(states),
-            hidden_size=size, direction="bidirectional" if directions == 2 else "forward",
-            **attributes,
-        )  # fmt: skip
+    for layer, (w, r, b, projection) in enumerate(weights):
+        size = r.shape[-1]  # what it gives: the state, or its projection
+        if projection is None:
+            outputs = c.emit_many(
+                kind,
+                [x, c.constant(w), c.constant(r), "" if b is None else c.constant(b), "",
+                 *(own[layer] for own in initial)],
+                1 + len(states),
+                hidden_size=size, direction="bidirectional" if directions == 2 else "forward",
+                **attributes,
+            )  # fmt: skip
+        else:
+            start = [own[layer] for own in initial]
+            outputs = _projected(c, x, (w, r, b, projection), start, shape[:2])
         # From [length, directions, batch, size] to [length, batch, directions * size].
         y = c.emit("Transpose", outputs[0], perm=(0, 2, 1, 3))
         x = c.reshape(y, (shape[0], shape[1], directions * size))
@@ -134,20 +137,25 @@ def _per_layer(c: Operation, state: str, layers: int) -> list[str]:
     return c.emit_many("Split", [state], layers, axis=0, num_outputs=layers)
 
 
-def _weights(
-    c: Operation, kind: str, layers: int, directions: int
-) -> list[tuple[Array, Array, Array | None]]:
-    """Return the weights of inputs, of the state, and the biases of each layer, as ONNX has them.
+#: Weights of the inputs, of the state, the biases, and the projection of the state, as ONNX has
+#: them: for each direction, along the first axis.
+_Weights = tuple[Array, Array, Array | None, Array | None]
 
-    PyTorch lists them flat: for each layer and direction two matrices and, perhaps, two biases.
+
+def _weights(
+    c: Operation, kind: str, layers: int, directions: int, *, is_projected: bool
+) -> list[_Weights]:
+    """Return the weights of each layer.
+
+    PyTorch lists them flat: for each layer and direction two matrices, perhaps two biases, and
+    perhaps a projection.
     """
     has_biases = c.get("has_biases", True)
-    each = 4 if has_biases else 2
+    each = (4 if has_biases else 2) + is_projected
     listed = [_constant(c, name) for name in c.tensors("params")]
     if len(listed) != layers * directions * each:
-        c.refuse(f"has {len(listed)} weights, not {layers * directions * each}",
-                 "proj_size is not supported")  # fmt: skip
-    result = []
+        c.refuse(f"has {len(listed)} weights, not {layers * directions * each}")
+    result: list[_Weights] = []
     for layer in range(layers):
         start = layer * directions * each
         cells = [listed[start + d * each : start + (d + 1) * each] for d in range(directions)]
@@ -157,8 +165,51 @@ def _weights(
             for cell in cells
             if has_biases
         ]
-        result.append((w, r, np.stack(biases) if biases else None))
+        projection = np.stack([cell[-1] for cell in cells]) if is_projected else None
+        result.append((w, r, np.stack(biases) if biases else None, projection))
     return result
+
+
+def _projected(
+    c: Operation, x: str, weights: _Weights, initial: Sequence[str], lengths: Sequence[int]
+) -> list[str]:
+    """Return what an LSTM gives that projects its state, which ONNX's does not: step by step.
+
+    ``x`` is [length, batch, inputs]; the results are those of ONNX's LSTM.
+    """
+    w, r, b, projection = weights
+    assert projection is not None
+    (length, batch), cells, size = lengths, projection.shape[2], projection.shape[1]
+    steps, finals = list[list[str]](), list[tuple[str, str]]()
+    for way in range(len(w)):
+        begin = [c.integers([way]), c.integers([way + 1]), c.integers([0])]
+        hidden, cell = (
+            c.reshape(c.emit("Slice", state, *begin), (batch, width))
+            for state, width in zip(initial, (size, cells), strict=True)
+        )
+        gates = c.emit("MatMul", x, c.constant(w[way].T))
+        if b is not None:
+            gates = c.emit("Add", gates, c.constant(sum(np.split(b[way], 2))))
+        own = [""] * length
+        for step in range(length) if way == 0 else reversed(range(length)):
+            now = c.emit("Gather", gates, c.constant(step, "int64"), axis=0)
+            now = c.emit("Add", now, c.emit("MatMul", hidden, c.constant(r[way].T)))
+            i, o, f, g = c.emit_many("Split", [now], 4, axis=1, num_outputs=4)
+            kept = c.emit("Mul", c.emit("Sigmoid", f), cell)
+            added = c.emit("Mul", c.emit("Sigmoid", i), c.emit("Tanh", g))
+            cell = c.emit("Add", kept, added)
+            shown = c.emit("Mul", c.emit("Sigmoid", o), c.emit("Tanh", cell))
+            hidden = c.emit("MatMul", shown, c.constant(projection[way].T))
+            own[step] = hidden
+        steps.append(own)
+        finals.append((hidden, cell))
+    rows = [c.reshape(own[step], (1, 1, batch, size)) for step in range(length) for own in steps]
+    joined = c.reshape(c.emit("Concat", *rows, axis=0), (length, len(w), batch, size))
+    lasts = (
+        c.emit("Concat", *(c.reshape(part, (1, batch, width)) for part in parts), axis=0)
+        for parts, width in zip(zip(*finals, strict=True), (size, cells), strict=True)
+    )
+    return [joined, *lasts]
 
 
 def _constant(c: Operation, name: str) -> Array:

@@ -74,4 +74,40 @@ HIL_INLINE void hil_generic_prelu_s8(const struct hil_generic_prelu_s8 *p, const
     HIL_BINARY_WALK(p, a, b, out, hil_prelu_s8_element);
 }
 
+/*@kernel
+name = "hil_generic_prelu_s8_f32"
+requires = []
+inputs = ["int8_t", "float"]
+outputs = ["int8_t"]
+scratch = "0"
+order = "elementwise"
+code = 160
+[cost]
+row = "rows"
+element = "rows * length"
+@*/
+struct hil_generic_prelu_s8_f32 {
+    HIL_BINARY_FIELDS;
+    int32_t in_zero_point;  /* the input that stands for 0.0 */
+    int32_t out_zero_point; /* the output that stands for 0.0 */
+    float ratio;            /* the input's scale over the output's */
+};
+
+HIL_INLINE int8_t hil_prelu_s8_f32_element(const struct hil_generic_prelu_s8_f32 *p, int8_t x,
+                                           float slope) {
+    const int32_t steps = x - p->in_zero_point;
+    const float least = (float)(INT8_MIN - p->out_zero_point);
+    const float most = (float)(INT8_MAX - p->out_zero_point);
+    const float scaled = (float)steps * (steps >= 0 ? p->ratio : slope * p->ratio);
+    const float clamped = scaled > least ? (scaled < most ? scaled : most) : least;
+    /* Among numbers of 24 bits before the point the sum is the nearest, ties to even. */
+    const float rounded = (clamped + 12582912.0F) - 12582912.0F;
+    return (int8_t)((int32_t)rounded + p->out_zero_point);
+}
+
+HIL_INLINE void hil_generic_prelu_s8_f32(const struct hil_generic_prelu_s8_f32 *p, const int8_t *a,
+                                         const float *b, int8_t *out) {
+    HIL_BINARY_WALK(p, a, b, out, hil_prelu_s8_f32_element);
+}
+
 #endif

@@ -70,6 +70,8 @@ code = 220
 row = "images * out_h"
 pixel = "images * out_h * out_w"
 four = "pixel * (channels // 4)"
+mixed = "pixel * (row_bits + column_bits > 2)"
+mixed_four = "four * (row_bits + column_bits > 2)"
 @*/
 struct hil_v7m_resize_s8 {
     HIL_RESIZE_PARTS_FIELDS;
