@@ -93,7 +93,7 @@ _POWERS = tuple(
 _POWERS_OF_MINUS_TWO = tuple(
     c * np.float32(-2) ** (len(_POWERS) - 1 - i) for i, c in enumerate(_POWERS)
 )
-_ONE = np.array(1, np.float32)
+_ONE, _TWO = np.array(1, np.float32), np.array(2, np.float32)
 #: Parabola near 1 / x for x of 1 to 2, the highest power first: its relative error is 1/99.
 _RECIPROCAL = tuple(
     np.array(float.fromhex(c), np.float32)
@@ -174,7 +174,7 @@ def tanh_on_vectors(x: Array) -> Floats:
     less_one = multiply(less_one, rest, fused)
     scale = ((moved.view(np.int32) << 23) + _ONE.view(np.int32)).view(np.float32)
     e = multiply_add(add(scale, -_ONE, fused), less_one, scale, fused)
-    return np.copysign(_quotient(-e, add(e, np.float32(2), fused)), x)
+    return np.copysign(_quotient(-e, add(e, _TWO, fused)), x)
 
 
 def _fused(sums: Array, x: Array, y: Array) -> Floats:
