@@ -1,14 +1,17 @@
 /* Logistic function and hyperbolic tangent of floats on Helium, four elements at a time, by the
  * steps of hilc.numerics.floats, without the C library.
  *
- * Error in units of the last place, over all floats whose magnitude is from 2^-20 to 88:
+ * Greatest error in units of the last place, over every thousandth float:
  *
- *      function                    greatest error
- *      logistic, -9 and above      2.5
- *      exp(x), below -9            2.5; 0 below -87
- *      hyperbolic tangent          2.5
+ *      |x|                    hyperbolic tangent    logistic, x > 0    logistic, x < 0
+ *      to 2^-20               0.0                   0.6                0.7
+ *      2^-20 to 0.1           2.1                   0.9                1.3
+ *      0.1 to 1               2.4                   1.1                1.4
+ *      1 to 10                2.5                   1.5                2.2
+ *      10 to 87               0.0                   1.0                0.9
  *
- * Below 2^-20 the error is no greater; subnormal numbers count as 0.
+ * The logistic function of x < -9 is exp(x), as the reference has it, and 0 of x < -87. Subnormal
+ * numbers count as 0.
  */
 #ifndef HIL_KERNELS_MVE_FUNCTIONS_F32_H
 #define HIL_KERNELS_MVE_FUNCTIONS_F32_H
