@@ -1,7 +1,8 @@
 /* Logistic function and hyperbolic tangent of floats on Helium, four elements at a time, by the
  * steps of hilc.numerics.floats, without the C library.
  *
- * Greatest error in units of the last place, over all floats from 2^-20 to 87, and every thousandth below:
+ * Greatest error in units of the last place, over all floats from 2^-20 to 87, and every thousandth
+ * below:
  *
  *      |x|                    hyperbolic tangent    logistic, x > 0    logistic, x < 0
  *      to 2^-20               0.1                   0.6                0.7
