@@ -49,8 +49,10 @@ def _invariants(node: Node, outputs: Sequence[str]) -> list[int]:
 
 def _is_copy(body: Graph, node: Node) -> bool:
     """Return whether a node only renames an input."""
-    same = body.tensors[node.inputs[0]].shape == body.tensors[node.outputs[0]].shape
-    return node.op == "RESHAPE" and same
+    if not OPS[node.op].view:
+        return False
+    source, output = (body.tensors[names[0]] for names in (node.inputs, node.outputs))
+    return (source.shape, source.dtype) == (output.shape, output.dtype)
 
 
 def _without(node: Node, fixed: Sequence[int]) -> Node:
