@@ -460,15 +460,26 @@ def chosen_lines(report: ChoiceReport) -> list[str]:
         way += f", expansions by {group.sliced} channels" if group.sliced else ""
         lines.append(f"fused, {rows}{way}: {what}")
     if chosen != fastest:
-        ratio = chosen.instructions / max(1, fastest.instructions)
-        difference = f"{ratio - 1:.1%} more" if ratio < 2 else f"{ratio:.1f} times as many"
-        lines.append(
-            f"the fastest program: {fastest.workspace_bytes:,} B of workspace, "
-            f"{fastest.instructions:,} {report.counter}; the chosen one takes {difference}"
-        )
+        lines.append(_against_fastest(report))
     if cost := feed_remark(report):
         lines.append(cost)
     return lines
+
+
+def _against_fastest(report: ChoiceReport) -> str:
+    """Return what the chosen program gives up against the fastest one, and what it saves."""
+    chosen, fastest = report.chosen, report.fastest
+    ratio = chosen.instructions / max(1, fastest.instructions)
+    more = f"{ratio - 1:.1%} more" if ratio < 2 else f"{ratio:.1f} times the"
+    sizes = (
+        ("workspace", chosen.workspace_bytes - fastest.workspace_bytes),
+        ("flash", chosen.flash_bytes - fastest.flash_bytes),
+    )
+    saved = [f"{-change:,} B less {what}" for what, change in sizes if change < 0]
+    added = [f"{change:,} B more {what}" for what, change in sizes if change > 0]
+    text = f"against the fastest program (--optimize speed): {more} {report.counter}"
+    text += f", {', '.join(added)}" if added else ""
+    return text + (f", for {' and '.join(saved)}" if saved else "")
 
 
 def tuning_text(log: Tuning) -> str:

@@ -184,6 +184,11 @@ class Console:
 
         Raise :class:`~hil.errors.LinkError` if the line does not take it.
         """
+        if not isinstance(text, str | bytes):
+            raise InputError(
+                f"{text!r:.60} of type {type(text).__name__} is sent to a console",
+                "give text or bytes",
+            )
         data = text.encode() if isinstance(text, str) else text
         try:
             self._line.write(data)
@@ -285,16 +290,26 @@ _LINE_END: Final = re.compile("\n")
 
 def _compiled(pattern: str | re.Pattern[str]) -> re.Pattern[str]:
     if isinstance(pattern, re.Pattern):
-        if isinstance(pattern.pattern, str):
-            return pattern
-        raise InputError(f"{pattern.pattern!r} is an expression of bytes", "give one of text")
+        if not isinstance(pattern.pattern, str):
+            raise InputError(f"{pattern.pattern!r} is an expression of bytes", "give one of text")
+    elif not isinstance(pattern, str):
+        raise InputError(
+            f"{pattern!r:.60} of type {type(pattern).__name__} is no regular expression",
+            "give text, or what re.compile returns",
+        )
     try:
-        return re.compile(pattern, re.MULTILINE)
+        compiled = re.compile(pattern, 0 if isinstance(pattern, re.Pattern) else re.MULTILINE)
     except re.error as error:
         raise InputError(
             f"{pattern!r} is no regular expression: {error}",
             "write it as Python's re has it; re.escape makes one of any text",
         ) from None
+    if compiled.search(""):
+        raise InputError(
+            f"{pattern!r} matches before the firmware has printed anything",
+            "give an expression that needs a character at least",
+        )
+    return compiled
 
 
 def _deadline(timeout_s: float) -> float:

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import contextlib
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+from elftools.common.exceptions import ELFError
+from elftools.elf.elffile import ELFFile
 
 from hil.access import Connection, Flashed, Running, start
 from hil.access.bench_boards import held_board, reach_of, refuse_options
@@ -174,7 +178,9 @@ def started(
     if is_port_alone and board.flashers:
         runner = board.flashers[0]  # a port alone would mean firmware that runs already
     route = ready_route(board, runner, connection)
-    if not board.is_host:
+    if board.is_host:
+        check_program(elf)
+    else:
         check_image(board, elf)
     foreign = replace(route.connection, is_foreign=True)
 
@@ -194,6 +200,28 @@ def check_elf(path: str | Path) -> Path:
     if not is_elf(path):
         raise InputError(f"{path} is no ELF file", hint)
     return path
+
+
+def check_program(path: Path) -> None:
+    """Raise :class:`~hil.errors.InputError` for an ELF file that this machine cannot execute."""
+    own = Path(sys.executable)
+    if is_elf(own) and (wanted := _machine(own)) != (given := _machine(path)):
+        raise InputError(
+            f"{path} is for the machine {given}, and native executes programs for {wanted}",
+            "build it for this machine, or name the board that it is for: --board B",
+        )
+
+
+def _machine(path: Path) -> str:
+    """Return the machine and word size of an ELF file, such as ``EM_X86_64, 64 bit``."""
+    try:
+        with path.open("rb") as file:
+            elf = ELFFile(file)
+            return f"{elf['e_machine']}, {elf.elfclass} bit"
+    except ELFError as error:
+        raise InputError(
+            f"{path} is no ELF file: {error}", "give the firmware that your linker wrote"
+        ) from None
 
 
 def is_elf(path: Path) -> bool:

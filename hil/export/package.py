@@ -336,6 +336,12 @@ def check_library(library: ModelLibrary) -> None:
                 "library gives it as a whole",
                 "export it with --feed whole, or take the C of `hil compile --feed rows`",
             )
+        if module.constants == "binary":
+            raise InputError(
+                f"the constants of {module.name!r} are in a binary file (constants=binary), which "
+                "the build systems of exported libraries do not take",
+                "compile it with --constants internal",
+            )
         if module.codegen != "c":
             raise InputError(
                 f"{module.name!r} was compiled to objects (codegen={module.codegen}), and an "

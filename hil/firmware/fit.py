@@ -147,7 +147,7 @@ def _constants_elsewhere(modules: Sequence[Module], board: Board) -> dict[str, M
     """
     _, *others = board.regions("flash")
     rooms = {region.name: region.size for region in others}
-    inside = [m for m in modules if m.constants == "internal" and m.constants_bytes]
+    inside = [m for m in modules if m.constants != "external" and m.constants_bytes]
     found: dict[str, MemoryRegion] = {}
     for module in sorted(inside, key=lambda module: module.constants_bytes, reverse=True):
         size = aligned(module.constants_bytes)
@@ -174,7 +174,7 @@ def _copied_constants(
     rooms = {region.name: _left(board, region, placed) - UNKNOWN_BYTES for region in faster}
     if pools.name in rooms:
         rooms[pools.name] -= placed.get(None, 0) + 2 * GUARD_BYTES
-    inside = [m for m in modules if m.constants == "internal" and m.constants_bytes]
+    inside = [m for m in modules if m.constants != "external" and m.constants_bytes]
     copied: dict[str, MemoryRegion] = {}
     for module in sorted(inside, key=_reads_per_byte, reverse=True):
         size = aligned(module.constants_bytes)

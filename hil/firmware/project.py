@@ -547,6 +547,8 @@ def _model_settings(
         objects = [path for path in objects if path not in common]
         objects += _first_links(library, module, common, shared)
     yield _cmake_list(f"HIL_MODEL_{key}_SOURCES", sources)
+    data = [f"{folder}/{p}" for p in names if p.startswith(_HEADERS) and p.endswith(".bin")]
+    yield _cmake_list(f"HIL_MODEL_{key}_DATA", data)
     yield _cmake_list(f"HIL_MODEL_{key}_OBJECTS", [f"{folder}/{path}" for path in objects])
     yield _cmake_list(f"HIL_MODEL_{key}_INCLUDES", [f"{folder}/{_HEADERS}".rstrip("/")])
 

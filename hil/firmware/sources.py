@@ -110,6 +110,8 @@ class ModelOptions:
             and given.get("interface", "c") == "c"
         )
         decided = {"pools": pools, "io_in_pool": io_in_pool, "reference": self.compared_with}
+        if self.for_firmware and given.get("style", "tvm") == "tvm":
+            decided["constants"] = "auto"
         return CompileOptions(
             **{**decided, **given}, cpu=self.cpu, name=name, progress=self.progress
         )

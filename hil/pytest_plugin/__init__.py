@@ -53,8 +53,16 @@ from hil.pytest_plugin.outcomes import (
     begin_recoveries,
     require_none,
 )
-from hil.pytest_plugin.own_firmware import add_consoles, check_log_folder, log_path, run_subtests
-from hil.pytest_plugin.together import BOARDS, HeldBoard, chosen_boards, opened_elf, problem_of
+from hil.pytest_plugin.own_firmware import add_consoles, check_log_folder, logged, run_subtests
+from hil.pytest_plugin.together import (
+    BOARDS,
+    HeldBoard,
+    board_facts,
+    chosen_boards,
+    facts_of,
+    opened_elf,
+    problem_of,
+)
 from hil.pytest_plugin.together import MARKER as _BOARDS_MARKER
 
 # Every pytest run of the environment imports this module, so it imports the harness only in tests
@@ -469,31 +477,13 @@ def hil_device(
     item = request.node
     use = item.stash[_USE] = _Use(device)
     silent = device.log
-    with _logged(item, use.log) as device.log:
+    with logged(item, use.log) as device.log:
         yield device
     device.log = silent
     for name, value in use.properties().items():
         _set_property(item, name, value)
     item.stash[_FOUND] = use.results()
     _hil_session.close_if_broken()
-
-
-@contextmanager
-def _logged(item: pytest.Item, kept: list[str]) -> Iterator[Callable[[str], None]]:
-    """Yield what takes the log of a firmware: for the report of the test, and for ``--hil-log``."""
-    path = log_path(item)
-    if path is None:
-        yield kept.append
-        return
-    from hil.device.console_log import ConsoleLog
-
-    with ConsoleLog(path) as file:
-
-        def log(text: str) -> None:
-            kept.append(text)
-            file.add("received", f"{text}\n".encode("utf-8", "backslashreplace"))
-
-        yield log
 
 
 @pytest.fixture
@@ -678,7 +668,8 @@ def hil_boards(
     item = request.node
     with _hil_session.together(item, specs) as boards:
         item.stash[BOARDS] = boards
-        _set_property(item, _BOARD, ", ".join(board.name for board in boards))
+        for name, value in facts_of(boards).items():
+            _set_property(item, name, value)
         yield boards
         attempt = item.stash.get(_ATTEMPT, None)
         if attempt is not None and attempt.failure:
@@ -1291,31 +1282,16 @@ class _Session:
         """Return the properties of the board that tests of ``spec`` use now; none before it is
         chosen.
         """
-        from hil.access import Connection, runner_name, runner_named
-        from hil.access.hardware import Hardware
-
         if self._unit is not None and self._unit[0] == spec:
             name, board, own = self._unit[1].name, self._unit[1].board, self._unit[1].options
         elif spec in self._boards:
             name, board, own = spec, self._boards[spec], self.own_options(spec)
         else:
             return {_BOARD: spec} if self._pools.get(spec) is not None else {}
-        found = {_BOARD: name, "hil_core": board.cpu.name}
-        probe, port = own.get("probe"), own.get("port")
-        if "lab" in own:
-            return found
-        chosen = own.get("runner") or self.options.get("runner")
-        if chosen is None and probe is None and port is not None:
-            found["hil_runner"] = "port"  # of firmware that runs already
-        else:
-            runner = runner_named(runner_name(board, chosen, Connection(probe, port)))
-            found["hil_runner"] = runner.name
-            if isinstance(runner, Hardware):
-                found["hil_flasher"] = runner.flasher.name
-        if spec in self._devices:
-            port = self._devices[spec][1].port or port
-        reached = {"hil_probe": probe, "hil_port": port}
-        return found | {key: value for key, value in reached.items() if value is not None}
+        found = board_facts(name, board, {**self.options, **own})
+        if spec in self._devices and (port := self._devices[spec][1].port):
+            found["hil_port"] = port
+        return found
 
     def set_aside(self, item: pytest.Item, reason: str) -> list[str]:
         """Give the boards that failed for good to no further test; return their names.

@@ -60,6 +60,24 @@ def log_path(item: pytest.Item, part: str = "") -> Path | None:
     return path
 
 
+@contextmanager
+def logged(item: pytest.Item, kept: list[str], part: str = "") -> Iterator[Callable[[str], None]]:
+    """Yield what takes the log of a firmware: for the report of the test, and for ``--hil-log``."""
+    path = log_path(item, part)
+    if path is None:
+        yield kept.append
+        return
+    from hil.device.console_log import ConsoleLog
+
+    with ConsoleLog(path) as file:
+
+        def log(text: str) -> None:
+            kept.append(text)
+            file.add("received", f"{text}\n".encode("utf-8", "backslashreplace"))
+
+        yield log
+
+
 def safe_name(test: str) -> str:
     """Return the name of a file for a test: other tests have other files, on any file system."""
     name = re.sub(r"[^A-Za-z0-9_.@=,+-]+", "_", test).strip("._")

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from hil.pytest_plugin.own_firmware import DEVICES, log_path
+from hil.pytest_plugin.own_firmware import DEVICES, log_path, logged
 
 if TYPE_CHECKING:
     from hil.board import Board
@@ -58,7 +58,13 @@ class HeldBoard:
                 hil.open(self.board, *models, **{**self._options, **options})
             )
         self._devices.append(device)
+        kept: list[str] = []
+        device.log = self._stack.enter_context(logged(self._item, kept, str(self._number)))
         return device
+
+    def facts(self) -> dict[str, str]:
+        """Return the properties of the board for the test's report."""
+        return board_facts(self.name, self.board, self._options)
 
     def open_elf(self, elf: str | Path, **options: Any) -> ElfDevice:
         """Start firmware of yours on the board until the test ends; takes what ``hil.open_elf``
@@ -91,6 +97,34 @@ class HeldBoard:
             if error.is_lost:
                 self.lost = error.fact
             raise
+
+
+def board_facts(name: str, board: Board, options: dict[str, Any]) -> dict[str, str]:
+    """Return the properties of a board that is reached with these options of ``hil.open``."""
+    from hil.access import Connection, runner_name, runner_named
+    from hil.access.hardware import Hardware
+
+    found = {"hil_board": name, "hil_core": board.cpu.name}
+    probe, port = options.get("probe"), options.get("port")
+    if "lab" in options:
+        return found
+    chosen = options.get("runner")
+    if chosen is None and probe is None and port is not None:
+        found["hil_runner"] = "port"  # of firmware that runs already
+    else:
+        runner = runner_named(runner_name(board, chosen, Connection(probe, port)))
+        found["hil_runner"] = runner.name
+        if isinstance(runner, Hardware):
+            found["hil_flasher"] = runner.flasher.name
+    reached = {"hil_probe": probe, "hil_port": port}
+    return found | {key: value for key, value in reached.items() if value is not None}
+
+
+def facts_of(boards: Sequence[HeldBoard]) -> dict[str, str]:
+    """Return the properties of several boards: a value of each, and ``-`` where one has none."""
+    facts = [board.facts() for board in boards]
+    keys = dict.fromkeys(key for one in facts for key in one)
+    return {key: ", ".join(one.get(key, "-") for one in facts) for key in keys}
 
 
 @contextmanager

@@ -103,17 +103,22 @@ def check_sums(sizes: Sizes) -> None:
 
 
 @pytest.mark.parametrize(
-    ("region", "codegen"),
+    ("region", "option"),
     sampled(
-        [(region, codegen) for region in ("ram", "psram") for codegen in ("c", "llvm")],
-        keep=[("ram", "c"), ("psram", "llvm")],
+        [
+            (region, option)
+            for region in ("ram", "psram")
+            for option in ("codegen=c", "codegen=llvm", "constants=binary")
+        ],
+        keep=[("ram", "codegen=c"), ("psram", "codegen=llvm"), ("ram", "constants=binary")],
     ),
 )
 def test_constants_lie_where_they_are_read_fastest(
-    region: str, codegen: str, tmp_path: Path
+    region: str, option: str, tmp_path: Path
 ) -> None:
     """Beside stacks and data, or in a region of their own."""
-    library = compiled(codegen=codegen)
+    name, _, value = option.partition("=")
+    library = compiled(**{name: value})
     (module,) = library.modules
     board = fast_board(tmp_path, flash=6, **{region: 1})
     (where,) = [r for r in board.memory if r.name == region]

@@ -35,6 +35,7 @@ from hil.firmware.glue import c_string
 from hil.firmware.linkmap import read_map
 from hil.firmware.placement import GUARD_BYTES
 from hil.firmware.project import check_counts, project_files
+from hilc.artifact.library import constants_path
 from hilc.support.outputs import MANIFEST
 
 BOARD = "mps2-an386"
@@ -216,6 +217,36 @@ def test_what_goes_in_is_in_the_key(change: str) -> None:
         second = build([library], board, warnings_as_errors=True)
     assert second.build_id != first.build_id
     assert second.folder != first.folder
+
+
+def test_a_file_of_constants_is_built_like_text(cache: Path, tmp_path: Path) -> None:
+    board = load_board(BOARD)
+    text, binary = (
+        hilc.compile(convolutions(), cpu="cortex-m4", name="net", pools="external", constants=place)
+        for place in ("internal", "binary")
+    )
+    path = constants_path("net")
+    first = build([binary], board, tmp_path / "project", warnings_as_errors=True)
+    sizes = build([text], board).sizes.models["net"]
+    assert first.sizes.models["net"].constants_bytes == sizes.constants_bytes
+    assert first.sizes.models["net"].flash_owners["constants"] == sizes.flash_owners["constants"]
+    data = bytearray(binary.files[path])
+    data[0] ^= 0xFF
+    edited = dataclasses.replace(binary, files={**binary.files, path: bytes(data)})
+    assert build([edited], board).build_id != first.build_id
+    # CMake builds it again, and hil does not build over it.
+    elf = first.elf.read_bytes()
+    (tmp_path / "project" / "models" / "net" / path).write_bytes(data)
+    subprocess.run(
+        ["cmake", "--build", "--preset", "firmware"],
+        cwd=tmp_path / "project",
+        check=True,
+        capture_output=True,
+    )
+    assert bytes(data[:64]) in first.elf.read_bytes()
+    assert bytes(data[:64]) not in elf
+    with pytest.raises(InputError, match=r"after they were written: .*net_lib1\.bin\n"):
+        build([binary], board, tmp_path / "project")
 
 
 def test_image_does_not_depend_on_its_place(cache: Path, tmp_path: Path) -> None:

@@ -474,6 +474,7 @@ def test_the_command_reports_in_json(tmp_path: Path, capsys: pytest.CaptureFixtu
         (["--build-system", "cmsis-pack", "--cpu", "rv32imac"], "rv32imac is none"),
         (["--build-system", "cmake", "--interface", "packed"], "calls TVM's C run time"),
         (["--build-system", "cmake", "--pools", "calls"], "calls TVM's C run time"),
+        (["--build-system", "cmake", "--constants", "binary"], "are in a binary file"),
     ],
 )
 def test_what_cannot_be_exported_is_refused(

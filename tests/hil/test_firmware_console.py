@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import itertools
+import re
 import subprocess
 import time
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 from fake_bench import Bench
@@ -314,3 +316,17 @@ def test_a_file_for_another_board(tmp_path: Path) -> None:
         pass
     with pytest.raises(InputError, match="is no ELF file"), hil.open_elf(BOARD, __file__):
         pass
+
+
+@pytest.mark.parametrize("pattern", ["", "^", ".*", "a?", re.compile("x*")])
+def test_an_expression_that_always_matches_is_refused(pattern: Any) -> None:
+    with pytest.raises(InputError, match="matches before the firmware has printed anything"):
+        console(b"text").expect(pattern, PATIENCE_S)
+
+
+@pytest.mark.parametrize("text", [7, None, ["a"]])
+def test_only_text_is_sent_and_expected(text: Any) -> None:
+    with pytest.raises(InputError, match="is sent to a console"):
+        console(b"text").send(text)
+    with pytest.raises(InputError, match="is no regular expression"):
+        console(b"text").expect(text, PATIENCE_S)

@@ -167,3 +167,10 @@ def test_a_wrong_line(
     line = [word.format(elf=application) for word in words]
     assert main(["run", *line, "--board", BOARD]) == 2
     assert re.search(problem, capsys.readouterr().err)
+
+
+def test_native_refuses_a_program_of_a_board(
+    application: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["run", "--elf", application, "--board", "native"]) == 2
+    assert "is for the machine EM_ARM, 32 bit, and native executes" in capsys.readouterr().err

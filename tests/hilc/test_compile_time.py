@@ -312,8 +312,8 @@ def test_fractions_below_a_unit_of_the_addend() -> None:
     assert found > channels // 4
 
 
-def test_no_search_for_cycles_while_a_model_is_compiled() -> None:
-    """It takes a fifth of the time and finds nothing; it continues after an error as well."""
+def test_no_collection_during_a_compile() -> None:
+    """It takes a fifth of the time and finds nothing; it continues afterwards, after errors too."""
     seen: list[bool] = []
     model = models.model_path("kws")
     hilc.compile(model, cpu="cortex-m4", progress=lambda: seen.append(gc.isenabled()))

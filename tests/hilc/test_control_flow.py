@@ -30,6 +30,7 @@ from hilc.schedule.called import PlannedControl, with_control_flow
 from hilc.schedule.search import LimitError
 from hilc.source import graph_digest
 from hilc.target import Cpu, get_cpu
+from hilc.transforms import run_passes
 from hilc.transforms.numerics import with_numerics
 
 RUNS = 20
@@ -91,6 +92,19 @@ def test_code_equals_the_interpreter(name: str, options: str) -> None:
                 expected = interpreter.run(values)
                 for output in graph.outputs:
                     np.testing.assert_array_equal(model.get_output(output), expected[output])
+
+
+def test_a_variable_that_stays_is_an_operand() -> None:
+    """It takes no memory in the loop, and its readers read its first value."""
+    graph = load_model(FILES["passing_int8"])
+    reduced = run_passes(graph)
+    loop, last = reduced.nodes
+    assert (loop.inputs, loop.outputs) == (("start", "x", "k"), ("turns", "v"))
+    assert last.inputs == ("v", "k")
+    assert len(WhileAttributes.of(loop).body.outputs) == 2
+    # An output of the model has to be computed.
+    shown = run_passes(graph.with_(outputs=(*graph.outputs, "same")))
+    assert shown.nodes[0].outputs == ("turns", "same", "v")
 
 
 def test_a_graph_has_workspace_in_its_nodes_scratch() -> None:

@@ -2,25 +2,31 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
 import pytest
+from control_flow import FILES
 from float_layers import float_op
 from linear_layers import grouped_layer, make_layer
 from single_op import random_op
 
 from hilc.errors import UnsupportedError
-from hilc.ir import Graph, Rounding
+from hilc.frontends import load_model
+from hilc.ir import Graph, Node, Rounding
 from hilc.numerics.floats import (
     add,
     divide,
     exp_of_negative,
+    logistic_on_vectors,
     multiply,
     multiply_add,
     sum_in_order,
+    tanh_on_vectors,
 )
+from hilc.ops import OPS
 from hilc.ops.mean import block_of_values
 from hilc.ops.verify import verify
 from hilc.source import prepare
@@ -119,7 +125,9 @@ def test_exponentials_of_vectors_are_within_two_units() -> None:
 
 
 @pytest.mark.parametrize("cpu", ["cortex-m4", "cortex-m55"])
-@pytest.mark.parametrize("op", ["ADD", "MUL", "AVERAGE_POOL_2D", "MAX_POOL_2D", "MEAN", "SOFTMAX"])
+@pytest.mark.parametrize(
+    "op", ["ADD", "MUL", "AVERAGE_POOL_2D", "MAX_POOL_2D", "MEAN", "SOFTMAX", "TANH"]
+)
 def test_the_core_decides_how_floats_are_computed(cpu: str, op: str) -> None:
     """A maximum is nothing computed, and a mean over axes that do not lie together is not on
     vectors."""
@@ -153,3 +161,55 @@ def test_the_core_says_how_sums_are_rounded(cpu: str) -> None:
         (node,) = prepare(graph, None, get_cpu(cpu)).graph.nodes
         expected = Rounding.SINGLE if fuses and cpu == "cortex-m55" else Rounding.DOUBLE
         assert node.rounding is expected
+
+
+def test_called_graphs_are_computed_as_the_core_does() -> None:
+    """The body of a loop, and the branches of an IF within it."""
+    for name, cpu in (("while_float32", "cortex-m55"), ("nested_float32", "cortex-m55"),
+                      ("nested_float32", "cortex-m4")):  # fmt: skip
+        graph = prepare(load_model(FILES[name]), None, get_cpu(cpu)).graph
+        floats = {node.rounding for node, dtype in _called_nodes(graph) if dtype == "float32"}
+        integers = {node.rounding for node, dtype in _called_nodes(graph) if dtype == "int32"}
+        assert floats == {Rounding.SINGLE if cpu == "cortex-m55" else Rounding.DOUBLE}
+        assert integers == {Rounding.DOUBLE}
+
+
+def _called_nodes(graph: Graph) -> Iterator[tuple[Node, str]]:
+    """Sums and products of the graphs that nodes call, with their types."""
+    for node in graph.nodes:
+        control = OPS[node.op].control
+        for called in control.graphs(node) if control is not None else ():
+            yield from _called_nodes(called)
+            yield from (
+                (inner, called.tensors[inner.outputs[0]].dtype)
+                for inner in called.nodes
+                if inner.op in ("ADD", "MUL")
+            )
+
+
+@pytest.mark.parametrize("border", [2.0**-126, 2.0**-20, 0.1, 1.0, 9.0, 87.0])
+def test_functions_of_vectors_are_within_three_units(border: float) -> None:
+    """Around each border, of either sign; the exact logistic function is exp(x) below -9."""
+    rng = np.random.default_rng(9)
+    size = (border * 2.0 ** rng.uniform(-1, 1, 50_000)).astype(np.float32)
+    size = size[(size >= 2.0**-126) & (size < 87)]
+    for x in (size, -size):
+        exact = x.astype(np.float64)
+        power = np.exp(exact)
+        for found, function in (
+            (tanh_on_vectors(x), np.tanh(exact)),
+            (logistic_on_vectors(x), np.where(x < -9, power, 1 / (1 + np.exp(-exact)))),
+        ):
+            units = np.spacing(np.abs(function.astype(np.float32))).astype(np.float64)
+            assert (np.abs(found - function) / units).max() < 3
+
+
+def test_functions_of_vectors_take_odd_numbers() -> None:
+    odd = np.array([0, -0.0, np.inf, -np.inf, np.nan, 1e-40, 3e38, -3e38, -87.1], np.float32)
+    half, one, nan = np.float32(0.5), np.float32(1), np.float32(np.nan)
+    np.testing.assert_array_equal(
+        logistic_on_vectors(odd), [half, half, one, 0, nan, half, one, 0, 0]
+    )
+    found = tanh_on_vectors(odd)
+    np.testing.assert_array_equal(found, [0, 0, one, -one, nan, 0, one, -one, -one])
+    assert np.signbit(found[:2]).tolist() == [False, True]

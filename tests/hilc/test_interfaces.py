@@ -46,6 +46,10 @@ CELLS = [
         ("balanced", "size"),
     )
 ]
+CELLS += [
+    {"api": api, "interface": interface, "pools": "internal", "constants": "binary"}
+    for api, interface in CONVENTIONS
+]
 IN_POOL = [
     {"pools": pools, "constants": constants, "io_in_pool": True}
     for pools, constants in itertools.product(("internal", "external"), repeat=2)
@@ -497,7 +501,7 @@ def _check_constant_data(
 
 def _check_linked_parameters(caller: Caller) -> None:
     look_up = f"{caller.module.symbol}__lookup_linked_param"
-    linked = caller.module.constants == "internal"
+    linked = caller.module.constants != "external"
     status, first, code = caller.call(look_up, [0], [ARG_INT])
     assert (status, bool(first), code) == (0, linked, OPAQUE if linked else NULLPTR)
     for unknown in (-1, 10_000, 1 << 40):

@@ -12,12 +12,14 @@ from hilc.ops import OPS
 COMPILER = Path(hilc.__file__).parent
 #: Packages that state operators, name those of a file format, or select kernels by operator.
 NAMING = ("ops", "frontends", "lowering")
+#: Files of those kinds in other packages: what TFLite specifies of each of its operators.
+OF_A_FORMAT = ("quantization/tflite/", "writers/tflite_file.py", "writers/tflite_contents.py")
 
 
 def sources() -> Iterator[tuple[str, ast.Module]]:
     for path in sorted(COMPILER.rglob("*.py")):
         name = path.relative_to(COMPILER)
-        if name.parts[0] not in NAMING:
+        if name.parts[0] not in NAMING and not name.as_posix().startswith(OF_A_FORMAT):
             yield str(name), ast.parse(path.read_text())
 
 

@@ -454,7 +454,7 @@ def test_the_search_grows_with_the_layers(layers: int) -> None:
     assert max(lengths) == {40: 8, 100: 5, 200: 4, 400: 4}[layers]
 
 
-def test_few_layers_that_take_too_much_are_in_long_groups() -> None:
+def test_few_large_layers_are_in_long_groups() -> None:
     one = Tried(200, cost=lambda first, last: 10_000)
     one.within(300, singles(*[400 if step == 5 else 100 for step in range(200)]))
     assert max(last - first + 1 for first, last in one.tried) == POLICY.longest_group

@@ -71,10 +71,14 @@ def test_two_boards_run_models(bench_suite: pytest.Pytester) -> None:
             two["tiny"].run()
         """
     )
-    result = run(bench_suite, "-v", "--junit-xml=out.xml")
+    result = run(bench_suite, "-v", "--junit-xml=out.xml", "--hil-log=logs")
     result.assert_outcomes(passed=1)
     result.stdout.fnmatch_lines(["*::test_it[[]b@bench+a@bench[]] PASSED*"])
-    assert properties(bench_suite.path / "out.xml", "hil_board") == ["b@bench, a@bench"]
+    junit = bench_suite.path / "out.xml"
+    assert properties(junit, "hil_board") == ["b@bench, a@bench"]
+    assert properties(junit, "hil_core") == ["cortex-m4, cortex-m4"]
+    assert properties(junit, "hil_runner") == ["qemu, qemu"]
+    assert len(list((bench_suite.path / "logs").glob("*.log"))) == 2
 
 
 def test_one_selector_gives_different_boards(bench_suite: pytest.Pytester) -> None:

@@ -7,13 +7,22 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Literal, cast
 
-from hilc.artifact.library import Layer, ModelLibrary, Module, Pool, TensorInfo, module_path
+from hilc.artifact.library import (
+    Layer,
+    ModelLibrary,
+    Module,
+    Pool,
+    TensorInfo,
+    constants_path,
+    module_path,
+)
 from hilc.artifact.manifest import CompressedArrays, Origin
 from hilc.artifact.metadata import write_metadata
 from hilc.artifact.shipped import parameters_file, shipped_files
 from hilc.artifact.work import work_of
 from hilc.codegen import llvm
 from hilc.codegen.arguments import Operator
+from hilc.codegen.constants import is_binary
 from hilc.codegen.control_flow import with_written_calls
 from hilc.codegen.dialects import INTERFACES
 from hilc.codegen.entry import write_entry
@@ -121,7 +130,10 @@ def _sources(
     interface = INTERFACES[options.entry]
     for number, text in interface.sources(program, names, options, source.constants).items():
         texts[f"{_FOLDER}/src/{names.module}_lib{number}.c"] = text
-    return _with_headers(texts, options.style)
+    files = _with_headers(texts, options.style)
+    if is_binary(source.constants, options.constants):
+        files[constants_path(names.module)] = source.constants.data
+    return files
 
 
 def _with_headers(texts: Mapping[str, str], style: str) -> dict[str, bytes]:
@@ -197,11 +209,7 @@ def _module(
         api=cast(Literal["unpacked", "packed"], options.api),
         interface=cast(Literal["c", "packed"], options.interface),
         style=cast(Literal["tvm", "plain"], options.style),
-        # A model without constants has no pool.
-        constants=cast(
-            Literal["internal", "external"],
-            options.constants if source.constants_bytes else "internal",
-        ),
+        constants=_place_of_constants(source, options),
         devices=names.devices,
         functions=tuple(
             INTERFACES[options.entry].functions(program, names, source.operators, options)
@@ -227,6 +235,18 @@ def _module(
             if isinstance(step.call, CompressedCall)
         ),
     )
+
+
+def _place_of_constants(
+    source: Source, options: Options
+) -> Literal["internal", "binary", "external"]:
+    if not source.constants_bytes:
+        return "internal"  # there is no pool
+    if options.constants == "external":
+        return "external"
+    # Objects have the values in them.
+    in_file = options.codegen == "c" and is_binary(source.constants, options.constants)
+    return "binary" if in_file else "internal"
 
 
 def _reference(graph: Graph) -> Literal["tflm", "litert-ref", "onnx"] | None:

@@ -19,6 +19,7 @@ from hilc.artifact.manifest import Argument, Layer, Module, Origin, Pool, Tensor
 from hilc.artifact.notebook import module_html
 from hilc.artifact.shared import share_constants
 from hilc.artifact.shipped import shipped_runtime
+from hilc.codegen.constants import data_file
 from hilc.codegen.function_table import function_table
 from hilc.errors import InputError
 from hilc.lowering.choice import ChoiceReport
@@ -201,6 +202,11 @@ def module_path(name: str) -> str:
     return f"hil/{name}.json"
 
 
+def constants_path(name: str) -> str:
+    """Return the path in a library of the binary file of constants of the module ``name``."""
+    return f"codegen/host/include/{data_file(name)}"
+
+
 def _library(files: Mapping[str, bytes], label: str) -> ModelLibrary:
     metadata = parse_json(_file(files, METADATA, label), f"{label}: {METADATA}")
     if not isinstance(metadata, dict) or type(metadata.get("version")) is not int:
@@ -249,6 +255,8 @@ def _require_files(module: Module, files: Mapping[str, bytes], label: str) -> No
     for part in parts:
         _file(files, f"codegen/host/{folder}/{module.name}{part}.{suffix}", label)
     _file(files, f"codegen/host/include/{module.symbol}.h", label)
+    if module.constants == "binary":
+        _file(files, constants_path(module.name), label)
 
 
 def _require_unedited(module: Module, files: Mapping[str, bytes], label: str) -> None:

@@ -182,7 +182,8 @@ class Module:
     api: Literal["unpacked", "packed"] = "unpacked"
     interface: Literal["c", "packed"] = "c"
     #: ``external``: the caller passes the constants; their bytes are a macro of the header.
-    constants: Literal["internal", "external"] = "internal"
+    #: ``binary``: the assembler reads them from a file beside the headers.
+    constants: Literal["internal", "binary", "external"] = "internal"
     #: Field of ``struct <symbol>_workspace_pools`` for external constants, and the stem of their
     #: macros.
     constants_pool: str = CONSTANTS_POOL

@@ -1,11 +1,14 @@
 """Constant pool of a model: every array that its layers read, in one struct.
 
-The struct is a static object in flash (section ``.rodata.tvm``), or only a layout for memory that
-the caller passes to each run; then its bytes are a macro in the header.
+The struct is an object in flash (section ``.rodata.tvm``), or only a layout for memory that the
+caller passes to each run; then its bytes are a macro in the header. The values of the object are C
+text, or the assembler takes them from a binary file: text is up to five times as long, and a
+compiler needs seconds and gigabytes to read that of a large model.
 """
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
@@ -20,6 +23,9 @@ from hilc.memory.plan import Program
 
 #: Section name that linker scripts written for TVM's code already place.
 SECTION = ".rodata.tvm"
+#: Size from which ``constants=auto`` writes a binary file. A compiler reads less as text within a
+#: second, and folds single values of it into the code, which saves some bytes.
+BINARY_BYTES = 1 << 20
 
 
 @dataclass(frozen=True)
@@ -103,12 +109,26 @@ def struct_tag(names: Names) -> str:
     return f"{names.symbol}_constants"
 
 
-def write_pool(pool: ConstantPool, names: Names, external: bool) -> list[str]:
-    """Return C that declares the pool's struct and, unless it is external, defines it; empty for an
-    empty pool.
+def is_binary(pool: ConstantPool, constants: str) -> bool:
+    """Return whether the pool's values are in a file, with this value of the option
+    ``constants``.
+    """
+    return bool(pool.members) and (
+        constants == "binary" or (constants == "auto" and pool.nbytes >= BINARY_BYTES)
+    )
 
-    An external pool is the caller's copy of :attr:`ConstantPool.data`, so static assertions check
-    the offset of each member.
+
+def data_file(module: str) -> str:
+    """Return the name of the binary file with the values of a module's pool."""
+    return f"{module}_lib1.bin"
+
+
+def write_pool(pool: ConstantPool, names: Names, constants: str) -> list[str]:
+    """Return C that declares the pool's struct and, unless the option ``constants`` is
+    ``external``, defines it; empty for an empty pool.
+
+    An external pool is the caller's copy of :attr:`ConstantPool.data`, and a binary one is that of
+    :func:`data_file`, so static assertions check the offset of each member.
     """
     if not pool.members:
         return []
@@ -123,8 +143,10 @@ def write_pool(pool: ConstantPool, names: Names, external: bool) -> list[str]:
         f"struct {tag} {{\n{members}}};\n"
     )
     size = f'_Static_assert(sizeof(struct {tag}) == {pool.nbytes}, "size of the constants");\n'
-    if external:
-        return [struct, size + "".join(_place_check(member, tag) for member in pool.members)]
+    in_file = is_binary(pool, constants)
+    if in_file or constants == "external":
+        checks = size + "".join(_place_check(member, tag) for member in pool.members)
+        return [struct, checks, *([_binary(pool, names)] if in_file else [])]
     values = "".join(
         f"    .{member.name} = {{\n{c_values(member.array, ' ' * 8)}\n    }},\n"
         for member in pool.members
@@ -135,6 +157,34 @@ def write_pool(pool: ConstantPool, names: Names, external: bool) -> list[str]:
         f'__attribute__((section("{SECTION}"), aligned({CONSTANT_ALIGNMENT})))\n'
         f"static const struct {tag} {CONSTANT_POOL} = {{\n{values}}};\n",
     ]
+
+
+def _binary(pool: ConstantPool, names: Names) -> str:
+    """Return the definition of a pool whose values the assembler reads from the binary file."""
+    tag, file = struct_tag(names), data_file(names.module)
+    lines = [
+        f'.pushsection {SECTION}, \\"a\\"',
+        f".balign {CONSTANT_ALIGNMENT}",
+        f".global {tag}",
+        f".hidden {tag}",
+        f".type {tag}, %object",
+        f"{tag}:",
+        f'.incbin \\"{file}\\"',
+        f".L{tag}_end:",
+        f".org {tag} + {pool.nbytes}",
+        f".org .L{tag}_end",
+        f".size {tag}, {pool.nbytes}",
+        ".popsection",
+    ]
+    text = "\n".join(f'    "{line}\\n"' for line in lines)
+    return (
+        f"/* The assembler finds {file} in a folder of -I. With another size than\n"
+        f" * {pool.nbytes} bytes, one of the two .org would move backwards, which is an error.\n"
+        f" * SHA-256: {hashlib.sha256(pool.data).hexdigest()} */\n"
+        f"__asm__(\n{text});\n"
+        f'extern const struct {tag} {CONSTANT_POOL} __asm__("{tag}")\n'
+        '    __attribute__((visibility("hidden")));\n'
+    )
 
 
 def _place_check(member: Constant, tag: str) -> str:

@@ -96,6 +96,8 @@ def to_objects(
             command = [clang, *flags, *_CODE_FLAGS, *_C_FLAGS, *headers]
             _call([*command, "-c", path, "-o", f"{stem}.o"], folder, path)
             del result[path]
+            # In the object now.
+            result.pop(f"{_INCLUDE}/{found[1]}.bin", None)
             _strip(folder / f"{stem}.o", cpu)
             for suffix in (".o", ".su"):
                 # A file without functions has no stack usage.

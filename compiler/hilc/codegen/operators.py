@@ -83,7 +83,7 @@ def write_operators(program: Program, names: Names, options: Options) -> Source:
     parts = [
         c_comment(f'The operators of "{program.graph.name}", and the main that calls them.')
         + c_includes("stddef.h", "stdint.h", *_headers(program, options, calls, body)),
-        *write_pool(writer.constants, names, writer.external),
+        *write_pool(writer.constants, names, options.constants),
         *calls.declarations(body),
         *([calls.definitions()] if calls.definitions() else []),
         *(body.definition() for body in dict.fromkeys(writer.shared.values())),

@@ -69,9 +69,11 @@ class Options:
     )
     constants: str = option(
         "internal",
-        choices=("internal", "external"),
+        choices=("internal", "binary", "auto", "external"),
         form="word",
-        help="constants in the code (section .rodata.tvm), or passed by the caller",
+        help="constants in the code (section .rodata.tvm), as C text (internal), as a binary file "
+        "beside the headers (binary), as that from 1 MiB on (auto), or passed by the caller "
+        "(default: auto for firmware of hil, internal elsewhere)",
     )
     feed: str = option(
         "whole",

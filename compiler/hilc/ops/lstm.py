@@ -28,7 +28,13 @@ import numpy as np
 
 from hilc.ir import ELEMENT_TYPES, Array, Attributes, Node, Rounding, Tensor
 from hilc.numerics import interpolate
-from hilc.numerics.floats import add, multiply_add
+from hilc.numerics.floats import (
+    add,
+    logistic_on_vectors,
+    multiply,
+    multiply_add,
+    tanh_on_vectors,
+)
 from hilc.numerics.libm import tanhf
 from hilc.numerics.requantize import FixedPoint, Int64Array, requantize
 from hilc.ops.opdef import OpDef, Signature, one_definition
@@ -298,30 +304,31 @@ def _saturated(values: Int64Array, dtype: str) -> Int64Array:
 
 
 class _Float:
-    """A step in single precision, in the order of the reference; sums of products are rounded as
-    the node states, all else by the arithmetic of IEEE.
-    """
+    """A step in single precision, in the order of the reference, rounded as the node states."""
 
     def __init__(self, node: Node, values: Sequence[Array]) -> None:
         self._values = values
         self._rounding = node.rounding
+        on_vectors = node.rounding is Rounding.SINGLE
+        self._tanh = tanh_on_vectors if on_vectors else tanhf
+        self._logistic = logistic_on_vectors if on_vectors else logistic_float32
         self._clip = np.float32(LstmAttributes.of(node).cell_clip)
 
     def step(self, x: Array, hidden: Array, cell: Array) -> tuple[Array, Array]:
         """Return the states after a step."""
         inputs, forget, new, output = (self._gate(gate, x, hidden) for gate in range(len(GATES)))
-        cell = forget * cell + inputs * new
+        kept = multiply(forget, cell, self._rounding)
+        cell = multiply_add(kept, inputs, new, self._rounding)
         if self._clip > 0:
             cell = np.clip(cell, -self._clip, self._clip)
-        return tanhf(cell) * output, cell
+        return multiply(self._tanh(cell), output, self._rounding), cell
 
     def _gate(self, gate: int, x: Array, hidden: Array) -> Array:
         values = self._values
         both = self._sums(x, values[IN_WEIGHTS + gate], values[BIASES + gate])
-        both = both + self._sums(hidden, values[HIDDEN_WEIGHTS + gate], np.float32(0))
-        if GATES[gate] == "cell":
-            return tanhf(both)
-        return logistic_float32(both)
+        recurrent = self._sums(hidden, values[HIDDEN_WEIGHTS + gate], np.float32(0))
+        both = add(both, recurrent, self._rounding)
+        return self._tanh(both) if GATES[gate] == "cell" else self._logistic(both)
 
     def _sums(self, x: Array, weights: Array, bias: Array | np.float32) -> Array:
         """Return ``[rows, units]``: products added one after the other, then the bias."""

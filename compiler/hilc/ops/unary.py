@@ -21,8 +21,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
-from hilc.ir import ELEMENT_TYPES, Array, Attributes, Node, Numerics, Tensor
+from hilc.ir import ELEMENT_TYPES, Array, Attributes, Node, Numerics, Rounding, Tensor
 from hilc.numerics import fixed_point, interpolate
+from hilc.numerics.floats import logistic_on_vectors, tanh_on_vectors
 from hilc.numerics.libm import Float32Array, Function, expf, host_function, tanhf
 from hilc.numerics.requantize import FixedPoint, requantize, rounding_divide_by_pot
 from hilc.ops import permuting
@@ -126,6 +127,8 @@ def _reference(
     if source.element.quantized:
         result = integer_function(node, source, outs[0]).of(x.astype(np.int64))
         return [result.astype(outs[0].dtype)]
+    if node.rounding is Rounding.SINGLE:
+        return [_ON_VECTORS[node.op](x)]
     return [_FLOAT32[node.op](node, x)]
 
 
@@ -447,6 +450,11 @@ _FLOAT32: Mapping[str, Callable[[Node, Array], Array]] = {
     "TANH": _tanh_float32,
     "HARD_SWISH": _hard_swish_float32,
 }
+#: Functions that vectors of floats compute without the C library.
+_ON_VECTORS: Mapping[str, Function] = {
+    "LOGISTIC": logistic_on_vectors,
+    "TANH": tanh_on_vectors,
+}
 
 
 def _by_numerics(
@@ -462,6 +470,7 @@ UNARY = OpDef(
     _infer,
     _reference,
     _check,
+    vector_floats=lambda node, ins: node.op in _ON_VECTORS,
     by_numerics=_by_numerics,
     bounds=mapped,
     rows=SameRows(),

@@ -13,6 +13,7 @@ from hilc.transforms.drop_identities import drop_identities
 from hilc.transforms.fold_constants import fold_constants
 from hilc.transforms.fold_pad import fold_pad
 from hilc.transforms.fuse_activation import fuse_activation
+from hilc.transforms.loop_invariants import loop_invariants
 from hilc.transforms.remove_dead import remove_dead
 from hilc.transforms.sink_transposes import sink_transposes
 
@@ -21,6 +22,7 @@ Pass = Callable[[Graph], Graph]
 PASSES: tuple[Pass, ...] = (
     fold_constants,
     drop_identities,
+    loop_invariants,
     # The padding of a convolution, before transposes come between them, and what sinks to one. It
     # and fuse_activation depend on the readers of a tensor; dead readers must not count.
     remove_dead,

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import fields, replace
+from dataclasses import replace
 
 from hilc.errors import ModelError
 from hilc.ir import Graph, Node, Numerics
 from hilc.ops import OPS
+from hilc.transforms.called_graphs import with_called
 
 
 def with_numerics(graph: Graph, numerics: Numerics) -> Graph:
@@ -16,13 +17,8 @@ def with_numerics(graph: Graph, numerics: Numerics) -> Graph:
 
 
 def _by(node: Node, numerics: Numerics) -> Node:
-    attrs = node.attrs
-    # Operators that nobody knows are refused later.
-    if node.op in OPS and OPS[node.op].control is not None:
-        called = {f.name: getattr(attrs, f.name) for f in fields(attrs)}
-        graphs = {n: with_numerics(g, numerics) for n, g in called.items() if isinstance(g, Graph)}
-        attrs = replace(attrs, **graphs)
-    return replace(node, numerics=numerics, attrs=attrs)
+    changed = with_called(node, lambda graph: with_numerics(graph, numerics))
+    return replace(changed, numerics=numerics)
 
 
 def numerics_of(graph: Graph) -> Numerics | None:

@@ -109,6 +109,36 @@ def nested_file(dtype: str) -> bytes:
     return _loop(dtype, functions, 4)
 
 
+def passing_file(dtype: str) -> bytes:
+    """A loop that passes an operand on unchanged, which a layer behind the loop reads, too."""
+    b, quant = ModelBuilder(), _quant(dtype)
+    b.input("start", (), "int32")
+    for name in "kx":
+        b.input(name, SHAPE, dtype, *quant)
+    condition, body = ModelBuilder(), ModelBuilder()
+    for f in (condition, body):
+        f.input("i", (), "int32")
+        for name in "kv":
+            f.input(name, SHAPE, dtype, *quant)
+    condition.const("limit", np.array(5, np.int32))
+    condition.output("more", (), "bool")
+    condition.op("LESS", ("i", "limit"), ("more",))
+    body.const("one", np.array(1, np.int32))
+    body.output("turns", (), "int32")
+    body.op("ADD", ("i", "one"), ("turns",))
+    body.output("k")
+    body.output("next", SHAPE, dtype, *quant)
+    body.op("ADD", ("v", "k"), ("next",))
+    b.functions += [condition, body]
+    b.output("turns", (), "int32")
+    for name in ("same", "v"):
+        b.tensor(name, SHAPE, dtype, *quant)
+    b.output("y", SHAPE, dtype, *quant)
+    b.op("WHILE", ("start", "k", "x"), ("turns", "same", "v"), condition=1, body=2)
+    b.op("ADD", ("v", "same"), ("y",))
+    return b.build()
+
+
 def convolving_file() -> bytes:
     """A loop of two convolutions, which several kernels of microcontrollers can compute."""
     b, shape, quant = ModelBuilder(), (1, 8, 8, 16), _quant("int8")
@@ -150,6 +180,9 @@ def recursive_file() -> bytes:
 
 FILES: Mapping[str, bytes] = {
     f"{name}_{dtype}": made(dtype)
-    for name, made in (("if", if_file), ("while", while_file), ("nested", nested_file))
+    for name, made in (
+        *(("if", if_file), ("while", while_file), ("nested", nested_file)),
+        ("passing", passing_file),
+    )
     for dtype in ("int8", "float32")
 }

@@ -108,6 +108,8 @@ def float_op(rng: np.random.Generator, op: str, special: bool) -> SingleOp:
     if op in ("ADD", "SUB", "MUL"):
         shapes = pick(rng, [image, image], [image, (count,)], [(1, 1, 1, 1), image])
         shapes = shapes[:: pick(rng, 1, -1)]
+    elif op in ("LOGISTIC", "TANH"):
+        attrs = {}
     elif op == "SOFTMAX":
         shapes, attrs = [(int(rng.integers(1, 5)), count)], {"beta": pick(rng, 1.0, 0.3, 7.0)}
     elif op in ("MEAN", "SUM"):
@@ -134,19 +136,22 @@ def odd_numbers(rng: np.random.Generator, values: np.ndarray) -> np.ndarray:
     return chosen
 
 
+#: Operators without weights that other cores compute by the exponential of the C library.
+C_LIBRARY = ("SOFTMAX", "LOGISTIC", "TANH")
 #: Operators without weights that Helium computes with vectors of floats.
 FLOAT_OPERATORS = (
-    *("ADD", "SUB", "MUL", "AVERAGE_POOL_2D", "MAX_POOL_2D", "MEAN", "SUM", "SOFTMAX"),
+    *("ADD", "SUB", "MUL", "AVERAGE_POOL_2D", "MAX_POOL_2D", "MEAN", "SUM"),
+    *C_LIBRARY,
 )
 
 
 def float_ops(rng: np.random.Generator, number: int) -> list[SingleOp]:
-    """So many of each operator, every other one on odd numbers, by both policies; SOFTMAX by that
-    of vectors alone, as by the other it has the exponential of the C library."""
+    """So many of each operator, every other one on odd numbers, by both policies; those of the
+    C library by that of vectors alone."""
     plain = [float_op(rng, op, i % 2 == 1) for op in FLOAT_OPERATORS for i in range(number)]
     vectors = [
         replace(one, node=replace(one.node, rounding=Rounding.SINGLE))
         for one in plain
         if OPS[one.node.op].on_vectors(one.node, one.ins)
     ]
-    return [one for one in plain if one.node.op != "SOFTMAX"] + vectors
+    return [one for one in plain if one.node.op not in C_LIBRARY] + vectors

@@ -186,6 +186,27 @@ def _inverted(net: _Network, x: str, expansion: int, channels: int, size: int, s
 
 
 @cache
+def efficientnet_lite(size: int = 96, width: float = 0.35, classes: int = 10) -> bytes:
+    """EfficientNet-lite0, which has no squeeze and excitation: 16 blocks, windows of 3 and 5."""
+    net = _Network(size, seed=6)
+    x = net.conv(net.input, _divisible(32 * width), 3, 2, "RELU6")
+    blocks = (
+        (1, 16, 1, 1, 3),
+        (6, 24, 2, 2, 3),
+        (6, 40, 2, 2, 5),
+        (6, 80, 3, 2, 3),
+        (6, 112, 3, 1, 5),
+        (6, 192, 4, 2, 5),
+        (6, 320, 1, 1, 3),
+    )
+    for expansion, channels, count, first_stride, window in blocks:
+        for index in range(count):
+            stride = 1 if index else first_stride
+            x = _inverted(net, x, expansion, _divisible(channels * width), window, stride)
+    return net.classifier(net.conv(x, _divisible(1280 * width), activation="RELU6"), classes)
+
+
+@cache
 def mcunet_like(size: int = 160, classes: int = 1000) -> bytes:
     """A network as MCUNet's search finds them: inverted residual blocks with windows of 3, 5 and 7
     and various expansions, 55 layers.

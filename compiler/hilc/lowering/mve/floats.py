@@ -34,6 +34,7 @@ from hilc.lowering.parameters import (
     HilMveColumnsF32,
     HilMveConv2dF32,
     HilMveDepthwiseConv2dF32,
+    HilMveLogisticF32,
     HilMveMatmulF32,
     HilMveMatvecF32,
     HilMveMaxPoolF32,
@@ -41,6 +42,7 @@ from hilc.lowering.parameters import (
     HilMveMulF32,
     HilMveSoftmaxF32,
     HilMveSubF32,
+    HilMveTanhF32,
 )
 from hilc.lowering.registry import Layer, lowers
 from hilc.ops.mean import block_of_values, divisor
@@ -94,6 +96,15 @@ def elements(layer: Layer) -> KernelCall:
     low, high = plain_clamp(layer.node, layer.out)
     bounded = HilBinaryF32(binary=binary_walk(layer), low=low, high=high)
     return KernelCall(_OF_TWO[layer.node.op](binary_f32=bounded), (0, 1))
+
+
+_FUNCTIONS = {"LOGISTIC": HilMveLogisticF32, "TANH": HilMveTanhF32}
+
+
+@lowers(*_FUNCTIONS, dtypes={"float32"}, requires=_VECTORS, roundings={Rounding.SINGLE})
+def functions(layer: Layer) -> KernelCall:
+    """Return the function of each element."""
+    return KernelCall(_FUNCTIONS[layer.node.op](size=layer.out.size))
 
 
 @lowers("AVERAGE_POOL_2D", dtypes={"float32"}, requires=_VECTORS, roundings={Rounding.SINGLE})

@@ -64,6 +64,20 @@ HIL_INLINE float32x4_t hil_mve_zero_below_f32(float32x4_t x, float32x4_t y, floa
 #endif
 }
 
+/* x, or `other` where `end` is greater than y. */
+HIL_INLINE float32x4_t hil_mve_other_below_f32(float32x4_t x, float32x4_t other, float32x4_t y,
+                                               float32x4_t end) {
+#ifdef __clang__
+    return vpselq_f32(other, x, vcmpgtq_f32(end, y));
+#else
+    __asm__("vpt.f32 gt, %q3, %q2\n\tvmovt %q0, %q1"
+            : "+w"(x)
+            : "w"(other), "w"(y), "w"(end)
+            : "p0");
+    return x;
+#endif
+}
+
 /* x, or the largest number of its sign where it is infinite: its bits less one. */
 HIL_INLINE float32x4_t hil_mve_finite_f32(float32x4_t x) {
     const float32x4_t magnitude = vabsq_f32(x);
