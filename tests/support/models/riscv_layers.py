@@ -59,6 +59,15 @@ SHAPES = (
 )  # fmt: skip
 
 
+#: Layers with sums of many products: of one row and of several, in one part and by windows.
+DEEP = (
+    ("FULLY_CONNECTED", (1, 2048), (5, 2048), {"activation": "NONE"}),
+    ("FULLY_CONNECTED", (4, 4096), (6, 4096), {"activation": "RELU"}),
+    ("CONV_2D", (1, 1, 3, 3000), (5, 1, 1, 3000), conv("VALID", activation="NONE")),
+    ("CONV_2D", (1, 3, 4, 256), (4, 3, 3, 256), conv("SAME", activation="NONE")),
+)
+
+
 #: Layers whose inputs have zeros: single rows, several, more than one part of the depth.
 SPARSE = (
     ("FULLY_CONNECTED", (1, 900), (47, 900), {"activation": "NONE"}),
@@ -88,6 +97,28 @@ def sparse_layers(rng: np.random.Generator) -> list[Layer]:
         for i, layer in enumerate(map(rectified, layers))
         for share in ((None, 0.5), (1.0,), (0.5,), (0.0,))[i]
     ]
+
+
+def deep_layers(rng: np.random.Generator) -> list[Layer]:
+    """Return layers with sums of many products: weights of any size, and inputs and weights at the
+    ends of their ranges, which make the largest sums.
+    """
+    layers = []
+    for op, x_shape, w_shape, attrs in DEEP:
+        for at_ends in (False, True):
+            layer = rectified(tamed(make_layer(rng, op, "int8", x_shape, w_shape, attrs)))
+            x, weights, *rest = layer.ins
+            assert weights is not None
+            assert layer.out.quant is not None
+            # Outputs of sums of usual size: of more products, of larger ones.
+            quant = replace(layer.out.quant, scale=(0.8 if at_ends else 0.2,))
+            layer = replace(layer, out=replace(layer.out, quant=quant))
+            if at_ends:
+                data = rng.choice(np.array([-127, 127], np.int8), weights.shape)
+                values = rng.choice(np.array([-128, 127], np.int8), layer.x.shape)
+                layer = replace(layer, ins=(x, replace(weights, data=data), *rest), x=values)
+            layers.append(layer)
+    return layers
 
 
 def riscv_layers(rng: np.random.Generator, copies: int) -> list[Layer]:

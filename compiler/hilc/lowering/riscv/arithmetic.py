@@ -184,10 +184,4 @@ def float_output_of(layer: LinearWeights) -> tuple[FloatOutput, npt.NDArray[np.f
 
 def scale_words(output: AnyOutput) -> str:
     """Return the words of a channel's scale, for a kernel's head."""
-    match output:
-        case FloatOutput():
-            return "bias"
-        case WideOutput():
-            return "bias, multiplier" + (", addend, shift" if output.shifted else "")
-        case Output():
-            return "multiplier, constant" + (", place" if output.signed else "")
+    return "bias" if isinstance(output, FloatOutput) else ", ".join(output.names)

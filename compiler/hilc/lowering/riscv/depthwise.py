@@ -244,7 +244,7 @@ def _packed(layer: LinearWeights, extension: str) -> Packed | None:
     if (found := output_of(channels, bits, extension)) is None:
         return None
     output, scales = found
-    scaled = channels.weights.astype(np.int32) << bits
+    scaled = channels.weights.astype(np.int32) << output.bits
     return Packed(np.concatenate([scaled, scales], axis=1).reshape(-1), output)
 
 

@@ -31,6 +31,7 @@ from hilc.lowering.linear import (
 )
 from hilc.lowering.registry import Layer, lowers
 from hilc.lowering.riscv import depthwise, row, winograd
+from hilc.lowering.riscv.arithmetic import scale_words
 from hilc.lowering.riscv.emitted import NAME, Description, EmittedParameters, emitted
 from hilc.lowering.riscv.emitter import LARGEST_OFFSET, Function
 from hilc.lowering.riscv.linear import (
@@ -245,8 +246,7 @@ def _head(tile: Tile, function: Function) -> dict[str, str]:
         "weights, two products, three addresses; given out by the emitter.",
         "Data": "rows: words in scratch, [depth][threes of rows][x, y], by hil_riscv_widen; "
         "weights: int8 [blocks of four columns][depth][4], the last filled up with zeros, packed "
-        "by _packed(); scales: int32 [column][multiplier, constant, place if signed], by "
-        "scales_of().",
+        f"by _packed(); scales: int32 [column][{scale_words(tile.output)}], by scales_of().",
         "Order": f"{tile.rows} rows are read whole, then their outputs are written. What is "
         "missing of the last rows is the last one again, whose outputs are not copied.",
         "Bounds": f"Of each part of a column -2^20 <= sum < 2^20 for all inputs: longest_part() "

@@ -9,6 +9,10 @@ TensorFlow Lite rounds twice, the second time away from zero: a negative value m
 middle between two outputs by a unit of the first rounding. After ReLU that is clamped. Linear
 layers for which one constant is not enough take such a unit off values below zero
 (:attr:`Output.signed`).
+
+Large sums leave few bits to scale by: a unit of the upper word is then too coarse for a constant to
+meet all outputs of a channel. Such layers have the bias, the multiplier and the shift of each
+channel as the reference has them (:attr:`Output.own`), for one instruction more, or two.
 """
 
 from __future__ import annotations
@@ -34,6 +38,9 @@ _NEAR, _NEAR_BITS = 96, 27
 #: Channels for which all of these are tried first.
 _PROBED = 4
 _WORD = 2**31
+#: The most bits by which sums with shifts of their own are scaled: half a unit of the first
+#: rounding is a constant of an instruction.
+_OWN_BITS = 11
 #: Part of the outputs that are expected to be clamped: after ReLU about half.
 RECTIFIED, LINEAR = 0.5, 0.02
 _INT8 = ELEMENT_TYPES["int8"].bounds
@@ -160,26 +167,21 @@ class _Search:
 
 
 @dataclass(frozen=True)
-class Output:
-    """How a layer's sums become outputs."""
+class ScaledWords:
+    """What outputs of integers have in common: a channel's scale is words."""
 
-    #: Bits by which sums are scaled, and the shift of the upper word.
-    bits: int
-    shift: int
-    #: Whether values below zero are corrected; and what is zero, before the shift.
-    signed: bool
-    zero: int
-    #: Range of the outputs, and whether it begins at the zero point.
-    least: int
-    most: int
-    rectified: bool
     #: The extension of which instructions are used: ``zbb``, ``xpulp``, ``zve32x`` or none.
     extension: str
 
     @property
+    def names(self) -> tuple[str, ...]:
+        """The words of a channel's scale."""
+        raise NotImplementedError
+
+    @property
     def words(self) -> int:
         """Words of a channel's scale."""
-        return 3 if self.signed else 2
+        return len(self.names)
 
     @property
     def features(self) -> frozenset[str]:
@@ -191,6 +193,40 @@ class Output:
         """Extensions of its assembly."""
         # The assembler does not know XPULP: its instructions are written as numbers.
         return ("zbb",) if self.extension == "zbb" else ()
+
+    def scale(self, f: Function) -> list[Register]:
+        """Return registers for the scale of a channel."""
+        return f.words("scale", self.words)
+
+    def load(self, f: Function, scale: list[Register], offset: int, base: Register) -> None:
+        """Load the scale of a channel."""
+        for i, register in enumerate(scale):
+            f.load("lw", register, offset + 4 * i, base)
+
+
+@dataclass(frozen=True)
+class Output(ScaledWords):
+    """How a layer's sums become outputs."""
+
+    #: Bits by which sums are scaled, and the shift of the upper word: 0 if channels have their own.
+    bits: int
+    shift: int
+    #: Whether values below zero are corrected; and what is zero, before the shift.
+    signed: bool
+    zero: int
+    #: Range of the outputs, and whether it begins at the zero point.
+    least: int
+    most: int
+    rectified: bool
+    #: Whether each channel has a bias and a shift.
+    own: bool
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Words of a channel's scale."""
+        if self.own:
+            return ("multiplier", "constant", "shift", "bias")
+        return ("multiplier", "constant", "place") if self.signed else ("multiplier", "constant")
 
     @property
     def clips(self) -> bool:
@@ -204,7 +240,7 @@ class Output:
 
     @property
     def _constants(self) -> list[int]:
-        zero = [self.zero] if self.signed else []
+        zero = [self.zero] if self.signed and not self.own else []
         if self.clips:
             return zero
         if self.extension:
@@ -219,15 +255,6 @@ class Output:
             f.constant(register, value)
         return registers
 
-    def scale(self, f: Function) -> list[Register]:
-        """Return registers for the scale of a channel."""
-        return f.words("scale", self.words)
-
-    def load(self, f: Function, scale: list[Register], offset: int, base: Register) -> None:
-        """Load the scale of a channel."""
-        for i, register in enumerate(scale):
-            f.load("lw", register, offset + 4 * i, base)
-
     def emit(
         self,
         f: Function,
@@ -237,13 +264,16 @@ class Output:
         spare: Register,
     ) -> None:
         """Make the output of a scaled sum in its register, whose lowest byte it is then."""
-        f.operate("mulhsu", value, value, scale[0])
-        f.operate("add", value, value, scale[1])
-        if self.signed:
-            f.operate("slt", spare, value, constants[-1])
-            f.operate("sll", spare, spare, scale[2])
-            f.operate("sub", value, value, spare)
-        f.shift("srai", value, value, self.shift)
+        if self.own:
+            self._emit_own(f, value, scale, spare)
+        else:
+            f.operate("mulhsu", value, value, scale[0])
+            f.operate("add", value, value, scale[1])
+            if self.signed:
+                f.operate("slt", spare, value, constants[-1])
+                f.operate("sll", spare, spare, scale[2])
+                f.operate("sub", value, value, spare)
+            f.shift("srai", value, value, self.shift)
         if self.clips:
             f.clip(value)
             return
@@ -255,10 +285,35 @@ class Output:
         f.clamp(value, constants[0], self.most - self.least, share)
         f.advance(value, self.least)
 
+    def _emit_own(
+        self, f: Function, value: Register, scale: list[Register], spare: Register
+    ) -> None:
+        multiplier, constant, shift, bias = scale
+        f.operate("add", value, value, bias)
+        f.operate("mulhsu", value, value, multiplier)
+        if self.signed:
+            f.advance(value, self.half)
+            f.shift("srai", spare, value, 31)
+            f.shift("slli", spare, spare, self.bits)
+            f.operate("add", value, value, spare)
+        f.operate("add", value, value, constant)
+        f.operate("sra", value, value, shift)
+
+    @property
+    def half(self) -> int:
+        """Half a unit of the first rounding, of sums with shifts of their own."""
+        return 1 << (self.bits - 1)
+
     @property
     def text(self) -> str:
         """Text of a kernel's head."""
         corrected = ", a unit of the first rounding less below zero" if self.signed else ""
+        if self.own:
+            return (
+                f"(mulhsu(sum * 2^{self.bits} + bias, multiplier) + constant{corrected}) >> shift, "
+                f"clamped to {self.least} to {self.most}: the reference's own arithmetic, with a "
+                "bound for each word. own_scales() has compared where the outputs begin."
+            )
         return (
             f"(mulhsu(sum * 2^{self.bits}, multiplier) + constant{corrected}) >> {self.shift}, "
             f"clamped to {self.least} to {self.most}. scales_of() has proven for each channel that "
@@ -266,24 +321,108 @@ class Output:
         )
 
 
+@dataclass(frozen=True)
+class OwnScales:
+    """Words with which the sums of channels become outputs as in the reference."""
+
+    #: ``[channels, 4]``: twice the multiplier, the constant that is added to the upper word, the
+    #: shift and the bias of scaled sums.
+    words: npt.NDArray[np.int32]
+    bits: int
+    signed: bool
+
+
+@once_for_channels
+def own_scales(channels: RightShiftedChannels, bits: int, base: int) -> OwnScales | None:
+    """Return the scales of sums times two to the power of at most ``bits``, with a shift for each
+    channel, for outputs that begin at ``base``; None where a word would overflow, or where sums
+    tie that are rounded to even.
+    """
+    signed = channels.rounding is Rounding.DOUBLE and not channels.rectified
+    for scaled in range(min(bits, _OWN_BITS), 0, -1):
+        words = _own_words(channels, scaled, base, signed)
+        if words is not None and _equal(channels, words, base, scaled, signed):
+            return OwnScales(words, scaled, signed)
+    return None
+
+
+def _own_words(
+    channels: RightShiftedChannels, bits: int, base: int, signed: bool
+) -> npt.NDArray[np.int32] | None:
+    """Return the words of each channel; None where one, or a value on the way, has no room."""
+    range_ = channels.range
+    alive = channels.lowest < channels.highest
+    half = 1 << (bits - 1)
+    twice = channels.rounding is Rounding.DOUBLE
+    units = (2 * (range_.out_zero_point - base) + 1) << (channels.right + bits - 1)
+    constants = units + (half if twice and not signed else 0)
+    # A channel without weights has one output.
+    (level,) = channels.outputs(channels.ends[0][:, np.newaxis]).T
+    constants = np.where(alive, constants, level - base - (half if signed else 0))
+    largest = np.maximum(np.abs(channels.lowest), np.abs(channels.highest)) << bits
+    # With the constant, half a unit and a unit of the first rounding.
+    reach = ((largest * channels.multipliers) >> 31) + np.abs(constants) + 4 * half
+    if (np.where(alive, np.maximum(largest, reach), 0) >= _WORD).any():
+        return None
+    columns = [2 * channels.multipliers.astype(np.int64), channels.right + bits]
+    factors, shifts = (np.where(alive, column, 0) for column in columns)
+    words = np.stack([factors, constants, shifts, channels.bias << bits], axis=1)
+    return words.astype(np.uint32).view(np.int32)
+
+
+def _equal(
+    channels: RightShiftedChannels, words: npt.NDArray[np.int32], base: int, bits: int, signed: bool
+) -> bool:
+    """Return whether each output begins at the same sum as in the reference. Both grow with the
+    sum, so it is enough to compare the sums at which outputs begin, those before, and the ends.
+    """
+    lowest, highest = (end[:, np.newaxis] for end in channels.ends)
+    begins = channels.changes().begins
+    sums = np.clip(np.concatenate([begins - 1, begins, lowest, highest], axis=1), lowest, highest)
+    multiplier, constant, shift, bias = (
+        column[:, np.newaxis].astype(np.int64) for column in words.T
+    )
+    multiplier = multiplier & 0xFFFFFFFF
+    scaled = (sums << bits) + bias
+    # The product has 64 bits, sign included: in two halves.
+    value = ((scaled >> 16) * multiplier + (((scaled & 0xFFFF) * multiplier) >> 16)) >> 16
+    if signed:
+        value += 1 << (bits - 1)
+        value -= np.where(value < 0, 1 << bits, 0)
+    made = ((value + constant) >> shift) + base
+    made = np.clip(made, channels.range.out_min, channels.range.out_max)
+    return bool((made == channels.outputs(sums)).all())
+
+
 def output_of(
     channels: RightShiftedChannels, bits: int, extension: str
 ) -> tuple[Output, npt.NDArray[np.int32]] | None:
-    """Return how sums times ``2**bits`` become outputs, and the words of each channel; None where
-    that is not exact.
+    """Return how sums times two to the power of at most ``bits`` become outputs
+    (:attr:`Output.bits`), and the words of each channel; None where that is not exact.
     """
     range_ = channels.range
     base = 0 if extension else range_.out_min
-    if bits <= 0 or (scales := scales_of(channels, bits, base)) is None:
+    if bits <= 0:
         return None
+    zero, shift, own = 0, 0, False
+    scales: Scales | OwnScales | None = scales_of(channels, bits, base)
+    if isinstance(scales, Scales):
+        shift = scales.shift
+        zero = (2 * (range_.out_zero_point - base) + 1) << (shift - 1)
+    else:
+        scales = own_scales(channels, bits, base)
+        if scales is None:
+            return None
+        bits, own = scales.bits, True
     output = Output(
+        extension=extension,
         bits=bits,
-        shift=scales.shift,
+        shift=shift,
         signed=scales.signed,
-        zero=(2 * (range_.out_zero_point - base) + 1) << (scales.shift - 1),
+        zero=zero,
         least=range_.out_min,
         most=range_.out_max,
         rectified=channels.rectified,
-        extension=extension,
+        own=own,
     )
     return output, scales.words

@@ -26,6 +26,7 @@ from hilc.ir import ELEMENT_TYPES, Array
 from hilc.lowering.channels import padded
 from hilc.lowering.linear import LinearWeights, MatrixProduct, packed_once
 from hilc.lowering.records import record
+from hilc.lowering.riscv.arithmetic import scale_words
 from hilc.lowering.riscv.emitted import NAME, Description, EmittedParameters, emitted
 from hilc.lowering.riscv.emitter import LARGEST_OFFSET, Function, Register
 from hilc.lowering.riscv.linear import kernel_text
@@ -122,7 +123,7 @@ def _packed(layer: LinearWeights, shared: bool, extension: str) -> _Packed | Non
     if (found := output_of(channels, bits, extension)) is None:
         return None
     output, scales = found
-    left = 0 if shared else bits
+    left = 0 if shared else output.bits
     row = _Row(layer.depth, layer.channels, layer.pad_value, shared, part, output, left)
     weights = np.ascontiguousarray(channels.weights.T).reshape(-1)
     if not shared:
@@ -273,8 +274,8 @@ def _emit_outputs(f: Function, row: _Row, sums: list[Register], columns: int) ->
             pair = first // _SHARING
             values = emit_sums(f, sums[2 * pair], sums[2 * pair + 1], b, t)
             for i, value in enumerate(values[: columns - first]):
+                emit_lower(f, output, value)
                 if len(row.parts) > 1:
-                    emit_lower(f, output, value)
                     f.restore(t, f"sum0_{first + i}")
                     f.operate("add", value, value, t)
                 emit(value, first + i)
@@ -351,7 +352,7 @@ def _head(row: _Row, function: Function, weights: str) -> dict[str, str]:
         "element, four addresses; given out by the emitter.",
         "Data": f"weights: {weights}, of three columns a, b and c the words "
         "x = a + c * 2^11 + b * 2^21 and y = b + c * 2^21, if they share words; packed by "
-        "_packed(). scales: int32 [column][multiplier, constant, place if signed]. The list: words "
+        f"_packed(). scales: int32 [column][{scale_words(row.output)}]. The list: words "
         "[element less the zero point, offset of its weights].",
         "Order": "A row is read whole, then its outputs are written.",
         "Bounds": bounds,

@@ -188,7 +188,7 @@ def emit_part(f: Function, output: Output, sums: list[list[Register]], first: bo
 
 
 def emit_lower(f: Function, output: Output, value: Register) -> None:
-    """Shift a sum of a part to the bits that sums of all parts have."""
+    """Shift a sum out of its words to the bits by which outputs scale sums."""
     if output.bits < SUM_SHIFT:
         f.shift("srai", value, value, SUM_SHIFT - output.bits)
 
@@ -206,8 +206,8 @@ def _emit_outputs(f: Function, tile: Tile, sums: list[list[Register]], parts: bo
             values = emit_sums(f, column[2 * pair], column[2 * pair + 1], b, t)
             for i, value in enumerate(values):
                 row = 3 * pair + i
+                emit_lower(f, output, value)
                 if parts:
-                    emit_lower(f, output, value)
                     f.restore(t, f"sum{c}_{row}")
                     f.operate("add", value, value, t)
                 output.emit(f, value, scale, constants, t)

@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from hilc.lowering.linear import LinearWeights, packed_once
 from hilc.lowering.riscv.emitter import Function, Register
-from hilc.lowering.riscv.outputs import LINEAR, RECTIFIED
+from hilc.lowering.riscv.outputs import LINEAR, RECTIFIED, ScaledWords
 from hilc.lowering.sums32 import narrow_sums_of
 
 #: The least shift to the right of a product with a multiplier of 15 bits: with one bit more in the
@@ -26,15 +26,13 @@ _UPPER = 33
 
 
 @dataclass(frozen=True)
-class WideOutput:
+class WideOutput(ScaledWords):
     """How a layer's sums become outputs."""
 
     #: Whether upper words have an addend and a shift of their channel.
     shifted: bool
     least: int
     most: int
-    #: The extension of which instructions are used: ``zbb``, ``xpulp``, ``zve32x`` or none.
-    extension: str
     #: Whether the range begins at the zero point.
     rectified: bool
 
@@ -42,19 +40,9 @@ class WideOutput:
     bits = 0
 
     @property
-    def words(self) -> int:
-        """Words of a channel's scale: bias, multiplier, and addend and shift if ``shifted``."""
-        return 4 if self.shifted else 2
-
-    @property
-    def features(self) -> frozenset[str]:
-        """Features of the core that the function needs."""
-        return frozenset({"riscv", "mul32", *filter(None, [self.extension])})
-
-    @property
-    def extensions(self) -> tuple[str, ...]:
-        """Extensions of its assembly."""
-        return ("zbb",) if self.extension == "zbb" else ()
+    def names(self) -> tuple[str, ...]:
+        """The words of a channel's scale."""
+        return ("bias", "multiplier", *(("addend", "shift") if self.shifted else ()))
 
     @property
     def constant_count(self) -> int:
@@ -67,15 +55,6 @@ class WideOutput:
         for register, value in zip(registers, (self.least, self.most), strict=True):
             f.constant(register, value)
         return registers
-
-    def scale(self, f: Function) -> list[Register]:
-        """Return registers for the scale of a channel."""
-        return f.words("scale", self.words)
-
-    def load(self, f: Function, scale: list[Register], offset: int, base: Register) -> None:
-        """Load the scale of a channel."""
-        for i, register in enumerate(scale):
-            f.load("lw", register, offset + 4 * i, base)
 
     def emit(
         self,
@@ -130,4 +109,4 @@ def wide_output_of(
         columns = [sums.bias, np.where(sums.reduced, sums.reduced << (_UPPER - sums.shifts), 0)]
     words = np.stack(columns, axis=1).astype(np.uint32).view(np.int32)
     rectified = sums.low >= layer.wide.requant.zero_point
-    return WideOutput(bool(sums.shifted), sums.low, sums.high, extension, rectified), words
+    return WideOutput(extension, bool(sums.shifted), sums.low, sums.high, rectified), words

@@ -29,6 +29,7 @@ from hilc.lowering.channels import padded
 from hilc.lowering.linear import Convolution, LinearWeights, packed_once
 from hilc.lowering.parameters import HilImages
 from hilc.lowering.records import record
+from hilc.lowering.riscv.arithmetic import scale_words
 from hilc.lowering.riscv.emitted import NAME, Description, EmittedParameters, emitted
 from hilc.lowering.riscv.emitter import LARGEST_OFFSET, Function, Register
 from hilc.lowering.riscv.outputs import Output, output_of
@@ -160,16 +161,17 @@ def _packed(layer: LinearWeights, extension: str) -> _Packed | None:
     u = u.reshape(_PLACES, -1, layer.channels)
     largest = max(int(np.abs(end).max()) for end in channels.ends)
     bits = min(_MOST_BITS, 31 - largest.bit_length())
-    # U takes as many of these bits as its half-words have room for.
-    spare = (_HALF_WORD - 1) // max(int(np.abs(u).max()), 1)
-    own = min(spare.bit_length() - 1, bits - _FOURFOLD)
-    if bits < _FOURFOLD or (found := output_of(channels, bits, extension)) is None:
+    found = output_of(channels, bits, extension)
+    if found is None or found[0].bits < _FOURFOLD:
         return None
     output, scales = found
+    # U takes as many of these bits as its half-words have room for.
+    spare = (_HALF_WORD - 1) // max(int(np.abs(u).max()), 1)
+    own = min(spare.bit_length() - 1, output.bits - _FOURFOLD)
     # [blocks of four columns][16 places][depth][4].
     scaled = padded(np.moveaxis(u << own, 2, 0), _BLOCK)
     blocks = scaled.reshape(-1, _BLOCK, *u.shape[:2]).transpose(0, 2, 3, 1)
-    left = bits - _FOURFOLD - own
+    left = output.bits - _FOURFOLD - own
     shape = _Shape(u.shape[1], layer.channels, layer.pad_value, left, output)
     return _Packed(
         np.ascontiguousarray(blocks).astype(np.int16).reshape(-1), scales.reshape(-1), shape
@@ -511,8 +513,8 @@ def _head(
         "addresses; given out by the emitter.",
         "Data": "V in scratch, int16 [depth][16 places][tiles]; sums in scratch, int32 [16 places]"
         "[columns][tiles]; weights int16 [blocks of four columns][16 places][depth][4], the last "
-        "filled up with zeros, packed by _packed(); scales int32 [column][multiplier, constant, "
-        "place if signed], by scales_of().",
+        "filled up with zeros, packed by _packed(); scales int32 "
+        f"[column][{scale_words(output)}], by scales_of().",
         "Order": "Group by group: what lies under its tiles is read, then all their outputs are "
         "written, the lower row of a tile before the upper, whose place it may share.",
         "Bounds": "|V| <= 4 * 128, and U is packed into half-words. Words add up modulo 2^32; the "

@@ -179,23 +179,38 @@ def emit_outputs(
     outs: Sequence[Register],
 ) -> None:
     """Make outputs of sums and store them, the last first. ``scales`` are the address of the
-    multipliers; constants and places lie behind them, those of all channels each.
+    multipliers; their other words lie behind them, those of all channels each.
 
     The registers above the sums are overwritten; signed outputs take sixteen of them.
     """
     spare = f.word("spare")
     at = f.address("at")
     free = 8 * len(sums)
+
+    def with_word(name: str, word: str) -> None:
+        if index := output.names.index(word):
+            f.distance(at, scales, 4 * index * channels)
+        f.load_vector(24, 4, at if index else scales)
+        for value in sums:
+            f.vectors(name, value, value, 24)
+
     f.elements(4)
-    f.load_vector(24, 4, scales)
     for value in sums:
         f.immediate("vsll", value, value, output.bits)
-        f.vectors("vmulhsu", value, value, 24)
-    f.distance(at, scales, 4 * channels)
-    f.load_vector(24, 4, at)
-    for value in sums:
-        f.vectors("vadd", value, value, 24)
-    if output.signed:
+    if output.own:
+        with_word("vadd", "bias")
+    with_word("vmulhsu", "multiplier")
+    if output.own and output.signed:
+        f.constant(spare, output.half)
+        for value in sums:
+            f.with_scalar("vadd", value, value, spare)
+            f.immediate("vsra", free, value, 31)
+            f.immediate("vsll", free, free, output.bits)
+            f.vectors("vadd", value, value, free)
+    with_word("vadd", "constant")
+    if output.own:
+        with_word("vsra", "shift")
+    elif output.signed:
         f.distance(at, scales, 8 * channels)
         f.load_vector(24, 4, at)
         f.constant(spare, -output.zero)

@@ -249,7 +249,7 @@ def _emit_run(
 # The kernels --------------------------------------------------------------------------------------
 
 _ARRAYS = (
-    "    const int32_t *scales; /* multipliers of all columns, then constants, then places */\n"
+    "    const int32_t *scales; /* [words of a scale][columns] */\n"
     "    const int8_t *weights; /* [depth][columns] */\n"
 )
 

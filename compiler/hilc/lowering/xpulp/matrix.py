@@ -30,6 +30,7 @@ from hilc.lowering.linear import (
 )
 from hilc.lowering.registry import Layer, lowers
 from hilc.lowering.riscv import depthwise
+from hilc.lowering.riscv.arithmetic import scale_words
 from hilc.lowering.riscv.emitted import NAME, Description, EmittedParameters, emitted
 from hilc.lowering.riscv.emitter import LARGEST_OFFSET
 from hilc.lowering.riscv.linear import (
@@ -281,7 +282,7 @@ def _emitted(
                 "Data": "rows in scratch, int8, filled up to words, or rows of the image with "
                 "their padding, of which a window has runs; weights of what is beyond a run are "
                 "0; weights int8 [blocks of columns][words of depth][columns][4], packed by "
-                "_packed(); scales int32 [column][multiplier, constant, place if signed].",
+                f"_packed(); scales int32 [column][{scale_words(tile.output)}].",
                 "Order": "What is under a row of outputs is copied to scratch, then it is written."
                 if padded
                 else f"{tile.rows} rows are copied to scratch, then their outputs are written. "
