@@ -15,7 +15,7 @@ import html
 import math
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, Protocol, runtime_checkable
@@ -42,6 +42,7 @@ from hil.results.verify import (
     LayerDifference,
     VerifyEntry,
 )
+from hil.support.beside import Beside
 from hil.verify.cost import cost_of, repeated_requests, undisturbed_count
 from hil.verify.diagnosis import PAIRS_MAX, Pair, diagnose
 from hil.verify.error_histogram import ErrorHistogram
@@ -514,7 +515,7 @@ def compare(
     suspect: _Suspect | None = None
     count = 0
     drawn = DistinctSamples()
-    with ThreadPoolExecutor(max_workers=1, thread_name_prefix="hil-reference") as beside:
+    with Beside("hil-reference") as beside:
         for index, sample in enumerate(samples):
             _check_inputs(model, index, sample)
             is_first = index == 0 or not keep_state

@@ -31,6 +31,7 @@ from hil.errors import Attempt, DeviceError, NumericError
 from hil.results.codec import encode
 from hil.results.evaluate import EvaluateEntry, MetricEntry, Mismatch, NonfiniteSamples
 from hil.results.parts import Fallback, Provenance
+from hil.support.beside import Beside
 from hil.verify.comparison import Oracle, RunnableModel, differs, goal_of
 from hil.verify.datasets import DataSet, digest_of
 from hil.verify.metrics import (
@@ -328,16 +329,24 @@ def evaluate_model(
     _check_score(model, tensor, score)
     outputs = 1 if score == "reconstruction" else math.prod(tensor.shape)
     is_label = score == "outputs" and metrics[0].labels == "classes" and gives_label(tensor)
+    numbering = None
     if is_label:
         _require_label_metrics(metrics, tensor)
     else:
-        _check_labels(data, metrics, outputs)
+        label = next((each for each in model.outputs if gives_label(each)), None)
+        if label is not None and outputs > 1 and metrics[0].labels == "classes":
+            numbering = _ClassNumbers(tensor.name, label.name)
+        _check_labels(data, metrics, outputs, label)
     if index:
         key = {**key, "output": tensor.name}
     start = time.monotonic()
     with _open_journal(journal, {**key, **_data_key(data)}, restart) as kept:
         resumed = _check_resumed(kept, data, progress)
-        _compute(models, data, oracle, kept, index, progress, repeated, threads or _Here())
+        _compute(
+            models, data, oracle, kept, index, progress, repeated, threads or _Here(), numbering
+        )
+        if numbering is not None:
+            numbering.check()
         device = np.stack([kept.device(i, tensor) for i in range(len(data))])
         reference = np.stack([kept.reference(i, tensor) for i in range(len(data))])
         is_other = [differs(r, d) for d, r in zip(device, reference, strict=True)]
@@ -453,7 +462,45 @@ def _check_score(model: RunnableModel, tensor: TensorInfo, score: ScoreKind) -> 
         )
 
 
-def _check_labels(data: DataSet, metrics: Sequence[Metric], outputs: int) -> None:
+class _ClassNumbers:
+    """The numbers by which a classifier's output of a label names the positions of its scores.
+
+    scikit-learn's classes may begin with 1, or leave numbers out: the highest score at position 0
+    is then class 1, and labels of the data set would be compared with other classes.
+    """
+
+    def __init__(self, scores: str, label: str) -> None:
+        self._scores, self._label = scores, label
+        self._seen: dict[int, set[int]] = {}
+
+    def see(self, values: Mapping[str, Array]) -> None:
+        """Note the reference's label and the position of its highest score."""
+        label, scores = values.get(self._label), values.get(self._scores)
+        if label is None or scores is None or np.isnan(scores).any():
+            return
+        order = np.sort(np.ravel(scores))
+        if order[-1] > order[-2]:
+            self._seen.setdefault(int(np.argmax(scores)), set()).add(int(np.ravel(label)[0]))
+
+    def check(self) -> None:
+        """Raise where every position has a label of its own, and it is another number."""
+        pairs = {position: min(labels) for position, labels in self._seen.items()}
+        is_numbering = all(len(labels) == 1 for labels in self._seen.values())
+        others = {position: label for position, label in pairs.items() if position != label}
+        if not (is_numbering and others and len(set(pairs.values())) == len(pairs)):
+            return
+        position, label = min(others.items())
+        raise InputError(
+            f"the model calls the class of score {position} of {self._scores!r} {label}, and the "
+            f"labels of the data set are taken as positions of scores",
+            f"evaluate the output {self._label!r}, which gives the model's own numbers, or number "
+            f"the labels of the data set by the positions of the scores: {position} for {label}",
+        )
+
+
+def _check_labels(
+    data: DataSet, metrics: Sequence[Metric], outputs: int, label: TensorInfo | None
+) -> None:
     """Raise for labels that the metrics cannot be computed with."""
     if metrics[0].labels == "values":
         return
@@ -464,7 +511,8 @@ def _check_labels(data: DataSet, metrics: Sequence[Metric], outputs: int) -> Non
         raise InputError(
             f"{data.sources[int(bad[0])]} has the label {data.labels[bad[0]]}, and the model's "
             f"output has {outputs} values, so classes from 0 to {count - 1}",
-            f"correct the labels; {bad.size} of {len(data)} are such",
+            f"correct the labels; {bad.size} of {len(data)} are such"
+            + (f"; or evaluate the class's number, the output {label.name!r}" if label else ""),
         )
     if data.classes is not None and len(data.classes) != count:
         # Sorted names get the right numbers only where none is missing.
@@ -535,6 +583,7 @@ def _compute(
     progress: Callable[[int], None],
     repeated: Callable[[RunnableModel, Callable[[], Array]], Array],
     threads: Executor,
+    numbering: _ClassNumbers | None,
 ) -> None:
     """Compute what the journal lacks; the reference computes in parallel to the boards."""
     tensor = models[0].outputs[output]
@@ -543,12 +592,12 @@ def _compute(
     pending: dict[Future[Array], _Pending] = {}
     # Settings of the command, such as its decisions, hold in the threads, too.
     contexts = {id(model): contextvars.copy_context() for model in models}
-    with ThreadPoolExecutor(max_workers=1, thread_name_prefix="hil-reference") as beside:
+    with Beside("hil-reference") as beside:
 
         def start(model: RunnableModel) -> None:
             for index in islice(missing, 1):
                 sample = data.samples[index]
-                expected = beside.submit(_expected, oracle, index, sample, tensor)
+                expected = beside.submit(_expected, oracle, index, sample, tensor, numbering)
                 step = partial(repeated, model, partial(_computed, model, sample, output))
                 got = threads.submit(contexts[id(model)].run, step)
                 pending[got] = _Pending(index, sample, expected, model)
@@ -585,9 +634,18 @@ def _require_no_difference(
         ) from error
 
 
-def _expected(oracle: Oracle, index: int, sample: Sample, tensor: TensorInfo) -> Array:
+def _expected(
+    oracle: Oracle,
+    index: int,
+    sample: Sample,
+    tensor: TensorInfo,
+    numbering: _ClassNumbers | None,
+) -> Array:
     oracle.reset_state()
-    value = tensor.held(np.asarray(oracle.values(index, sample)[tensor.name]))
+    values = oracle.values(index, sample)
+    if numbering is not None:
+        numbering.see(values)
+    value = tensor.held(np.asarray(values[tensor.name]))
     if value.size != math.prod(tensor.shape) or value.dtype != np.dtype(tensor.dtype):
         raise InputError(
             f"the reference's {tensor.name!r} is {value.dtype}{list(value.shape)}, and the "
