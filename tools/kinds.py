@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import resource
 import subprocess
 import sys
@@ -27,6 +28,7 @@ from figures import baselines
 from marked import replaced, table
 
 import hil
+from hil.firmware.fit import FitError
 
 ROOT = Path(__file__).resolve().parents[1]
 EXAMPLES = ROOT / "examples" / "networks"
@@ -124,7 +126,10 @@ def compiled(model: Path, name: str, board: str, goal: str, out: Path) -> tuple[
     """Compile in a process of its own; return its seconds of processor time and its MB."""
     words = [sys.executable, str(Path(__file__)), "--compile", str(model), str(out)]
     words += ["--board", board, "--goal", goal, "--name", name]
-    done = subprocess.run(words, check=True, capture_output=True, text=True)
+    # Without what was compiled before.
+    with tempfile.TemporaryDirectory(prefix="hil-kinds-cache-") as cache:
+        own = {**os.environ, "HIL_CACHE": cache}
+        done = subprocess.run(words, check=True, capture_output=True, text=True, env=own)
     seconds, mb = json.loads(done.stdout)
     return seconds, mb
 
@@ -139,7 +144,10 @@ def _compile(model: str, out: str, board: str, goal: str, name: str) -> None:
     (library,) = load_sources([ModelSource(Path(model), name)], options)
     library.save(out)
     used = resource.getrusage(resource.RUSAGE_SELF)
-    print(json.dumps([used.ru_utime + used.ru_stime, used.ru_maxrss // 1024]))
+    # Not ru_maxrss, which begins with that of the process before exec.
+    status = Path("/proc/self/status").read_text(encoding="ascii")
+    peak_kb = int(status.partition("VmHWM:")[2].split()[0])
+    print(json.dumps([used.ru_utime + used.ru_stime, peak_kb // 1024]))
 
 
 def measured(network: str, path: Path, core: str, board: str, goal: str, work: Path) -> Figures:
@@ -172,7 +180,11 @@ def all_figures(args: argparse.Namespace, work: Path) -> Iterator[Figures]:
             if board is None or (args.board and args.board not in (board, core)):
                 continue
             for goal in GOALS:
-                found = measured(network, path, core, board, goal, work)
+                try:
+                    found = measured(network, path, core, board, goal, work)
+                except FitError as error:
+                    print(f"{network} on {core}, {goal}: {error.fact.splitlines()[0]}", flush=True)
+                    continue
                 yield found
                 if core == "RV32" and args.rtl and found.per_inference <= RTL_MOST:
                     yield measured(network, path, RTL, RTL_BOARD, goal, work)

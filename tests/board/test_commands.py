@@ -149,7 +149,7 @@ def test_build_json(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert Path(report["elf"]).read_bytes()[:4] == b"\x7fELF"
     assert report["folder"] == str(folder)
     flash = next(region for region in report["regions"] if region["name"] == "flash")
-    assert flash["used"] == report["flash_bytes"] < flash["size"]
+    assert flash["used_bytes"] == report["flash_bytes"] < flash["bytes"]
     assert [model["model"] for model in report["models"]] == ["digits"]
 
 

@@ -160,7 +160,7 @@ def test_on_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str])
     assert report["externals"] == [
         {
             # The last but the softmax, however many run in a group before it.
-            "layer": report["layers"] - 2,
+            "layer": report["layer_count"] - 2,
             "function": "tvmgen_digits_matrix_unit_main_0",
             "generator": "matrix_unit",
             "device": "matrix_unit_0",

@@ -293,7 +293,7 @@ def test_command_tells(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> No
     assert main([*words, "--json"]) == 0
     report = answers.entry(capsys.readouterr().out)
     assert report["models"][0]["constants_region"] == "psram"
-    used = {use["name"]: use["used"] for use in report["regions"]}
+    used = {use["name"]: use["used_bytes"] for use in report["regions"]}
     assert used["psram"] == -(-compiled().modules[0].constants_bytes // 16) * 16
     assert main(words) == 0
     assert "copied to faster memory at the start: net to psram" in capsys.readouterr().out

@@ -978,7 +978,7 @@ def test_port_that_is_not_there(tmp_path: os.PathLike[str]) -> None:
     with pytest.raises(LinkError, match="nothing listens at"):
         Link(f"socket://127.0.0.1:{port}")
     for url in ("socket://nowhere", "gopher://x"):
-        with pytest.raises(InputError, match=f"{url} is not .* the forms are /dev/NAME, usb:"):
+        with pytest.raises(InputError, match=f"{url} is not .* the forms are /dev/NAME, COM3 "):
             Link(url)
 
 

@@ -334,7 +334,7 @@ def test_boards_say_where_they_ran(run: Run, capsys: pytest.CaptureFixture[str])
     assert boards["esp32-c3-devkitm-1"]["shown_by"] == esp
     one = run("boards frdm-k64f")
     assert one == boards["frdm-k64f"]
-    assert one["memory"][0] == {"name": "flash", "origin": 0, "size": 1 << 20, "kind": "flash"}
+    assert one["memory"][0] == {"name": "flash", "origin": 0, "bytes": 1 << 20, "kind": "flash"}
     assert one["flashers"]["pyocd"]["target"] == "k64f"
     assert main(["boards", "microbit"]) == 0
     assert "nrf51_uart" in capsys.readouterr().out

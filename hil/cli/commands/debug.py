@@ -17,7 +17,6 @@ from hil.cli.options import (
     add_probe,
 )
 from hil.cli.parser import Parser
-from hilc.support.packages import install_command
 
 if TYPE_CHECKING:
     from hil.cli.console import Console
@@ -56,6 +55,7 @@ def run(args: argparse.Namespace, console: Console) -> int:
     from hil.cli.images import image_of
     from hil.cli.render import flashed_text
     from hil.results.boards import DebugEntry
+    from hilc.support.packages import install_command
 
     listen = parse_address(args.listen) if args.listen else None
     board = board_of(args)
