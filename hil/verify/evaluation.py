@@ -639,7 +639,7 @@ def _expected(
     index: int,
     sample: Sample,
     tensor: TensorInfo,
-    numbering: _ClassNumbers | None,
+    numbering: _ClassNumbers | None = None,
 ) -> Array:
     oracle.reset_state()
     values = oracle.values(index, sample)

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import answers
 import numpy as np
+import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
@@ -108,3 +109,29 @@ def test_an_array_without_labels(words: list[str], capsys: pytest.CaptureFixture
 def test_an_unknown_output_in_python(classifier: bytes) -> None:
     with pytest.raises(InputError, match="its outputs are label, probabilities"):
         hil.evaluate(classifier, X, LABELS, board="native", name="net", output="y").check()
+
+
+def renamed(classifier: bytes, first: int) -> bytes:
+    """Return the classifier with labels that begin with another number."""
+    model = onnx.load_from_string(classifier)
+    (argmax,) = (node for node in model.graph.node if node.op_type == "ArgMax")
+    argmax.output[0] = "position"
+    model.graph.initializer.append(numpy_helper.from_array(np.array([first]), "first"))
+    model.graph.node.append(helper.make_node("Add", ["position", "first"], ["label"]))
+    data: bytes = model.SerializeToString()
+    return data
+
+
+def test_scores_of_classes_that_begin_with_one(classifier: bytes) -> None:
+    """Labels 1 to 3 exist as positions, too: their accuracy would be that of other classes."""
+    model = renamed(classifier, 1)
+    few = np.flatnonzero(PREDICTED < CLASSES - 1)
+    options = {"board": "native", "name": "net"}
+    with pytest.raises(InputError, match="calls the class of score 0 of 'probabilities' 1"):
+        hil.evaluate(model, X[few], PREDICTED[few] + 1, output="probabilities", **options)
+    with pytest.raises(InputError, match="has the label 4") as found:
+        hil.evaluate(model, X, PREDICTED + 1, output="probabilities", **options)
+    assert "the output 'label'" in found.value.hint
+    assert hil.evaluate(model, X, PREDICTED + 1, **options)["accuracy"].device.value == 1
+    same = hil.evaluate(classifier, X, PREDICTED, output="probabilities", **options)
+    assert same["accuracy"].device.value == 1
