@@ -2,11 +2,13 @@
 """Make a recording: spoken words from the folder ``clips``, with pauses, in silence or noise.
 
 python record.py OUT.wav [--noise DB] [WORD...]
+python record.py --check FILE.wav      exit with 1 if the application cannot play it
 """
 
 from __future__ import annotations
 
 import argparse
+import sys
 import wave
 from collections.abc import Sequence
 from pathlib import Path
@@ -61,6 +63,23 @@ def write(path: Path, sound: Samples) -> None:
         file.writeframes(sound.astype("<i2").tobytes())
 
 
+def check(path: Path) -> None:
+    """End the program where the recording is none that the application can play."""
+    try:
+        with wave.open(str(path), "rb") as file:
+            found = (file.getnchannels(), 8 * file.getsampwidth(), file.getframerate())
+    except (OSError, EOFError, wave.Error) as error:
+        sys.exit(f"error: {path} is no WAV file: {error}")
+    if found != (1, 16, RATE):
+        sys.exit(
+            f"error: {path} has {found[0]} channels of {found[1]} bits at {found[2]:,} Hz; needed "
+            f"are 1 channel, 16 bits and {RATE:,} Hz: sox {path} -c 1 -b 16 -r {RATE} NEW.wav"
+        )
+    # The application skips a header of 44 bytes.
+    if path.read_bytes()[36:40] != b"data":
+        sys.exit(f"error: {path} has a header of other chunks: write it with sox, without comments")
+
+
 def main() -> None:
     # By voice, then by word.
     known = sorted((path.stem for path in CLIPS.glob("*.wav")), key=lambda n: n.split("_")[::-1])
@@ -70,7 +89,11 @@ def main() -> None:
     parser.add_argument("out", type=Path, metavar="OUT.wav")
     parser.add_argument("words", nargs="*", metavar="WORD", help=", ".join(known))
     parser.add_argument("--noise", type=float, metavar="DB", help="white noise, DB below the words")
+    parser.add_argument("--check", action="store_true", help="check a recording, write nothing")
     args = parser.parse_intermixed_args()
+    if args.check:
+        check(args.out)
+        return
     if unknown := set(args.words) - set(known):
         parser.error(f"unknown {', '.join(sorted(unknown))}; there are {', '.join(known)}")
     sound, places = recording(args.words or known, args.noise)

@@ -7,7 +7,9 @@ recording.
 from __future__ import annotations
 
 import re
+import subprocess
 import sys
+import wave
 from pathlib import Path
 
 import export_hosts as hosts
@@ -32,6 +34,22 @@ def make(target: str, build: Path) -> None:
     variables = {"BUILD": build, "HIL": f"{sys.executable} -m hil", "PYTHON": sys.executable}
     recording = f"RECORDING={build / 'recording.wav'}"
     hosts.run("make", "-C", EXAMPLE, target, recording, *(f"{n}={v}" for n, v in variables.items()))
+
+
+@pytest.mark.parametrize("rate", [0, 8000, 16000])
+def test_a_recording_of_another_form_is_refused(rate: int, tmp_path: Path) -> None:
+    path = tmp_path / "r.wav"
+    path.write_bytes(b"no sound")
+    if rate:
+        with wave.open(str(path), "wb") as file:
+            file.setnchannels(1)
+            file.setsampwidth(2)
+            file.setframerate(rate)
+            file.writeframes(bytes(100))
+    command = [sys.executable, str(EXAMPLE / "record.py"), "--check", str(path)]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == (rate != 16000), done.stderr
+    assert {0: "is no WAV file", 8000: "at 8,000 Hz; needed", 16000: ""}[rate] in done.stderr
 
 
 def heard(printed: str) -> list[str]:

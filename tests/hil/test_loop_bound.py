@@ -5,9 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 import numpy as np
+import onnx
 import pytest
 from onnx_control_flow import control_flow_model
 
+import hilc
 from hil.cli import main
 
 
@@ -28,7 +30,8 @@ def test_the_error_states_the_option(
 
 
 @pytest.mark.parametrize(
-    "bounds", [["y"], ["y=0"], ["y=-1"], ["=3"], ["y=x"], ["y=3", "y=4"], ["z=3"]]
+    "bounds",
+    [["y"], ["y=0"], ["y=-1"], ["=3"], ["y=x"], ["y=3", "y=4"], ["y=3", "rows=4"], ["z=3"]],
 )
 def test_wrong_bounds_are_refused(
     bounds: list[str], model: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
@@ -36,6 +39,14 @@ def test_wrong_bounds_are_refused(
     words = [word for bound in bounds for word in ("--loop-bound", bound)]
     assert main(["compile", model, "-o", str(tmp_path / "net.tar"), *words]) == 2
     assert "error: " in capsys.readouterr().err
+
+
+def test_a_bound_replaces_that_of_the_file() -> None:
+    """Also where it names the loop by another of its outputs."""
+    model = onnx.load_from_string(control_flow_model("for"))
+    model.metadata_props.add(key="hil.loop-bound:y", value="5")
+    library = hilc.compile(model.SerializeToString(), loop_bounds={"rows": 3})
+    assert {t.name: t.shape[0] for t in library.modules[0].outputs}["rows"] == 3
 
 
 @pytest.mark.parametrize(("turns", "code"), [(6, 0), (7, 4)])

@@ -449,6 +449,8 @@ def _run_comment(program: Program, names: Names, options: Options) -> str:
         failing += " or rows are missing"
     elif not given:
         failing = "a layer fails"
+    if _has_control(program):
+        failing += " or a loop exceeds its bound"
     lines.append(f"@return 0, or -1 if {failing}.")
     return "/** " + "\n * ".join(lines) + " */\n"
 

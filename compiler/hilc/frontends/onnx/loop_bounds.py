@@ -47,11 +47,16 @@ def set_loop_bounds(model: onnx.ModelProto, bounds: Mapping[str, int]) -> None:
                 f"the model has no loop {name!r}, whose bound is stated",
                 f"its loops are {shown or 'none'}",
             )
-        key = f"{_PREFIX}{name}"
+        same = {f"{_PREFIX}{other}" for names in loops if name in names for other in names}
+        if other := next((o for o in bounds if o != name and f"{_PREFIX}{o}" in same), None):
+            raise InputError(
+                f"the loop {name!r} has two bounds: {bound}, and {bounds[other]} as {other!r}",
+                "state one",
+            )
         for position in reversed(range(len(model.metadata_props))):
-            if model.metadata_props[position].key == key:
+            if model.metadata_props[position].key in same:
                 del model.metadata_props[position]
-        model.metadata_props.add(key=key, value=str(bound))
+        model.metadata_props.add(key=f"{_PREFIX}{name}", value=str(bound))
 
 
 def names_of_loop(node: onnx.NodeProto) -> list[str]:
