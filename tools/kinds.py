@@ -56,6 +56,8 @@ class Kind:
     boards: Mapping[str, str | None] | None = None
 
 
+#: Weights that are larger than the flash of `mps3-an547`.
+_LARGE = {"M55": _DDR}
 _ONLY_DDR = {"M4": None, "M55": _DDR, "RV32": None}
 KINDS: Mapping[str, Kind] = {
     "ad": Kind("MLPerf Tiny: autoencoder", "ad01_int8.tflite"),
@@ -66,9 +68,9 @@ KINDS: Mapping[str, Kind] = {
     "mobilenet_v1": Kind("MobileNetV1 0.25, 128", "networks/mbv1_025_128_i8.tflite"),
     "mobilenet_v2": Kind("MobileNetV2 0.35, 96", "networks/mbv2_035_96_i8.tflite"),
     "mobilenet_v3": Kind("MobileNetV3 with SE", "networks/mbv3se_i8.tflite"),
-    "efficientnet": Kind("EfficientNet-lite 0.35, 96", "made/efficientnet_lite.tflite"),
-    "mcunet": Kind("MCUNet-like, 96", "made/mcunet_like.tflite"),
-    "resnet18_256": Kind("ResNet-18, up to 256 channels", "made/resnet18_256.tflite"),
+    "efficientnet": Kind("EfficientNet-lite 0.35, 96", "made/efficientnet_lite.tflite", _LARGE),
+    "mcunet": Kind("MCUNet-like, 96", "made/mcunet_like.tflite", _LARGE),
+    "resnet18_256": Kind("ResNet-18, up to 256 channels", "made/resnet18_256.tflite", _LARGE),
     "resnet18_512": Kind("ResNet-18, up to 512 channels", "made/resnet18_512.tflite", _ONLY_DDR),
     "dscnn_i8": Kind("DS-CNN, int8", "networks/dscnn2_i8.tflite"),
     "dscnn_16x8": Kind("DS-CNN, 16x8", "networks/dscnn2_16x8.tflite"),
