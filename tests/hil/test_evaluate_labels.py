@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import answers
 import numpy as np
@@ -126,7 +127,7 @@ def test_scores_of_classes_that_begin_with_one(classifier: bytes) -> None:
     """Labels 1 to 3 exist as positions, too: their accuracy would be that of other classes."""
     model = renamed(classifier, 1)
     few = np.flatnonzero(PREDICTED < CLASSES - 1)
-    options = {"board": "native", "name": "net"}
+    options: Any = {"board": "native", "name": "net"}
     with pytest.raises(InputError, match="calls the class of score 0 of 'probabilities' 1"):
         hil.evaluate(model, X[few], PREDICTED[few] + 1, output="probabilities", **options)
     with pytest.raises(InputError, match="has the label 4") as found:
