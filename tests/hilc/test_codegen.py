@@ -511,7 +511,7 @@ def test_a_model_without_a_name_is_called_default() -> None:
     [
         ("optimize", "small", "balanced or speed or size or ram"),
         ("pools", "both", "internal or external or calls"),
-        ("constants", "flash", "internal or external"),
+        ("constants", "flash", "internal or binary or auto or external"),
         ("codegen", "rust", "c or llvm"),
         ("api", "boxed", "unpacked or packed"),
     ],

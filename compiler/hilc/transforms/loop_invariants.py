@@ -27,6 +27,8 @@ def loop_invariants(graph: Graph) -> Graph:
             instead |= {node.outputs[i]: node.inputs[i] for i in fixed}
             node = _without(node, fixed) if fixed else node
         nodes.append(node)
+    if not instead:
+        return graph
     tensors = {name: tensor for name, tensor in graph.tensors.items() if name not in instead}
     return graph.with_(tensors=tensors, nodes=tuple(nodes))
 
