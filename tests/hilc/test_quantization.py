@@ -629,7 +629,7 @@ def test_noise_and_clipping_are_counted_by_hand() -> None:
     assert by_name["y"].sqnr_db == pytest.approx(db(2 * x, doubled), abs=0.01)
     assert by_name["x"].clipped == 0
     steps = np.rint(2 * x / 0.5)
-    assert by_name["y"].clipped == pytest.approx(((steps < -128) | (steps > 127)).mean())
+    assert by_name["y"].clipped == pytest.approx(((steps < -129) | (steps > 128)).mean())
     assert report.tensors[0].name == "y"
     assert report.calibration_samples == 7
     assert "clipped" in report._repr_html_()

@@ -9,7 +9,10 @@ import numpy as np
 
 from hilc.errors import InputError
 from hilc.ir import Array, Graph, Tensor
+from hilc.support.suggest import counted
 
+#: Fewer samples hardly show the ranges of a model's tensors.
+_FEW = 10
 #: Inputs of one run, by name.
 Sample = Mapping[str, Array]
 
@@ -85,6 +88,23 @@ class Samples(Sequence[Sample]):
 
     def __len__(self) -> int:
         return self._count
+
+    def doubts(self) -> tuple[str, ...]:
+        """Return why the ranges of these samples may not be those of other inputs, one sentence
+        each.
+        """
+        found = []
+        if self._count < _FEW:
+            found.append(
+                f"the ranges are those of {counted(self._count, 'sample')}; give about 100 that "
+                "resemble the board's inputs"
+            )
+        if self._count > 1 and all((a == a[:1]).all() for a in self._arrays.values()):
+            found.append(
+                f"all {self._count} calibration samples are equal, so the ranges are those of one; "
+                "give samples that differ as the board's inputs do"
+            )
+        return tuple(found)
 
     def __getitem__(self, index: Any) -> Any:
         if isinstance(index, slice):
