@@ -41,6 +41,26 @@ def test_wrong_bounds_are_refused(
     assert "error: " in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(
+    ("bound", "value"),
+    [("0", "0"), ("-1", "-1"), ("2147483648", "2147483648"), ("99999999", "99,999,999 turns")],
+)
+def test_the_error_states_value_and_range(
+    bound: str, value: str, model: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """One range, whatever is wrong; for too many rows, the turns that memory has room for."""
+    command = ["compile", model, "-o", str(tmp_path / "net.tar"), "--loop-bound", f"y={bound}"]
+    assert main(command) == 2
+    said = capsys.readouterr().err
+    assert value in said
+    assert ("1 to 4,194,304" if "turns" in value else "1 to 2,147,483,647") in said
+
+
+def test_more_rows_than_65536_compile(model: str, tmp_path: Path) -> None:
+    command = ["compile", model, "-o", str(tmp_path / "net.tar"), "--loop-bound", "y=70000"]
+    assert main(command) == 0
+
+
 def test_a_bound_replaces_that_of_the_file() -> None:
     """Also where it names the loop by another of its outputs."""
     model = onnx.load_from_string(control_flow_model("for"))

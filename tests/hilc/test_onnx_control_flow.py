@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import tracemalloc
+
 import numpy as np
 import onnx
 import pytest
@@ -119,12 +121,40 @@ def test_unknown_loops_are_refused(bounds: dict[str, int], match: str) -> None:
     assert "'y'" in caught.value.hint
 
 
-@pytest.mark.parametrize("value", ["0", "-1", "many", "9" * 30, ""])
+@pytest.mark.parametrize("value", ["0", "-1", "many", "9" * 30, "9" * 5000, ""])
 def test_bounds_in_metadata_are_checked(value: str) -> None:
     model = onnx.load_from_string(control_flow_model("for"))
     model.metadata_props.add(key="hil.loop-bound:y", value=value)
     with pytest.raises(ModelError, match="no number of turns"):
         read_model(model.SerializeToString(), "m")
+
+
+@pytest.mark.parametrize("bound", [0, -3, 2**31])
+def test_bounds_out_of_range_are_refused(bound: int) -> None:
+    with pytest.raises(InputError, match=f"loop 'rows' is {bound}") as caught:
+        hilc.compile(control_flow_model("for"), loop_bounds={"rows": bound})
+    assert "1 to 2,147,483,647" in caught.value.hint
+
+
+@pytest.mark.parametrize(("trips", "bounds"), [(60_000, {}), (2**62, {}), (2**62, {"y": 60_000})])
+def test_rows_are_checked_before_memory(trips: int, bounds: dict[str, int]) -> None:
+    """Two outputs of 983 MB: neither is allocated."""
+    data = text(
+        f"""g (float[4096] x, bool c) => (float[4096] y, float[n,4096] r, float[n,4096] s)
+        <int64 most = {{{trips}}}> {{
+            y, r, s = Loop (most, c, x) <
+                body = b (int64 i, bool q, float[4096] v)
+                    => (bool q, float[4096] w, float[4096] w, float[4096] w) {{ w = Neg (v) }}>
+        }}"""
+    )
+    tracemalloc.start()
+    try:
+        with pytest.raises(UnsupportedError, match="gathers 32,768 bytes in each") as caught:
+            read_model(data, "m", specialization=Specialization(loop_bounds=bounds))
+        assert tracemalloc.get_traced_memory()[1] < 1 << 25
+    finally:
+        tracemalloc.stop()
+    assert "1 to 2,048" in caught.value.hint
 
 
 def text(body: str) -> bytes:
