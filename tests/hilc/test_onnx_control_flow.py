@@ -11,10 +11,11 @@ from onnx import parser
 from onnx_control_flow import BOUNDS, MODELS, control_flow_inputs, control_flow_model
 
 import hilc
-from hilc.errors import HilError, InputError, ModelError, UnsupportedError
+from hilc.errors import InputError, LoopBoundError, ModelError, UnsupportedError
 from hilc.frontends import Specialization, read_model
 from hilc.interpreter import Interpreter
 from hilc.ir import Array, Graph
+from hilc.ops.control_flow import LoopBound
 from hilc.references import get_reference
 
 RUNS = 8
@@ -96,11 +97,11 @@ def test_more_turns_than_the_bound_are_an_error(name: str) -> None:
                 want = Interpreter(read.graph).run(given)
                 np.testing.assert_array_equal(model.get_output("rows"), want["rows"])
                 continue
-            with pytest.raises(HilError, match="3 iterations, its bound"):
-                Interpreter(read.graph).run(given)
-            with pytest.raises(HilError, match="returned -1") as caught:
-                model.run()
-            assert "loop_bounds" in caught.value.hint
+            for run in (lambda: Interpreter(read.graph).run(given), model.run):  # noqa: B023
+                with pytest.raises(LoopBoundError, match="'y' exceeds its bound of 3") as caught:
+                    run()
+                assert "loop_bounds={'y': N}" in caught.value.hint
+                assert caught.value.exit_code == 1
 
 
 def test_a_bound_without_rows_ends_an_endless_loop() -> None:
@@ -108,7 +109,18 @@ def test_a_bound_without_rows_ends_an_endless_loop() -> None:
     library = hilc.compile(data, loop_bounds={"y": 50})
     with hilc.host.load(library) as model:
         model.set_input("x", np.zeros(4, np.float32))
-        with pytest.raises(HilError, match="returned -1"):
+        with pytest.raises(LoopBoundError, match="'y' exceeds its bound of 50"):
+            model.run()
+
+
+@pytest.mark.parametrize("options", [{}, {"api": "packed"}], ids=["plain", "packed"])
+def test_packed_functions_return_the_status(options: dict[str, str]) -> None:
+    data = control_flow_model("for")
+    library = hilc.compile(data, loop_bounds={"y": 3}, interface="packed", **options)
+    assert library.modules[0].loop_bounds == (LoopBound("y", 3),)
+    with hilc.host.load(library) as model:
+        model.set_input("n", np.array(4))
+        with pytest.raises(LoopBoundError, match="'y' exceeds its bound of 3"):
             model.run()
 
 
