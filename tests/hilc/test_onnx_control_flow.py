@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tracemalloc
+from typing import Any
 
 import numpy as np
 import onnx
@@ -114,7 +115,7 @@ def test_a_bound_without_rows_ends_an_endless_loop() -> None:
 
 
 @pytest.mark.parametrize("options", [{}, {"api": "packed"}], ids=["plain", "packed"])
-def test_packed_functions_return_the_status(options: dict[str, str]) -> None:
+def test_packed_functions_return_the_status(options: dict[str, Any]) -> None:
     data = control_flow_model("for")
     library = hilc.compile(data, loop_bounds={"y": 3}, interface="packed", **options)
     assert library.modules[0].loop_bounds == (LoopBound("y", 3),)
