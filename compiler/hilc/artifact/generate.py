@@ -40,6 +40,7 @@ from hilc.codegen.options import Options
 from hilc.codegen.plain import require_plain, write_plain_header
 from hilc.codegen.plain_text import plain_header
 from hilc.codegen.states import reset_bytes
+from hilc.codegen.statuses import loop_bounds
 from hilc.errors import InputError
 from hilc.frontends import reader_of
 from hilc.ir import Graph
@@ -229,6 +230,7 @@ def _module(
         io_savings=() if (saving := io_saving(program.graph)) is None else (saving,),
         dynamic_forms=annotations.dynamic_forms,
         fed_rows=0 if program.feed is None else program.fed_tensor.shape[1],
+        loop_bounds=loop_bounds(program),
         compressed=tuple(
             CompressedArrays(index, *step.call.compressed_bytes, step.call.tile_bytes)
             for index, step in enumerate(program.steps)

@@ -32,6 +32,7 @@ from hilc.ir import (
 )
 from hilc.ir.dtypes import DYNAMIC
 from hilc.memory.program import Pool
+from hilc.ops.control_flow import LoopBound
 from hilc.support.jsondata import decode, json_bytes, parse_json
 from hilc.target import get_cpu
 from hilc.transforms.fold_channels import NOTHING_FOLDED, Folded
@@ -211,6 +212,9 @@ class Module:
     #: Ways to compute dynamically quantized layers, the model's own first; none for a model without
     #: such layers.
     dynamic_forms: tuple[DynamicForm, ...] = ()
+    #: Loops with a bound, in the order of the statuses that a run beyond it returns
+    #: (:func:`hilc.ops.control_flow.exceeded`).
+    loop_bounds: tuple[LoopBound, ...] = ()
     #: Rows in which the caller brings the input, and which lie nowhere together; 0: as a whole.
     fed_rows: int = 0
     #: Layers whose constants are stored compressed.
@@ -298,6 +302,7 @@ _OMITTED_WHEN_EMPTY = (
     "rounded_biases",
     "io_savings",
     "dynamic_forms",
+    "loop_bounds",
     "compressed",
     "made_from",
 )
@@ -384,6 +389,8 @@ def check_module(module: Module, label: str) -> None:
         require(form.dynamic in DYNAMIC, f"{form} is neither of {' and '.join(DYNAMIC)}")
     for bias in module.rounded_biases:
         require(0 <= bias.largest_effect < math.inf, f"{bias} has an effect out of range")
+    for bound in module.loop_bounds:
+        require(0 < bound.turns < 1 << 31, f"{bound} is out of range")
     for found in module.compressed:
         require(0 <= found.layer < len(module.layers), f"{found} is of no layer")
         sizes = found.nbytes, found.stored_bytes, found.decoded_bytes
