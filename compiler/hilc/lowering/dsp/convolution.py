@@ -226,7 +226,6 @@ def _winograd(form: Convolution) -> tuple[list[Parameters], list[Parameters]]:
     )
     packed = form.parameters(
         HilDspConv2dS8WinogradPacked,
-    HilDspConv2dS8WinogradRows,
         units=in_c // UNIT,
         signs=signs,
         shift=affine.shift,

@@ -73,9 +73,12 @@ single_unit = "block * tile_pairs * units * singles"
 filters = "block * ((out_c + 1) // 2)"
 pair = "filters * tile_pairs"
 signed_pair = "pair * signs"
-loose_pair = "pair * (1 - (out_c % 2 == 0) * (out_w % (4 * tile_pairs) == 0))"
+last_pair = "row * ((out_c + 1) // 2) * tile_pairs * (out_w % (4 * tile_pairs) > 0)"
+loose_pair = "last_pair * (out_c % 2 == 0) + pair * (out_c % 2)"
 pair_unit = "pair * units * (4 * triples + 3 * pairs + 2 * singles)"
-looped_unit = "pair_unit * (triples + pairs + singles > 1)"
+both = "triples + pairs"
+parts = "both + singles"
+turn = "pair * (both * (both > 3) + triples * (triples > 3) + 2 * parts * (parts > 3))"
 clamped = "batch * out_h * out_w * out_c * (high - low != 255)"
 @*/
 struct hil_dsp_conv2d_s8_winograd_rows {
@@ -210,21 +213,27 @@ HIL_INLINE void hil_dsp_rows_tile(const struct hil_dsp_conv2d_s8_winograd_rows *
 
 /* clang-format off */
 
-/* A place: so many turns of UNITS units. */
+/* A place: so many turns of UNITS units, up to three of them one after the other. */
 #define HIL_DSP_ROWS_PLACE(UNITS, turns, label)                                                    \
-    ".if %c[" turns "] > 1\n\t"                                                                    \
+    ".if %c[" turns "] > 3\n\t"                                                                    \
     "mov r0, #%c[" turns "]\n\t"                                                                   \
     "str r0, [sp, #16]\n\t"                                                                        \
-    ".endif\n\t"                                                                                   \
-    ".if %c[" turns "] > 0\n\t"                                                                    \
     label ":\n\t"                                                                                  \
     UNITS(HIL_DSP_WINOGRAD_UNIT)                                                                   \
-    ".endif\n\t"                                                                                   \
-    ".if %c[" turns "] > 1\n\t"                                                                    \
     "ldr r0, [sp, #16]\n\t"                                                                        \
     "subs r0, r0, #1\n\t"                                                                          \
     "str r0, [sp, #16]\n\t"                                                                        \
     "bne " label "b\n\t"                                                                           \
+    ".else\n\t"                                                                                    \
+    ".if %c[" turns "] > 0\n\t"                                                                    \
+    UNITS(HIL_DSP_WINOGRAD_UNIT)                                                                   \
+    ".endif\n\t"                                                                                   \
+    ".if %c[" turns "] > 1\n\t"                                                                    \
+    UNITS(HIL_DSP_WINOGRAD_UNIT)                                                                   \
+    ".endif\n\t"                                                                                   \
+    ".if %c[" turns "] > 2\n\t"                                                                    \
+    UNITS(HIL_DSP_WINOGRAD_UNIT)                                                                   \
+    ".endif\n\t"                                                                                   \
     ".endif\n\t"
 
 #define HIL_DSP_ROWS_SUMS(UNITS)                                                                   \
