@@ -172,8 +172,7 @@ def _matvec_pairs(form: MatrixProduct) -> Iterator[Parameters]:
     # Wide weights take twice the room and save an instruction in five.
     small = form.weights.size <= SMALL_WEIGHTS
     kinds = [False] if narrow is not None and not small else []
-    kinds += [True] if narrow is None or small or form.depth >= _DEEP else []
-    for wide in kinds:
+    for wide in [*kinds, True]:
         stream = _vector_stream(form.packing, wide)
         assert stream is not None
         # Without scratch it costs five instructions in 32.
