@@ -45,7 +45,7 @@ def set_loop_bounds(model: onnx.ModelProto, bounds: Mapping[str, int]) -> None:
             shown = ", ".join(repr(names[0]) for names in loops if names)
             raise InputError(
                 f"the model has no loop {name!r}, whose bound is stated",
-                f"its loops are {shown or 'none'}",
+                f"its loops are {shown}" if shown else "it has no loop: leave out the bound",
             )
         same = {f"{_PREFIX}{other}" for names in loops if name in names for other in names}
         if other := next((o for o in bounds if o != name and f"{_PREFIX}{o}" in same), None):
