@@ -530,10 +530,17 @@ def test_samples_have_many_forms(given: Any) -> None:
     assert samples[0]["x"].dtype == np.float32
 
 
-@pytest.mark.parametrize("labels", [np.zeros(3, int), np.zeros(4), "abcd", np.zeros((2, 2), int)])
+@pytest.mark.parametrize(
+    "labels",
+    [
+        *(np.zeros(3, int), np.zeros(4), np.zeros((2, 2), int)),
+        *("abcd", np.array(list("abab")), [[1], [1, 2]]),
+    ],
+)
 def test_labels_are_one_class_for_each_sample(labels: Any) -> None:
-    with pytest.raises(InputError, match="label"):
+    with pytest.raises(InputError, match=r"^the labels are") as found:
         check_labels(labels, 4)
+    assert "one whole number" in found.value.hint
 
 
 @pytest.mark.parametrize("settings", [
