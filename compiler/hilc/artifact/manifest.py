@@ -228,6 +228,11 @@ class Module:
     style: Literal["tvm", "plain"] = "tvm"
 
     @property
+    def called_layers(self) -> tuple[Layer, ...]:
+        """The layers that a caller can call one by one: none in plain code, whose are static."""
+        return () if self.style == "plain" else self.layers
+
+    @property
     def state_bytes(self) -> int:
         """The pool of the states, which is no part of the workspace."""
         return sum(pool.nbytes for pool in self.workspace_pools if pool.persistent)
