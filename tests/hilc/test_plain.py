@@ -348,10 +348,11 @@ def test_strict_compilers_with_other_interfaces(options: dict[str, Any], tmp_pat
         built(library, tmp_path / str(index), "host")
 
 
-def test_only_explained_rules_of_misra_are_broken(tmp_path: Path) -> None:
+@pytest.mark.parametrize("name", ["digits", *NESTED])
+def test_only_explained_rules_of_misra_are_broken(name: str, tmp_path: Path) -> None:
     """Each finding of cppcheck's add-on is of a rule that the documentation explains."""
     assert shutil.which("cppcheck"), "install the package cppcheck"
-    sources, include = written(plain(), tmp_path)
+    sources, include = written(plain() if name == "digits" else nested(name), tmp_path)
     found = misra.findings(sources[0], include)
     assert found
     explained = misra.explained_rules()
