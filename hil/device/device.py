@@ -35,6 +35,7 @@ from hilc.executor import (
     RunResult,
     other_tensor_hint,
     quantized,
+    require_layers,
     run_count,
     tensor_index,
 )
@@ -97,7 +98,7 @@ class Model:
     @property
     def layers(self) -> tuple[Layer, ...]:
         """The layers in the order of execution."""
-        return self.module.layers
+        return self.module.called_layers
 
     def set_input(self, name: str | int, array: npt.ArrayLike, *, quantize: bool = False) -> None:
         """Write an input, given by name or index; shape and type must be the input's own.
@@ -261,8 +262,9 @@ class Model:
         Afterwards the next layer may overwrite them. The layers before ``first`` run as well; their
         outputs are not read.
 
-        Raise :class:`InputError` if the model is used in between.
+        Raise :class:`InputError` if the model is used in between, and for plain C code.
         """
+        require_layers(self.module)
         with self._client.as_one("RUN_LAYERS"):
             self._begin_run()
             with self._loops():
@@ -301,7 +303,9 @@ class Model:
         self._write(TensorRef(self._index, Tensors.LAYER_OUTPUT, index, layer), values)
 
     def profile(self) -> list[int]:
-        """Run layer by layer; return each layer's ticks."""
+        """Run layer by layer; return each layer's ticks, none for plain C code."""
+        if self.module.style == "plain":
+            return []
         with self._client.as_one("RUN_LAYERS"), self._loops():
             self._begin_run()
             ticks = self._client.run_layers(self._index, 0, len(self.layers))
@@ -681,7 +685,7 @@ def _info_of(module: Module) -> ModelInfo:
         module.name,
         len(module.inputs),
         len(module.outputs),
-        len(module.layers),
+        len(module.called_layers),
         module.workspace_bytes,
     )
 

@@ -16,6 +16,7 @@ import pytest
 from campaigns import sampled
 from control_flow import FILES as CONTROL
 from control_flow import convolving_file
+from onnx import parser
 from onnx_control_flow import control_flow_model
 from random_graphs import random_graph
 from stateful import keyword_file, samples
@@ -190,6 +191,18 @@ def test_strict_compilers_accept_control_flow(cpu: str, tmp_path: Path) -> None:
     )
 
 
+def test_strict_compilers_accept_numbers_of_floats(tmp_path: Path) -> None:
+    """An epsilon of 1e-5, which no float32 is, is written as one."""
+    text = """<ir_version: 9, opset_import: ["" : 17]>
+    g (float[2,8] x) => (float[2,8] y) <float[8] k = {1, 2, 3, 4, 5, 6, 7, 8}> {
+        y = LayerNormalization <epsilon = 1e-5> (x, k)
+    }"""
+    data = parser.parse_model(text).SerializeToString()
+    library = hilc.compile(data, cpu="host", name="m", style="plain")
+    assert ".epsilon = 0x1.4f8b58p-17f" in library.files["codegen/host/src/m.c"].decode()
+    built(library, tmp_path, "host")
+
+
 @pytest.mark.parametrize("name", NESTED)
 def test_control_flow_is_in_the_models_file(name: str, tmp_path: Path) -> None:
     """Static, with the license and without TVM's words, as every layer."""
@@ -348,10 +361,11 @@ def test_strict_compilers_with_other_interfaces(options: dict[str, Any], tmp_pat
         built(library, tmp_path / str(index), "host")
 
 
-def test_only_explained_rules_of_misra_are_broken(tmp_path: Path) -> None:
+@pytest.mark.parametrize("name", ["digits", *NESTED])
+def test_only_explained_rules_of_misra_are_broken(name: str, tmp_path: Path) -> None:
     """Each finding of cppcheck's add-on is of a rule that the documentation explains."""
     assert shutil.which("cppcheck"), "install the package cppcheck"
-    sources, include = written(plain(), tmp_path)
+    sources, include = written(plain() if name == "digits" else nested(name), tmp_path)
     found = misra.findings(sources[0], include)
     assert found
     explained = misra.explained_rules()

@@ -50,6 +50,7 @@ from hilc.memory.plan import Program, Step
 from hilc.source import PreparedModel
 from hilc.transforms.io_types import io_saving
 from hilc.transforms.numerics import numerics_of
+from hilc.transforms.turn_counts import turn_counts
 
 _INCLUDE = re.compile(r'^#include "([^"]+)"', re.MULTILINE)
 #: Folder of the runtime's headers.
@@ -79,6 +80,9 @@ def generate(
     names = make_names(program, options.entry)
     source = write_operators(program, names, options)
     module = _module(program, names, source, options, prepared)
+    counts = turn_counts(program.graph)
+    inputs = tuple(replace(t, turns=counts.get(t.name)) for t in module.inputs)
+    module = replace(module, inputs=inputs)
     table = module.functions if options.with_registry else None
     files = _sources(program, names, source, options, table)
     externals = external_files(program, names)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import math
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from math import prod
 from typing import Any, Literal
@@ -79,6 +79,9 @@ class TensorInfo:
     pool: int = 0
     #: Indices along the last axis of the model's tensor that this one holds; None for all.
     channels: tuple[int, ...] | None = None
+    #: Of an input that states the number of turns of a loop: the most turns of a test. None for
+    #: any other.
+    turns: int | None = None
 
     def held(self, whole: Array) -> Array:
         """Return the part of ``whole``, the model's tensor, that this tensor holds.
@@ -228,6 +231,11 @@ class Module:
     style: Literal["tvm", "plain"] = "tvm"
 
     @property
+    def called_layers(self) -> tuple[Layer, ...]:
+        """The layers that a caller can call one by one: none in plain code, whose are static."""
+        return () if self.style == "plain" else self.layers
+
+    @property
     def state_bytes(self) -> int:
         """The pool of the states, which is no part of the workspace."""
         return sum(pool.nbytes for pool in self.workspace_pools if pool.persistent)
@@ -267,6 +275,9 @@ class Module:
         for name in (*_OMITTED_WHEN_EMPTY, "fed_rows"):
             if not written[name]:
                 del written[name]
+        for info in _tensors(written):
+            if info["turns"] is None:
+                del info["turns"]
         if self.goal is None:
             del written["goal"]
         if self.style == "tvm":
@@ -289,6 +300,8 @@ class Module:
             value = {"reference": "litert-ref", "fed_rows": 0, "goal": None, **empty, **value}
             value.setdefault("style", "tvm")
             value["layers"] = _with_work(value.get("layers"))
+            for info in _tensors(value):
+                info.setdefault("turns", None)
         module = decode(Module, value, label)
         check_module(module, label)
         return module
@@ -306,6 +319,16 @@ _OMITTED_WHEN_EMPTY = (
     "compressed",
     "made_from",
 )
+
+
+def _tensors(written: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+    """Yield the tensors of a written description, which is not checked."""
+    layers = written.get("layers")
+    for owner in (written, *(layers if isinstance(layers, (list, tuple)) else ())):
+        for name in ("inputs", "outputs", "states") if isinstance(owner, dict) else ():
+            infos = owner.get(name)
+            if isinstance(infos, (list, tuple)):
+                yield from (info for info in infos if isinstance(info, dict))
 
 
 def _with_no_states(written: dict[str, Any]) -> dict[str, Any]:
@@ -475,6 +498,7 @@ def _check_tensor(info: TensorInfo, pools: tuple[Pool, ...], require: _Require) 
     _check_shape(info.shape, at, require)
     nbytes = prod(info.shape) * np.dtype(info.dtype).itemsize
     require(info.nbytes == nbytes < _MAX_BYTES, f"{at}: nbytes is {info.nbytes}")
+    require(info.turns is None or 0 < info.turns < 1 << 31, f"{at}: turns is {info.turns}")
     require((info.scale is None) == (info.zero_point is None), f"{at}: half a quantization")
     require(info.scale is None or (np.isfinite(info.scale) and info.scale > 0), f"{at}: scale")
     require(abs(info.zero_point or 0) < 1 << 31, f"{at}: zero_point")

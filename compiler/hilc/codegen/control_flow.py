@@ -163,7 +163,9 @@ class _Writer:
             function.call(f"{indent}return ", self._inputs[1:], self._outputs, "scratch")
             for function, indent in ((then, " " * 8), (other, " " * 4))
         ]
-        return f"    if (*(const uint8_t *){self._inputs[0]} != 0) {{\n{calls[0]}    }}\n{calls[1]}"
+        return (
+            f"    if (*(const uint8_t *){self._inputs[0]} != 0u) {{\n{calls[0]}    }}\n{calls[1]}"
+        )
 
     def _while(self, condition: _Function, body_function: _Function) -> str:
         variables = self._planned.variables
@@ -203,7 +205,7 @@ class _Writer:
             f"{checked}"
             "        if (status != 0) {\n            return status;\n        }\n"
             f"{copies(following, '        ', kept)}"
-            f"        if (memory[{memory.flag}] == 0) {{\n            return 0;\n        }}\n"
+            f"        if (memory[{memory.flag}] == 0u) {{\n            return 0;\n        }}\n"
             f"{limit}"
             f"{computed}"
             "        if (status != 0) {\n            return status;\n        }\n"

@@ -24,6 +24,7 @@ from hilc.executor import (
     find_tensor,
     input_values,
     quantized,
+    require_layers,
     run_count,
 )
 from hilc.host.build import CONSTANTS
@@ -353,11 +354,7 @@ class HostModel:
                 f"the library does not describe the layers of {self.name!r}",
                 "compile the model with hil compile",
             )
-        if self.module.style == "plain":
-            raise InputError(
-                f"the layers of {self.name!r} are static functions, which nothing calls one by one",
-                "compile the model with style=tvm: its layers compute the same",
-            )
+        require_layers(self.module)
         self._rows.require_all(1)
         with self._running():
             if self.module.fed_rows:
