@@ -749,6 +749,32 @@ def test_winograd_filters() -> None:
                 check_lines(p, filter_, [multiplier >> 2 - p.fields["left"], *others])
 
 
+def test_winograd_along_rows() -> None:
+    """Taps 0 2 4 and 1 3 of a filter of five with stride 2."""
+    attrs = conv("SAME", 2, activation="NONE")
+    layer = a_layer("CONV_2D", (1, 1, 16, 8), (3, 1, 5, 8), attrs)
+    p = packed(layer, DSP, "hil_dsp_conv2d_s8_winograd_rows")
+    data, count = p.fields["stream"], p.fields["units"]
+    assert list(p.fields["taps"]) == [0, 0, 0, 1]
+    own = 3 if p.fields["signs"] else 2
+    words = 2 + 2 * own + 4 * 7 * count
+    assert len(data) == 2 * words
+    for filter_ in range(3):
+        at, i = words * (filter_ // 2), filter_ % 2
+        assert data[at + i] == 64 * p.of("bias", filter_)
+        halves = data[at + 2 + 2 * own : at + words].astype(np.int32).view(np.int16)
+        for channel in range(8):
+            g = [p.weight(filter_, 8 * t + channel) for t in range(5)]
+            a, b = [32 * (g[0] + g[2] + g[4]), 64 * (g[1] + g[3])], [32 * (g[0] - g[2] + g[4])]
+            c, d = [64 * g[0], 64 * g[1]], [-64 * g[4], -64 * g[3]]
+            unit, word, half = channel // 4, channel % 4 % 2, channel % 4 // 2
+            for place, u in enumerate([*a, *b, *c, *d]):
+                assert halves[8 * (count * place + unit) + 4 * word + 2 * i + half] == u
+        begin = at + 2 + own * i
+        multiplier, *others = (int(v) for v in data[begin : begin + own])
+        check_lines(p, filter_, [multiplier >> 2 - p.fields["left"], *others])
+
+
 def test_winograd_filters_as_they_are() -> None:
     p = packed(windows(8, 3), DSP, "hil_dsp_conv2d_s8_winograd_packed", bands=1)
     data, count = p.fields["stream"], p.fields["units"]
