@@ -673,24 +673,23 @@ def test_rows_by_pairs_of_columns_with_lines(wide: int, group: int, activation: 
 @pytest.mark.parametrize("wide", [0, 1])
 @pytest.mark.parametrize("activation", ["RELU", "NONE"])
 def test_a_row_by_four_columns_with_lines(wide: int, activation: str) -> None:
-    # Small layers have wide weights alone, and shallow ones packed weights alone.
+    # Small layers have wide weights alone.
     depth, columns = (30, 10) if wide else (110, 10)
     name = "hil_dsp_matvec_s8_column_pairs"
     p = packed(row(depth, columns, activation), DSP, name, widened=1, wide=wide)
-    data, count = p.fields["stream"], p.fields["units"]
+    data, lines, count = p.fields["stream"], p.fields["lines"], p.fields["units"]
     own = 3 if p.fields["signs"] else 2
-    size = count * (8 if wide else 4)
-    words = 4 + size + 4 * own
-    assert len(data) == 3 * words
+    size, words = count * (8 if wide else 4), 4 + 4 * own
+    assert (len(data), len(lines)) == (3 * size, 3 * words + 4)
     for block in range(3):
         at = words * block
-        halves = data[at + 4 : at + 4 + size].astype(np.int32).view(np.int16)
+        halves = data[size * block : size * (block + 1)].astype(np.int32).view(np.int16)
         biases = [p.of("bias", 4 * block + i) for i in range(4)]
         if wide:
-            assert [int(v) for v in data[at : at + 4]] == [256 * bias for bias in biases]
+            assert [int(v) for v in lines[at : at + 4]] == [256 * bias for bias in biases]
         else:
             pairs = [(a, 256 * b + a) for a, b in (biases[:2], biases[2:])]
-            assert [int(v) for v in data[at : at + 4]] == [*pairs[0], *pairs[1]]
+            assert [int(v) for v in lines[at : at + 4]] == [*pairs[0], *pairs[1]]
         for unit, word, low in units(depth):
             for half in (0, 1):
                 for i in range(4 if wide else 0):
@@ -701,8 +700,8 @@ def test_a_row_by_four_columns_with_lines(wide: int, activation: str) -> None:
                     assert halves[where] == packed_half(p, 2 * block + pair, low + 2 * half)
         for i in range(4):
             if 4 * block + i < 10:
-                begin = at + 4 + size + own * i
-                check_lines(p, 4 * block + i, [int(v) for v in data[begin : begin + own]])
+                begin = at + 4 + own * i
+                check_lines(p, 4 * block + i, [int(v) for v in lines[begin : begin + own]])
 
 
 def test_a_column_of_eight() -> None:
