@@ -673,24 +673,23 @@ def test_rows_by_pairs_of_columns_with_lines(wide: int, group: int, activation: 
 @pytest.mark.parametrize("wide", [0, 1])
 @pytest.mark.parametrize("activation", ["RELU", "NONE"])
 def test_a_row_by_four_columns_with_lines(wide: int, activation: str) -> None:
-    # Small layers have wide weights alone, and shallow ones packed weights alone.
+    # Small layers have wide weights alone.
     depth, columns = (30, 10) if wide else (110, 10)
     name = "hil_dsp_matvec_s8_column_pairs"
     p = packed(row(depth, columns, activation), DSP, name, widened=1, wide=wide)
-    data, count = p.fields["stream"], p.fields["units"]
+    data, lines, count = p.fields["stream"], p.fields["lines"], p.fields["units"]
     own = 3 if p.fields["signs"] else 2
-    size = count * (8 if wide else 4)
-    words = 4 + size + 4 * own
-    assert len(data) == 3 * words
+    size, words = count * (8 if wide else 4), 4 + 4 * own
+    assert (len(data), len(lines)) == (3 * size, 3 * words + 4)
     for block in range(3):
         at = words * block
-        halves = data[at + 4 : at + 4 + size].astype(np.int32).view(np.int16)
+        halves = data[size * block : size * (block + 1)].astype(np.int32).view(np.int16)
         biases = [p.of("bias", 4 * block + i) for i in range(4)]
         if wide:
-            assert [int(v) for v in data[at : at + 4]] == [256 * bias for bias in biases]
+            assert [int(v) for v in lines[at : at + 4]] == [256 * bias for bias in biases]
         else:
             pairs = [(a, 256 * b + a) for a, b in (biases[:2], biases[2:])]
-            assert [int(v) for v in data[at : at + 4]] == [*pairs[0], *pairs[1]]
+            assert [int(v) for v in lines[at : at + 4]] == [*pairs[0], *pairs[1]]
         for unit, word, low in units(depth):
             for half in (0, 1):
                 for i in range(4 if wide else 0):
@@ -701,8 +700,8 @@ def test_a_row_by_four_columns_with_lines(wide: int, activation: str) -> None:
                     assert halves[where] == packed_half(p, 2 * block + pair, low + 2 * half)
         for i in range(4):
             if 4 * block + i < 10:
-                begin = at + 4 + size + own * i
-                check_lines(p, 4 * block + i, [int(v) for v in data[begin : begin + own]])
+                begin = at + 4 + own * i
+                check_lines(p, 4 * block + i, [int(v) for v in lines[begin : begin + own]])
 
 
 def test_a_column_of_eight() -> None:
@@ -747,6 +746,32 @@ def test_winograd_filters() -> None:
                 begin = at + 2 + own * i
                 multiplier, *others = (int(v) for v in data[begin : begin + own])
                 check_lines(p, filter_, [multiplier >> 2 - p.fields["left"], *others])
+
+
+def test_winograd_along_rows() -> None:
+    """Taps 0 2 4 and 1 3 of a filter of five with stride 2."""
+    attrs = conv("SAME", 2, activation="NONE")
+    layer = a_layer("CONV_2D", (1, 1, 16, 8), (3, 1, 5, 8), attrs)
+    p = packed(layer, DSP, "hil_dsp_conv2d_s8_winograd_rows")
+    data, count = p.fields["stream"], p.fields["units"]
+    assert list(p.fields["taps"]) == [0, 0, 0, 1]
+    own = 3 if p.fields["signs"] else 2
+    words = 2 + 2 * own + 4 * 7 * count
+    assert len(data) == 2 * words
+    for filter_ in range(3):
+        at, i = words * (filter_ // 2), filter_ % 2
+        assert data[at + i] == 64 * p.of("bias", filter_)
+        halves = data[at + 2 + 2 * own : at + words].astype(np.int32).view(np.int16)
+        for channel in range(8):
+            g = [p.weight(filter_, 8 * t + channel) for t in range(5)]
+            a, b = [32 * (g[0] + g[2] + g[4]), 64 * (g[1] + g[3])], [32 * (g[0] - g[2] + g[4])]
+            c, d = [64 * g[0], 64 * g[1]], [-64 * g[4], -64 * g[3]]
+            unit, word, half = channel // 4, channel % 4 % 2, channel % 4 // 2
+            for place, u in enumerate([*a, *b, *c, *d]):
+                assert halves[8 * (count * place + unit) + 4 * word + 2 * i + half] == u
+        begin = at + 2 + own * i
+        multiplier, *others = (int(v) for v in data[begin : begin + own])
+        check_lines(p, filter_, [multiplier >> 2 - p.fields["left"], *others])
 
 
 def test_winograd_filters_as_they_are() -> None:

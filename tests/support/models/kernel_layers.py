@@ -125,6 +125,35 @@ CASES: dict[str, tuple[Any, ...]] = {
     "two rows at a time, a single one": (
         "CONV_2D", (1, 3, 5, 16), (1, 3, 3, 16), conv("VALID"), WINOGRAD, "conv2d",
     ),
+    "a row of three taps": (
+        "CONV_2D", (1, 1, 18, 16), (6, 1, 3, 16), conv("SAME"), CONV_PAIRS, "conv2d",
+    ),
+    "a row of three taps, dilated": (
+        "CONV_2D", (1, 1, 24, 8), (4, 1, 3, 8), conv("VALID", dilation_w=2), CONV_PAIRS, "conv2d",
+    ),
+    "a row of three taps, dilated by three, linear": (
+        "CONV_2D", (2, 1, 27, 8), (5, 1, 3, 8),
+        conv("SAME", activation="NONE", dilation_w=3), CONV_PAIRS, "conv2d",
+    ),
+    "a row of five taps, stride 2": (
+        "CONV_2D", (1, 1, 37, 16), (6, 1, 5, 16), conv("SAME", 2), CONV_PAIRS, "conv2d",
+    ),
+    "a row of seven taps, linear": (
+        "CONV_2D", (1, 1, 20, 12), (4, 1, 7, 12),
+        conv("SAME", activation="NONE"), CONV_PAIRS, "conv2d",
+    ),
+    "a row of four taps, two turns": (
+        "CONV_2D", (1, 1, 9, 96), (2, 1, 4, 96), conv("SAME"), CONV_PAIRS, "conv2d",
+    ),
+    "a row of two taps": (
+        "CONV_2D", (1, 1, 10, 4), (3, 1, 2, 4), conv("VALID"), CONV_PAIRS, "conv2d",
+    ),
+    "rows of five taps": (
+        "CONV_2D", (1, 6, 8, 8), (3, 5, 5, 8), conv("SAME"), CONV_PAIRS, "conv2d",
+    ),
+    "rows of three taps, stride 2": (
+        "CONV_2D", (2, 7, 7, 16), (4, 3, 3, 16), conv("SAME", 2), CONV_PAIRS, "conv2d",
+    ),
     "sixteen units": (
         "CONV_2D", (1, 4, 4, 64), (20, 1, 1, 64), conv("SAME"), MATMUL_PAIRS, "matmul",
     ),

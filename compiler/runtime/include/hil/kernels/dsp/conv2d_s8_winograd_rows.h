@@ -14,9 +14,9 @@
  * taps s apart belong together, and neighbouring outputs; with a dilation of d, neighbouring taps
  * and outputs d apart. Zero points are in the biases; pixels outside the image hold the input's.
  *
- * Tile: 2 tiles of 2 outputs x 2 filters x 4 channels of depth, as in conv2d_s8_winograd.h. Products
- * come in four places: A, for both outputs; B, added to one and taken from the other; C for y0 and
- * D for y1. A starts from the bias; C starts from A + B, D from A - B.
+ * Tile: 2 tiles of 2 outputs x 2 filters x 4 channels of depth, as in conv2d_s8_winograd.h.
+ * Products come in four places: A, for both outputs; B, added to one and taken from the other; C
+ * for y0 and D for y1. A starts from the bias; C starts from A + B, D from A - B.
  *
  * Registers, in a place: r6 V, r12 U, r8 to r11 four sums, r0 r1 r7 lr and r2 to r5 a unit of both.
  *   stack: +0 four sums of A, then of A - B   +16 turns that are left   +20 where sums go
@@ -43,8 +43,8 @@
  *
  * Scratch: 32 bytes of sums, and V of 4 * `tile_pairs` outputs.
  *
- * Cost: 10 instructions for 16 products of a unit. Measured (`hil bench` on mps2-an386, instructions
- * under QEMU) a MAC: @COST@. U is 2 to 2.7 times the weights.
+ * Cost: 10 instructions for 16 products of a unit. Measured (`hil bench` on mps2-an386,
+ * instructions under QEMU) a MAC: @COST@. U is 2 to 2.7 times the weights.
  *
  * Tests: the twin is the loop at the end of hil_dsp_rows_sums (tests/c/test_dsp_kernels.py); the
  * assembly: tests/board/test_kernels.py. Layout: tests/c/test_kernel_layouts.py.
@@ -473,8 +473,7 @@ HIL_INLINE void hil_dsp_conv2d_s8_winograd_rows(const struct hil_dsp_conv2d_s8_w
             const int32_t row = y * p->stride_h - p->pad_top;
             for (int32_t x = 0; x < p->out_w; x += block) {
                 for (int32_t tile = 0; tile < 2 * p->tile_pairs; tile++) {
-                    const int32_t first =
-                        x + hil_dsp_rows_first(p, tile / 2) + tile % 2 * p->apart;
+                    const int32_t first = x + hil_dsp_rows_first(p, tile / 2) + tile % 2 * p->apart;
                     hil_dsp_rows_tile(p, in, row, first * p->stride_w - p->pad_left,
                                       v + tile / 2 * hil_dsp_rows_words(p) + tile % 2);
                 }
