@@ -434,26 +434,31 @@ def test_windows_by_pairs_of_filters(depth: int) -> None:
     assert at == len(data)
 
 
-@pytest.mark.parametrize("depth", [16, 24])
+@pytest.mark.parametrize("depth", [7, 16, 24])
 def test_rows_of_windows_by_pairs_of_filters(depth: int) -> None:
     layer = windows(depth, 4)
-    p = packed(layer, HELIUM, "hil_mve_conv2d_s8_3x3_rows", lines=layer.out.shape[1])
+    p = packed(layer, HELIUM, "hil_mve_conv2d_s8_rows", lines=layer.out.shape[1])
+    # Two rows of up to eight channels are a pass.
+    rows, lanes = (2, 8) if depth <= 8 else (1, 16)
     data, n, at = p.stream, -(-depth // 16), 0
-    assert p.fields["chunks"] == n
+    passes = 2 if rows == 2 else 3 * n
+    assert (p.fields["chunks"], p.fields["passes"]) == (n, passes)
     for first in (0, 2):
         for i in (0, 1):
             for copy in range(4):
                 assert int32(data, at + 16 * i + 4 * copy) == p.of("bias", first + i)
-        for line, chunk, i, tap, lane in np.ndindex(3, n, 2, 3, 16):
-            where = at + 32 + 96 * (n * line + chunk) + 48 * i + 16 * tap + lane
-            channel = 16 * chunk + lane
-            inside = channel < depth
+        for part, i, tap, lane in np.ndindex(passes, 2, 3, 16):
+            where = at + 32 + 96 * part + 48 * i + 16 * tap + lane
+            line = part // n * rows + lane // lanes
+            channel = part % n * 16 + lane % lanes
             element = depth * (3 * line + tap) + channel
+            inside = channel < depth and line < 3
             assert int8(data, where) == (p.weight(first + i, element) if inside else 0)
         for i in (0, 1):
             for word, name in enumerate(("multipliers", "shifts")):
-                assert int32(data, at + 32 + 288 * n + 8 * word + 4 * i) == p.of(name, first + i)
-        at += 48 + 288 * n
+                where = at + 32 + 96 * passes + 8 * word + 4 * i
+                assert int32(data, where) == p.of(name, first + i)
+        at += 48 + 96 * passes
     assert at == len(data)
 
 
