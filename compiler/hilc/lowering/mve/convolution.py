@@ -13,11 +13,13 @@ from hilc.lowering.mve.packing import (
     CHUNK,
     DEEPEST,
     FARTHEST,
+    LINES_BYTES,
     any_of,
     bytes_of,
     columns_of,
     few_columns,
     is_full,
+    line_pairs,
     linear_of,
     packed_pixels,
     packed_quads,
@@ -41,8 +43,8 @@ from hilc.lowering.parameters import (
 
 #: Strips of windows: bytes that a gather reaches, and windows at least and at most.
 GATHERED, _SHORTEST_STRIP, _LONGEST_STRIP = 256, 4, 32
-#: Rows of windows: bytes of scratch that they may take, and channels at least.
-_LINES_BYTES, _FEW_CHANNELS = (8192, 4096, 2048), 6
+#: Rows of windows: channels at least.
+_FEW_CHANNELS = 6
 #: Bytes of scratch of a window of 27 values, and of its sums.
 _WINDOW_BYTES = 40
 
@@ -153,7 +155,7 @@ def _windows(form: Convolution) -> Iterator[Parameters]:
         return
     stream = _window_stream(form.packing)
     found: set[int] = set()
-    for most in _LINES_BYTES:
+    for most in LINES_BYTES:
         lines = min(images.out_h, most // (_WINDOW_BYTES * out_w))
         if lines in (0, *found):
             continue
@@ -200,7 +202,7 @@ def _sixes(form: Convolution) -> Iterator[Parameters]:
         return
     pixels = packed_quads(form.packing, True)
     found: set[int] = set()
-    for most in _LINES_BYTES:
+    for most in LINES_BYTES:
         fitting = most // (chunks * CHUNK * out_w)
         # Whole sixes, where there are any.
         lines = next((n for n in range(fitting, 0, -1) if n * out_w % 6 == 0), fitting)
@@ -334,7 +336,7 @@ def _lines(form: Convolution) -> Iterator[Parameters]:
         return pixels + 32 * lines * dilation * fours_of(across)
 
     found: set[tuple[int, int]] = set()
-    for most in _LINES_BYTES:
+    for most in LINES_BYTES:
         fitting = sum(scratch(lines, out_w) <= most for lines in range(1, images.out_h + 1))
         # Blocks of about the same height, or of about the same width.
         lines, across = -(-images.out_h // -(-images.out_h // max(fitting, 1))), out_w
@@ -366,26 +368,10 @@ def _lines(form: Convolution) -> Iterator[Parameters]:
 @packed_once
 def _line_stream(layer: LinearWeights, in_c: int, filter_h: int) -> Array:
     """Return pairs of filters as ``conv2d_s8_rows.h`` takes them."""
-    outputs, chunks, pairs = layer.requantization, -(-in_c // CHUNK), pairs_of(layer.channels)
     # Two rows of few channels fill a chunk.
     rows = 2 if in_c <= CHUNK // 2 and filter_h > 1 else 1
-    lanes = CHUNK * chunks // rows
-    weights = np.zeros((len(pairs), 2, -(-filter_h // rows) * rows, 3, lanes), np.int8)
-    weights[:, :, :filter_h, :, :in_c] = layer.matrix[pairs].reshape(-1, 2, filter_h, 3, in_c)
-    if rows == 2:
-        weights = weights.reshape(-1, 2, -(-filter_h // 2), 2, 3, lanes).transpose(0, 2, 1, 4, 3, 5)
-    else:
-        weights = weights.reshape(-1, 2, filter_h, 3, chunks, CHUNK).transpose(0, 2, 4, 1, 3, 5)
-    bias, multipliers, shifts = (
-        np.broadcast_to(each, (layer.channels,))[pairs]
-        for each in (outputs.bias, outputs.multipliers, outputs.shifts)
-    )
-    parts = [
-        bytes_of(np.repeat(bias, 4, axis=1)),
-        weights.reshape(len(pairs), -1),
-        bytes_of(np.hstack([multipliers, shifts])),
-    ]
-    return np.hstack(parts).reshape(-1)
+    filters = layer.matrix.reshape(-1, filter_h, 3, in_c)
+    return line_pairs(filters, layer.requantization, rows)
 
 
 def _gathered(form: Convolution) -> Parameters | None:

@@ -128,8 +128,8 @@ HIL_MVE_AT(hil_mve_lines, passes, 16);
 #define HIL_MVE_LINES_FIRST_2 "vldrb.8 q0, [r1]\n"
 
 /* All rows of a pass; labels a and b. */
-#define HIL_MVE_LINES_PASS(a, b, first, fours)                                                     \
-    HIL_MVE_WINDOWS_WEIGHTS                                                                        \
+#define HIL_MVE_LINES_PASS(a, b, weights, first, fours)                                                     \
+    weights                                                                                       \
     "ldr r0, [sp, #76]\n"                                                                          \
     "ldrd r1, r3, [sp, #64]\n"                                                                     \
     "ldr r3, [sp, #72]\n"                                                                          \
@@ -149,7 +149,7 @@ HIL_MVE_AT(hil_mve_lines, passes, 16);
     "subs r7, #1\n"                                                                                \
     "bne.w " a "b\n"
 
-#define HIL_MVE_LINES_FUNCTION(name, first, fours)                                                 \
+#define HIL_MVE_LINES_FUNCTION(name, weights, first, fours)                                                 \
     __attribute__((naked, noipa, unused)) static void name(                                        \
         const int8_t *x __attribute__((unused)), const int8_t *stream __attribute__((unused)),     \
         int32_t *sums __attribute__((unused)),                                                     \
@@ -158,7 +158,7 @@ HIL_MVE_AT(hil_mve_lines, passes, 16);
                 "vpush {d8-d15}\n"                                                                 \
                 "mov r11, r1\n"                                                                    \
                 "add r9, r1, #32\n"                                                                \
-                HIL_MVE_LINES_PASS("1", "2", first, fours("r11"))                                  \
+                HIL_MVE_LINES_PASS("1", "2", weights, first, fours("r11"))                                  \
                 "5:\n"                                                                             \
                 "ldr r0, [sp, #76]\n"                                                              \
                 "ldr r1, [sp, #64]\n"                                                              \
@@ -168,7 +168,7 @@ HIL_MVE_AT(hil_mve_lines, passes, 16);
                 "str r1, [sp, #64]\n"                                                              \
                 "str r4, [r0, #16]\n"                                                              \
                 "bmi.w 6f\n"                                                                       \
-                HIL_MVE_LINES_PASS("3", "4", first, fours("r3"))                                   \
+                HIL_MVE_LINES_PASS("3", "4", weights, first, fours("r3"))                                   \
                 "b.w 5b\n"                                                                         \
                 "6:\n"                                                                             \
                 "vpop {d8-d15}\n"                                                                  \
@@ -182,10 +182,14 @@ HIL_MVE_AT(hil_mve_lines, passes, 16);
 /* clang-format on */
 
 /* The number is the stride. */
-HIL_MVE_LINES_FUNCTION(hil_mve_lines_1, HIL_MVE_LINES_FIRST_1, HIL_MVE_LINES_ODD_1)
-HIL_MVE_LINES_FUNCTION(hil_mve_lines_2, HIL_MVE_LINES_FIRST_2, HIL_MVE_LINES_ODD_2)
-HIL_MVE_LINES_FUNCTION(hil_mve_lines_1_even, HIL_MVE_LINES_FIRST_1, HIL_MVE_LINES_EVEN_1)
-HIL_MVE_LINES_FUNCTION(hil_mve_lines_2_even, HIL_MVE_LINES_FIRST_2, HIL_MVE_LINES_EVEN_2)
+HIL_MVE_LINES_FUNCTION(hil_mve_lines_1, HIL_MVE_WINDOWS_WEIGHTS, HIL_MVE_LINES_FIRST_1,
+                       HIL_MVE_LINES_ODD_1)
+HIL_MVE_LINES_FUNCTION(hil_mve_lines_2, HIL_MVE_WINDOWS_WEIGHTS, HIL_MVE_LINES_FIRST_2,
+                       HIL_MVE_LINES_ODD_2)
+HIL_MVE_LINES_FUNCTION(hil_mve_lines_1_even, HIL_MVE_WINDOWS_WEIGHTS, HIL_MVE_LINES_FIRST_1,
+                       HIL_MVE_LINES_EVEN_1)
+HIL_MVE_LINES_FUNCTION(hil_mve_lines_2_even, HIL_MVE_WINDOWS_WEIGHTS, HIL_MVE_LINES_FIRST_2,
+                       HIL_MVE_LINES_EVEN_2)
 
 typedef void hil_mve_lines_function(const int8_t *x, const int8_t *stream, int32_t *sums,
                                     struct hil_mve_lines *lines);
@@ -212,8 +216,8 @@ typedef void hil_mve_lines_function(const int8_t *x, const int8_t *stream, int32
                      "letp lr, 1b\n"                                                               \
                      : [sums] "+&r"(sums), [out] "+&r"(out), [turns] "+&r"(turns)                  \
                      : [m0] "r"(scale[0]), [m1] "r"(scale[1]),                                     \
-                       [s0] "r"(scale[2]), [s1] "r"(scale[3]), [zero] "r"(p->out_zero_point),      \
-                       [step] "r"(4 * p->dilation_w * p->columns), [one] "r"(1), [offsets] "w"(offsets),           \
+                       [s0] "r"(scale[2]), [s1] "r"(scale[3]), [zero] "r"(p->zero_point),      \
+                       [step] "r"(4 * p->distance), [one] "r"(1), [offsets] "w"(offsets),           \
                        [low] "w"(low), [high] "w"(high)                                            \
                      : "q0", "q1", "cc", "memory")
 #define HIL_MVE_LINES_CORRECT                                                                      \
@@ -223,6 +227,147 @@ typedef void hil_mve_lines_function(const int8_t *x, const int8_t *stream, int32
     "vmax.s16 q0, q0, %q[low]\n"                                                                   \
     "vmin.s16 q0, q0, %q[high]\n"
 /* clang-format on */
+
+/* What is copied of an image of int8, where. */
+struct hil_mve_planes {
+    int32_t in_h;
+    int32_t in_w;
+    int32_t in_c;
+    int32_t zero_point; /* of pixels outside the image */
+    int32_t dilation;   /* lines of a row */
+    int32_t width;      /* pixels of a line */
+    int32_t chunks;     /* of channels */
+    int32_t paired;     /* 1: two rows in a chunk */
+};
+
+/* Where outputs go, and which they are. */
+struct hil_mve_line_outputs {
+    int32_t columns;    /* filters */
+    int32_t distance;   /* bytes from a window's outputs to the next one's */
+    int32_t zero_point; /* as those of HIL_OUTPUT_RANGE_FIELDS */
+    int32_t low;
+    int32_t high;
+    int32_t any;    /* 1: outputs are clamped to less than int8 */
+    int32_t linear; /* as in HIL_MVE_COLUMNS_FIELDS */
+};
+
+/* `count` pixels' chunk at `from`, of which the channels in the mask. */
+HIL_INLINE int8_t *hil_mve_planes_pixels(int8_t *to, const int8_t *from, int32_t step,
+                                         int32_t count, uint32_t channels) {
+    if (count > 0) {
+        __asm__ volatile("vctp.8 %[channels]\n"
+                         "dls lr, %[count]\n"
+                         "1:\n"
+                         "vpst\n"
+                         "vldrbt.8 q0, [%[from]]\n"
+                         "add %[from], %[step]\n"
+                         "vstrb.8 q0, [%[to]], #16\n"
+                         "le lr, 1b\n"
+                         : [to] "+&r"(to), [from] "+&r"(from)
+                         : [count] "r"(count), [step] "r"(step), [channels] "r"(channels)
+                         : "q0", "lr", "cc", "memory");
+    }
+    return to;
+}
+
+/* The same of up to eight channels: into lanes 0 to 7, and into lanes 8 to 15 of the plane before,
+ * `back` bytes before, whose lanes behind the channels have weights of 0. */
+HIL_INLINE int8_t *hil_mve_planes_halves(int8_t *to, const int8_t *from, int32_t step,
+                                         int32_t count, int32_t channels, int32_t back) {
+    int8_t *above = to - back + HIL_MVE_CHUNK / 2;
+    if (count > 0) {
+        __asm__ volatile("vctp.8 %[channels]\n"
+                         "dls lr, %[count]\n"
+                         "1:\n"
+                         "vpstt\n"
+                         "vldrbt.8 q0, [%[from]]\n"
+                         "vstrbt.8 q0, [%[above]], #16\n"
+                         "add %[from], %[step]\n"
+                         "vstrb.8 q0, [%[to]], #16\n"
+                         "le lr, 1b\n"
+                         : [to] "+&r"(to), [above] "+&r"(above), [from] "+&r"(from)
+                         : [count] "r"(count), [step] "r"(step), [channels] "r"(channels)
+                         : "q0", "lr", "cc", "memory");
+    }
+    return to;
+}
+
+/* `count` pixels from `from` on, or with step 0 that are all the zero point: a chunk, or halves of
+ * two. */
+HIL_INLINE int8_t *hil_mve_planes_part(const struct hil_mve_planes *p, int8_t *to,
+                                       const int8_t *from, int32_t step, int32_t count,
+                                       int32_t channel, int32_t back) {
+    if (p->paired) {
+        return hil_mve_planes_halves(to, from, step, count, p->in_c, back);
+    }
+    if (step == 0) {
+        return hil_mve_fill(to, vdupq_n_s8((int8_t)p->zero_point), count);
+    }
+    return hil_mve_planes_pixels(to, from, step, count, (uint32_t)(p->in_c - channel));
+}
+
+/* A line of pixels of row y of the image, or of a row outside, from column x on. */
+HIL_INLINE int8_t *hil_mve_planes_line(const struct hil_mve_planes *p, const int8_t *image,
+                                       int32_t y, int32_t x, const int8_t *around, int8_t *to,
+                                       int32_t back) {
+    const int32_t d = p->dilation;
+    const int32_t left = x < 0 ? (-x + d - 1) / d : 0;
+    const int32_t before = y < 0 || y >= p->in_h || left > p->width ? p->width : left;
+    const int32_t first = x + before * d;
+    const int32_t fitting = first < p->in_w ? (p->in_w - first + d - 1) / d : 0;
+    const int32_t inside = fitting < p->width - before ? fitting : p->width - before;
+    const int8_t *const from = image + (y * p->in_w + first) * p->in_c;
+    for (int32_t chunk = 0; chunk < p->chunks; chunk++) {
+        const int32_t channel = HIL_MVE_CHUNK * chunk;
+        to = hil_mve_planes_part(p, to, around, 0, before, channel, back);
+        to = hil_mve_planes_part(p, to, from + channel, d * p->in_c, inside, channel, back);
+        to = hil_mve_planes_part(p, to, around, 0, p->width - before - inside, channel, back);
+    }
+    return to;
+}
+
+/* The planes of `count` rows of pixels from row y on, of which each is `step` behind the one
+ * before, and from column x on. */
+HIL_INLINE void hil_mve_planes_copy(const struct hil_mve_planes *p, const int8_t *image, int32_t y,
+                                    int32_t step, int32_t count, int32_t x, int8_t *to) {
+    int8_t around[HIL_MVE_CHUNK];
+    hil_mve_fill(around, vdupq_n_s8((int8_t)p->zero_point), 1);
+    int32_t back = 0; /* no plane lies before the first */
+    for (; count > 0; count--) {
+        for (int32_t phase = 0; phase < p->dilation; phase++) {
+            to = hil_mve_planes_line(p, image, y, x + phase, around, to, back);
+        }
+        back = HIL_MVE_CHUNK * p->width;
+        y += step;
+    }
+}
+
+/* The outputs of a pair of filters, of `count` / 2 windows. */
+HIL_INLINE_BLOCK int8_t *hil_mve_line_outputs(const struct hil_mve_line_outputs *p,
+                                              const int32_t *sums, const int32_t *scale,
+                                              int8_t *out, int32_t count) {
+    /* Of the outputs of four windows: window 0 filter 0, 0 1, 1 0, ... */
+    const uint16x8_t numbers = vidupq_n_u16(0, 1);
+    const uint16x8_t offsets = vmlaq_n_u16(vandq_u16(numbers, vdupq_n_u16(p->columns > 1)),
+                                           vshrq_n_u16(numbers, 1), (uint16_t)p->distance);
+    const int16x8_t low = vdupq_n_s16((int16_t)p->low);
+    const int16x8_t high = vdupq_n_s16((int16_t)p->high);
+    register int32_t turns __asm__("lr") = count; /* gcc's debugging levels have no other left */
+    if (p->linear == HIL_MVE_LINEAR_ONCE) {
+        if (p->any) {
+            HIL_MVE_LINE_OUTPUTS(HIL_MVE_ONCE, "", HIL_MVE_LINES_CLAMP);
+        } else {
+            HIL_MVE_LINE_OUTPUTS(HIL_MVE_ONCE, "", HIL_MVE_LINES_SATURATE);
+        }
+    } else if (p->any) {
+        HIL_MVE_LINE_OUTPUTS(HIL_MVE_TWICE, HIL_MVE_LINES_CORRECT, HIL_MVE_LINES_CLAMP);
+    } else if (p->linear) {
+        HIL_MVE_LINE_OUTPUTS(HIL_MVE_TWICE, HIL_MVE_LINES_CORRECT, HIL_MVE_LINES_SATURATE);
+    } else {
+        HIL_MVE_LINE_OUTPUTS(HIL_MVE_TWICE, "", HIL_MVE_LINES_SATURATE);
+    }
+    return out;
+}
 
 /*@kernel
 name = "hil_mve_conv2d_s8_rows"
@@ -269,148 +414,31 @@ struct hil_mve_conv2d_s8_rows {
     const int8_t *stream; /* the head draws it */
 };
 
-/* `count` pixels' chunk at `from`, of which the channels in the mask. */
-HIL_INLINE int8_t *hil_mve_conv2d_s8_rows_pixels(int8_t *to, const int8_t *from, int32_t step,
-                                                 int32_t count, uint32_t channels) {
-    if (count > 0) {
-        __asm__ volatile("vctp.8 %[channels]\n"
-                         "dls lr, %[count]\n"
-                         "1:\n"
-                         "vpst\n"
-                         "vldrbt.8 q0, [%[from]]\n"
-                         "add %[from], %[step]\n"
-                         "vstrb.8 q0, [%[to]], #16\n"
-                         "le lr, 1b\n"
-                         : [to] "+&r"(to), [from] "+&r"(from)
-                         : [count] "r"(count), [step] "r"(step), [channels] "r"(channels)
-                         : "q0", "lr", "cc", "memory");
-    }
-    return to;
-}
-
-/* The same of up to eight channels: into lanes 0 to 7, and into lanes 8 to 15 of the plane before,
- * `back` bytes before, whose lanes behind the channels have weights of 0. */
-HIL_INLINE int8_t *hil_mve_conv2d_s8_rows_halves(int8_t *to, const int8_t *from, int32_t step,
-                                                 int32_t count, int32_t channels, int32_t back) {
-    int8_t *above = to - back + HIL_MVE_CHUNK / 2;
-    if (count > 0) {
-        __asm__ volatile("vctp.8 %[channels]\n"
-                         "dls lr, %[count]\n"
-                         "1:\n"
-                         "vpstt\n"
-                         "vldrbt.8 q0, [%[from]]\n"
-                         "vstrbt.8 q0, [%[above]], #16\n"
-                         "add %[from], %[step]\n"
-                         "vstrb.8 q0, [%[to]], #16\n"
-                         "le lr, 1b\n"
-                         : [to] "+&r"(to), [above] "+&r"(above), [from] "+&r"(from)
-                         : [count] "r"(count), [step] "r"(step), [channels] "r"(channels)
-                         : "q0", "lr", "cc", "memory");
-    }
-    return to;
-}
-
-/* `count` pixels from `from` on, or with step 0 that are all the zero point: a chunk, or halves of
- * two. */
-HIL_INLINE int8_t *hil_mve_conv2d_s8_rows_part(const struct hil_mve_conv2d_s8_rows *p, int8_t *to,
-                                               const int8_t *from, int32_t step, int32_t count,
-                                               int32_t channel, int32_t back) {
-    if (p->paired) {
-        return hil_mve_conv2d_s8_rows_halves(to, from, step, count, p->in_c, back);
-    }
-    if (step == 0) {
-        return hil_mve_fill(to, vdupq_n_s8((int8_t)p->in_zero_point), count);
-    }
-    return hil_mve_conv2d_s8_rows_pixels(to, from, step, count, (uint32_t)(p->in_c - channel));
-}
-
-/* A line of pixels of row y of the image, or of a row outside, from column x on. */
-HIL_INLINE int8_t *hil_mve_conv2d_s8_rows_line(const struct hil_mve_conv2d_s8_rows *p,
-                                               const int8_t *image, int32_t y, int32_t x,
-                                               const int8_t *around, int8_t *to, int32_t back) {
-    const int32_t d = p->dilation_w;
-    const int32_t left = x < 0 ? (-x + d - 1) / d : 0;
-    const int32_t before = y < 0 || y >= p->in_h || left > p->width ? p->width : left;
-    const int32_t first = x + before * d;
-    const int32_t fitting = first < p->in_w ? (p->in_w - first + d - 1) / d : 0;
-    const int32_t inside = fitting < p->width - before ? fitting : p->width - before;
-    const int8_t *const from = image + (y * p->in_w + first) * p->in_c;
-    for (int32_t chunk = 0; chunk < p->chunks; chunk++) {
-        const int32_t channel = HIL_MVE_CHUNK * chunk;
-        to = hil_mve_conv2d_s8_rows_part(p, to, around, 0, before, channel, back);
-        to = hil_mve_conv2d_s8_rows_part(p, to, from + channel, d * p->in_c, inside, channel, back);
-        to = hil_mve_conv2d_s8_rows_part(p, to, around, 0, p->width - before - inside, channel,
-                                         back);
-    }
-    return to;
-}
-
-/* The pixels under `rows` rows of windows from row and column on. */
-HIL_INLINE void hil_mve_conv2d_s8_rows_copy(const struct hil_mve_conv2d_s8_rows *p,
-                                            const int8_t *image, int32_t row, int32_t rows,
-                                            int32_t column, int8_t *to) {
-    int8_t around[HIL_MVE_CHUNK];
-    hil_mve_fill(around, vdupq_n_s8((int8_t)p->in_zero_point), 1);
-    /* Filters of one row share no rows of pixels. */
-    const int32_t single = p->filter_h == 1;
-    const int32_t step = single ? p->stride_h : 1;
-    int32_t count = single ? rows : p->stride_h * (rows - 1) + p->filter_h;
-    int32_t y = row * p->stride_h - p->pad_top;
-    int32_t back = 0; /* no plane lies before the first */
-    for (; count > 0; count--) {
-        for (int32_t phase = 0; phase < p->dilation_w; phase++) {
-            const int32_t x = column * p->stride_w - p->pad_left + phase;
-            to = hil_mve_conv2d_s8_rows_line(p, image, y, x, around, to, back);
-        }
-        back = HIL_MVE_CHUNK * p->width;
-        y += step;
-    }
-}
-
-/* The outputs of a pair of filters, of `count` / 2 windows. */
-HIL_INLINE_BLOCK int8_t *hil_mve_conv2d_s8_rows_store(const struct hil_mve_conv2d_s8_rows *p,
-                                                      const int32_t *sums, const int32_t *scale,
-                                                      int8_t *out, int32_t count) {
-    /* Of the outputs of four windows: window 0 filter 0, 0 1, 1 0, ... */
-    const uint16x8_t numbers = vidupq_n_u16(0, 1);
-    const uint16x8_t offsets =
-        vmlaq_n_u16(vandq_u16(numbers, vdupq_n_u16(p->columns > 1)), vshrq_n_u16(numbers, 1),
-                    (uint16_t)(p->dilation_w * p->columns));
-    const int16x8_t low = vdupq_n_s16((int16_t)p->out_min);
-    const int16x8_t high = vdupq_n_s16((int16_t)p->out_max);
-    register int32_t turns __asm__("lr") = count; /* gcc's debugging levels have no other left */
-    if (p->linear == HIL_MVE_LINEAR_ONCE) {
-        if (p->any) {
-            HIL_MVE_LINE_OUTPUTS(HIL_MVE_ONCE, "", HIL_MVE_LINES_CLAMP);
-        } else {
-            HIL_MVE_LINE_OUTPUTS(HIL_MVE_ONCE, "", HIL_MVE_LINES_SATURATE);
-        }
-    } else if (p->any) {
-        HIL_MVE_LINE_OUTPUTS(HIL_MVE_TWICE, HIL_MVE_LINES_CORRECT, HIL_MVE_LINES_CLAMP);
-    } else if (p->linear) {
-        HIL_MVE_LINE_OUTPUTS(HIL_MVE_TWICE, HIL_MVE_LINES_CORRECT, HIL_MVE_LINES_SATURATE);
-    } else {
-        HIL_MVE_LINE_OUTPUTS(HIL_MVE_TWICE, "", HIL_MVE_LINES_SATURATE);
-    }
-    return out;
-}
-
 /* The outputs of a pair of filters, of `rows` rows of `wide` windows. */
 HIL_INLINE void hil_mve_conv2d_s8_rows_outputs(const struct hil_mve_conv2d_s8_rows *p,
                                                const int32_t *sums, const int32_t *scale,
                                                int8_t *out, int32_t rows, int32_t wide) {
     const int32_t d = p->dilation_w;
+    const struct hil_mve_line_outputs outputs = {
+        .columns = p->columns,
+        .distance = d * p->columns,
+        .zero_point = p->out_zero_point,
+        .low = p->out_min,
+        .high = p->out_max,
+        .any = p->any,
+        .linear = p->linear,
+    };
     if (d == 1 && p->across == p->out_w && p->out_w % 4 == 0) {
         /* Rows follow each other without a gap. */
-        hil_mve_conv2d_s8_rows_store(p, sums, scale, out, 2 * rows * p->out_w);
+        hil_mve_line_outputs(&outputs, sums, scale, out, 2 * rows * p->out_w);
         return;
     }
     for (; rows > 0; rows--) {
         for (int32_t phase = 0; phase < d; phase++) {
             /* There may be fewer windows than phases. */
             if (phase < wide) {
-                hil_mve_conv2d_s8_rows_store(p, sums, scale, out + phase * p->columns,
-                                             2 * ((wide - phase + d - 1) / d));
+                hil_mve_line_outputs(&outputs, sums, scale, out + phase * p->columns,
+                                     2 * ((wide - phase + d - 1) / d));
             }
             sums += 8 * p->fours;
         }
@@ -438,6 +466,18 @@ HIL_INLINE void hil_mve_conv2d_s8_rows(const struct hil_mve_conv2d_s8_rows *p, c
         .pass_step = (1 + p->paired) * plane_bytes,
         .passes = 0,
     };
+    const struct hil_mve_planes planes = {
+        .in_h = p->in_h,
+        .in_w = p->in_w,
+        .in_c = p->in_c,
+        .zero_point = p->in_zero_point,
+        .dilation = p->dilation_w,
+        .width = p->width,
+        .chunks = p->chunks,
+        .paired = p->paired,
+    };
+    /* Filters of one row share no rows of pixels. */
+    const int32_t single = p->filter_h == 1;
     for (int32_t images = p->batch; images > 0; images--) {
         for (int32_t row = 0; row < p->out_h; row += p->lines) {
             const int32_t below = p->out_h - row;
@@ -446,7 +486,10 @@ HIL_INLINE void hil_mve_conv2d_s8_rows(const struct hil_mve_conv2d_s8_rows *p, c
             for (int32_t left = 0; left < p->out_w; left += p->across) {
                 const int32_t right = p->out_w - left;
                 const int32_t wide = right < p->across ? right : p->across;
-                hil_mve_conv2d_s8_rows_copy(p, in, row, rows, left, pixels);
+                hil_mve_planes_copy(&planes, in, row * p->stride_h - p->pad_top,
+                                    single ? p->stride_h : 1,
+                                    single ? rows : p->stride_h * (rows - 1) + p->filter_h,
+                                    left * p->stride_w - p->pad_left, pixels);
                 const int8_t *pair = p->stream;
                 for (int32_t column = 0; column < p->columns; column += 2) {
                     lines.passes = p->passes - 1;
