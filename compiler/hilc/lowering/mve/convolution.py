@@ -28,6 +28,7 @@ from hilc.lowering.mve.packing import (
     shallow_stream,
     ties,
 )
+from hilc.lowering.mve.windows import GATHERED, small_windows
 from hilc.lowering.parameters import (
     HilMveColumns,
     HilMveConv2dS8,
@@ -41,8 +42,8 @@ from hilc.lowering.parameters import (
     HilMvePixels,
 )
 
-#: Strips of windows: bytes that a gather reaches, and windows at least and at most.
-GATHERED, _SHORTEST_STRIP, _LONGEST_STRIP = 256, 4, 32
+#: Strips of windows: windows at least and at most.
+_SHORTEST_STRIP, _LONGEST_STRIP = 4, 32
 #: Rows of windows: channels at least.
 _FEW_CHANNELS = 6
 #: Bytes of scratch of a window of 27 values, and of its sums.
@@ -57,7 +58,7 @@ def conv2d(form: Convolution) -> list[Parameters]:
     made = [make(form) for make in (_points, _three_by_three)]
     calls = [*_lines(form), *(call for call in made if call is not None)]
     if not calls or form.window.filter_h != 3:
-        calls = [*calls, *_rgb(form), *_strips(form)]
+        calls = [*calls, *_rgb(form), *small_windows(form), *_strips(form)]
     # Behind the others, which take less scratch for bands of few rows.
     return [*calls, *([] if gathered is None else [gathered]), *_windows(form), *_sixes(form)]
 

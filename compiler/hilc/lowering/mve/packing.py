@@ -333,16 +333,7 @@ def line_pairs(filters: Array, outputs: HilRequantization, rows: int = 1) -> npt
     weights[:, :, :height, :, :depth] = filters[pairs]
     weights = weights.reshape(-1, 2, passes, rows, width, chunks, lanes)
     weights = weights.transpose(0, 2, 5, 1, 4, 3, 6)
-    bias, multipliers, shifts = (
-        np.broadcast_to(each, (count,))[pairs]
-        for each in (outputs.bias, outputs.multipliers, outputs.shifts)
-    )
-    parts = [
-        bytes_of(np.repeat(bias, 4, axis=1)),
-        weights.reshape(len(pairs), -1),
-        bytes_of(np.hstack([multipliers, shifts])),
-    ]
-    return np.hstack(parts).reshape(-1)
+    return window_pairs(weights, outputs, count).reshape(-1)
 
 
 def few_columns(count: int, outputs: HilRequantization) -> bool:
@@ -356,14 +347,24 @@ def few_columns(count: int, outputs: HilRequantization) -> bool:
 
 def shallow_stream(weights: npt.NDArray[np.int8], outputs: HilRequantization, count: int) -> Array:
     """Return the packed form of each pair of ``count`` columns, ``weights [pairs, 4, CHUNK]``."""
+    shifts = np.broadcast_to(outputs.shifts, (count,)).astype(np.int64)[pairs_of(count)]
+    moved = (outputs.output_range.out_zero_point << -shifts) + (1 << (-shifts - 1))
+    return np.hstack([window_pairs(weights, outputs, count), bytes_of(moved)]).reshape(-1)
+
+
+def window_pairs(
+    weights: npt.NDArray[np.int8], outputs: HilRequantization, count: int
+) -> npt.NDArray[np.int8]:
+    """Return biases, ``weights [pairs, 4, CHUNK]`` and scales of each pair of ``count`` columns, a
+    row for each.
+    """
     bias, multipliers, shifts = (
-        np.broadcast_to(each, (count,)).astype(np.int64)[pairs_of(count)]
+        np.broadcast_to(each, (count,))[pairs_of(count)]
         for each in (outputs.bias, outputs.multipliers, outputs.shifts)
     )
-    moved = (outputs.output_range.out_zero_point << -shifts) + (1 << (-shifts - 1))
     parts = [
         bytes_of(np.repeat(bias, 4, axis=1)),
         weights.reshape(len(weights), -1),
-        bytes_of(np.hstack([multipliers, shifts, moved])),
+        bytes_of(np.hstack([multipliers, shifts])),
     ]
-    return np.hstack(parts).reshape(-1)
+    return np.hstack(parts)
