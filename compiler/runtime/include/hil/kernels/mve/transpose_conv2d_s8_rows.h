@@ -182,9 +182,8 @@ HIL_INLINE void hil_mve_transpose_conv2d_s8_rows(const struct hil_mve_transpose_
         .paired = 0,
     };
     const int32_t plane_bytes = HIL_MVE_CHUNK * p->width;
-    int8_t *const pixels = (int8_t *)scratch;
-    void *const behind = pixels + p->planes * p->chunks * plane_bytes;
-    int32_t *const sums = (int32_t *)behind;
+    int32_t *const sums = (int32_t *)scratch;
+    int8_t *const pixels = (int8_t *)scratch + 32 * p->lines * p->fours;
     for (int32_t images = p->batch; images > 0; images--) {
         for (int32_t row = 0; row < p->down; row += p->lines) {
             hil_mve_planes_copy(&planes, in, p->top + row, 1, p->planes, p->left, pixels);
