@@ -13,6 +13,7 @@ from campaigns import cases
 from kernel_checks import Operator, check, checks_of, overlapping_checks, unequal_kernels
 from models import model_path
 from riscv_layers import (
+    deep_layers,
     emitted_checks,
     long_pad,
     moves,
@@ -78,6 +79,16 @@ def test_wide_layers_are_exact(core: str, vector_bits: int) -> None:
     check([one for _, one in found] + over, board)
     assert len(found) > 20
     assert len(over) > 10
+
+
+@cases(("core", "vector_bits"), [CORES[0], CORES[1]], first=2)
+def test_deep_layers_are_exact(core: str, vector_bits: int) -> None:
+    """Sums of many products, at the ends of their ranges among them, by the assembly."""
+    board = board_of(core, vector_bits)
+    layers = deep_layers(np.random.default_rng(92))
+    found = emitted_checks(layers, board.cpu, 92)
+    check([one for _, one in found], board)
+    assert len({id(layer) for layer, _ in found}) == len(layers)
 
 
 @cases(("core", "vector_bits"), [CORES[0], CORES[1], CORES[3]], first=2)

@@ -33,7 +33,7 @@ from hilc.lowering.registry import Layer, lowers
 from hilc.lowering.riscv import depthwise, row, winograd
 from hilc.lowering.riscv.arithmetic import scale_words
 from hilc.lowering.riscv.emitted import NAME, Description, EmittedParameters, emitted
-from hilc.lowering.riscv.emitter import LARGEST_OFFSET, Function
+from hilc.lowering.riscv.emitter import Function
 from hilc.lowering.riscv.linear import (
     IMAGE_FIELDS,
     ConvParameters,
@@ -118,8 +118,6 @@ def _packed(layer: LinearWeights, triples: int, extension: str) -> _Packed | Non
     if part < layer.depth:
         largest = max(int(np.abs(end).max()) for end in channels.ends)
         bits = min(SUM_SHIFT, 31 - largest.bit_length())
-    if (3 * triples - 1) * layer.channels + BLOCK > LARGEST_OFFSET:
-        return None
     if (found := output_of(channels, bits, extension)) is None:
         return None
     output, scales = found
