@@ -39,6 +39,7 @@ from hilc.lowering.riscv.depthwise import (
     geometry_of,
     tiles_of,
 )
+from hilc.lowering.riscv.emitted import EmittedParameters
 from hilc.lowering.riscv.emitter import ZERO, Function, Register
 from hilc.lowering.riscv.outputs import Output, output_of
 from hilc.lowering.riscv.wide import WideOutput, wide_output_of
@@ -77,7 +78,7 @@ class VectorTile(Tile):
         return emit_tile(self)
 
 
-def depthwise(form: DepthwiseConvolution) -> Iterator[DepthwiseParameters]:
+def depthwise(form: DepthwiseConvolution) -> Iterator[EmittedParameters]:
     """Yield the emitted kernel of a depthwise convolution, if it serves the layer."""
     window = form.window
     if form.multiplier != 1 or window.filter_h > _MOST_ROWS:
