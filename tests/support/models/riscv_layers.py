@@ -177,6 +177,11 @@ def tables(rng: np.random.Generator, count: int) -> list[SingleOp]:
     return [random_op(rng, op, "int8") for op in operators for _ in range(count)]
 
 
+def transposed(rng: np.random.Generator, count: int) -> list[SingleOp]:
+    """Return transposed convolutions of int8."""
+    return [random_op(rng, "TRANSPOSE_CONV", "int8") for _ in range(count)]
+
+
 def pools(rng: np.random.Generator, count: int) -> list[SingleOp]:
     """Return pools, means and products of int8, means of many channels among them."""
     operators = ("MAX_POOL_2D", "AVERAGE_POOL_2D", "MEAN", "MUL")

@@ -48,10 +48,10 @@ class Tile:
         return f"{self.rows}_rows"
 
 
-def emit_tile(tile: Tile) -> Function:
+def emit_tile(tile: Tile, name: str = "tile") -> Function:
     """Return the function that multiplies a tile's rows with all columns."""
     parameters = [("rows", "read"), ("weights", "read"), ("scales", "read"), ("out", "write")]
-    f = Function(f"{NAME}_tile", parameters, tile.output.extensions)
+    f = Function(f"{NAME}_{name}", parameters, tile.output.extensions)
     rows, weights, scales, out = f.arguments
     f.save(rows, "rows")
     f.save(scales, "scales")
