@@ -26,6 +26,13 @@ _KINDS = (
     (b"<", "an HTML or XML page"),
     (b"{", "a JSON text"),
 )
+#: The opcode of a pickle's protocol, which its number follows; joblib's files begin the same.
+_PICKLES = tuple(b"\x80" + bytes([protocol]) for protocol in range(2, 6))
+_PICKLE_HINT = (
+    "convert the model in Python: skl2onnx.to_onnx(model, x[:1]) makes an ONNX model of one of "
+    "scikit-learn, and torch.export.save writes a PyTorch module; a pickle is not loaded here, "
+    "since that would run its code"
+)
 _FACT = "not a TFLite, ONNX or PyTorch model"
 _CONVERT = "hil quantize {name} --calibration SAMPLES.npz -o MODEL.tflite makes an int8 model"
 _KERAS_HINT = (
@@ -94,6 +101,9 @@ def foreign(data: bytes, path: Path | None, identifier: bytes) -> ModelError:
             f"{_FACT}; this looks like a frozen graph of TensorFlow 1",
             _FROZEN_HINT.format(name=name),
         )
+    if data.startswith(_PICKLES):
+        kind = "a pickle of Python objects, as of scikit-learn, joblib or PyTorch"
+        return ModelError(f"{_FACT}; this looks like {kind}", _PICKLE_HINT)
     for magic, kind in _KINDS:
         if data.startswith(magic):
             return ModelError(f"{_FACT}; this looks like {kind}", _HINT)
