@@ -13,8 +13,9 @@ from hil.firmware.placement import ALIGNMENT, GUARD_BYTES, Workspace, aligned, s
 from hilc.artifact.library import Module
 
 _OVERFLOW = re.compile(r"region [`'](\w+)' overflowed by (\d+) bytes?")
-# Maximum static data of a firmware beyond its lower bound, which tests verify.
-UNKNOWN_BYTES = 128
+# Maximum static data of a firmware beyond its lower bound, which tests verify: alignment, and 112
+# bytes of the C library where functions of floats report errors.
+UNKNOWN_BYTES = 256
 # sizeof the structs of hil_model.h on a 32-bit core.
 _MODEL_BYTES, _TENSOR_BYTES, _LAYER_BYTES = 28, 20, 16
 

@@ -289,13 +289,18 @@ def quantized_sample(
 def load_samples(
     path: str | Path, tensors: Sequence[TensorInfo], role: str, *, quantize: bool = False
 ) -> Sequence[Sample]:
-    """Return the samples of an NPZ file with one array per tensor, by name.
+    """Return the samples of an NPZ file with one array per tensor, by name, or of an NPY file for
+    the only tensor.
 
     An array has the tensor's shape after a leading sample axis, or the tensor's own shape with the
     samples along a batch axis of 1. ``role`` is ``input`` or ``output``, for messages. With
     ``quantize`` floats become the tensors' integers (:func:`hilc.executor.quantized`).
     """
-    return array_samples(load_arrays(Path(path)), tensors, role, str(path), quantize=quantize)
+    if Path(path).suffix.lower() == ".npy" and len(tensors) == 1:
+        arrays = {tensors[0].name: load_array(Path(path))}
+    else:
+        arrays = load_arrays(Path(path))
+    return array_samples(arrays, tensors, role, str(path), quantize=quantize)
 
 
 def array_samples(
@@ -399,7 +404,9 @@ def load_arrays(path: Path) -> dict[str, Array]:
     """Return the arrays of an NPZ file by their names."""
     loaded = _load(path, "an NPZ file (numpy.savez)")
     if isinstance(loaded, np.ndarray):
-        raise InputError(f"{path} is an NPY file with one array", "numpy.savez writes an NPZ")
+        raise InputError(
+            f"{path} is an NPY file with one array, without a name", "numpy.savez writes an NPZ"
+        )
     with loaded:
         _check_size(path, sum(member.file_size for member in loaded.zip.infolist()))
         arrays: dict[str, Array] = {}
@@ -449,7 +456,8 @@ def _load(path: Path, what: str) -> Any:
             start = file.read(len(np.lib.format.MAGIC_PREFIX))
         # numpy takes other files for pickles and suggests loading them.
         if not start.startswith(_BEGINNINGS):
-            raise InputError(f"{path} is neither an NPZ nor an NPY file", f"give {what}")
+            empty = "" if start else "empty, so "
+            raise InputError(f"{path} is {empty}neither an NPZ nor an NPY file", f"give {what}")
         _check_size(path, path.stat().st_size)
         return np.load(path, allow_pickle=False)
     except FileNotFoundError:

@@ -50,7 +50,7 @@ def set_loop_bounds(model: onnx.ModelProto, bounds: Mapping[str, int]) -> None:
             shown = ", ".join(repr(names[0]) for names in loops if names)
             raise InputError(
                 f"the model has no loop {name!r}, whose bound is stated",
-                f"its loops are {shown or 'none'}",
+                f"its loops are {shown}" if shown else "it has no loop: leave out the bound",
             )
         if not 1 <= bound <= _MOST:
             raise InputError(
