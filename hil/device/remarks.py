@@ -30,8 +30,8 @@ def scratch_remark(report: ChoiceReport) -> str:
     if report.goal != "speed" or 2 * report.scratch_bytes <= workspace:
         return ""
     return (
-        f"{report.scratch_bytes:,} of {workspace:,} B of workspace are scratch of a layer's fastest "
-        "kernel: --optimize balanced weighs memory too"
+        f"{report.scratch_bytes:,} of {workspace:,} B of workspace are scratch of a layer's "
+        "fastest kernel: --optimize balanced weighs memory too"
     )
 
 
