@@ -24,7 +24,7 @@ from math import prod
 from typing import Any
 
 import numpy as np
-from costs import count_model
+from costs import LARGE_M0, RV32F, count_model
 from marked import replaced, table
 from matplotlib import rc_context
 from matplotlib.figure import Figure
@@ -53,7 +53,7 @@ class Family:
 
 
 FAMILIES = {
-    "v6m": Family("cortex-m0", str(ROOT / "tools" / "boards" / "large-m0.toml"), ("int8",)),
+    "v6m": Family("cortex-m0", LARGE_M0, ("int8",)),
     "v7m": Family("cortex-m3", "mps2-an385", ("int8", "int16")),
     "dsp": Family("cortex-m4", "mps2-an386", ("int8", "int16")),
     "fpu": Family("cortex-m4", "mps2-an386", ("float32",)),
@@ -61,7 +61,7 @@ FAMILIES = {
     "riscv": Family("rv32imac", "riscv-virt", ("int8", "int16")),
     "rvv": Family("rv32imac_zve32x", "riscv-virt-v", ("int8", "int16")),
     "xpulp": Family("rv32imc_xpulp", "rtl-cv32e40p-xpulp", ("int8",)),
-    "rv32f": Family("rv32imafc", "riscv-virt", ("float32",)),
+    "rv32f": Family("rv32imafc", RV32F, ("float32",)),
 }  # fmt: skip
 
 

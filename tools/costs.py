@@ -49,8 +49,12 @@ ROOT = Path(__file__).resolve().parents[1]
 FOLDER = ROOT / "build" / "costs"
 #: A board of each core that figures are for.
 LARGE_M0 = str(ROOT / "tools" / "boards" / "large-m0.toml")
-BOARDS = ("mps2-an385", "mps2-an386", "mps2-an505", "mps3-an547", LARGE_M0, "riscv-virt")
-CORES = ("cortex-m3", "cortex-m4", "cortex-m33", "cortex-m55", "cortex-m0", "rv32imac")
+RV32F = str(ROOT / "tools" / "boards" / "rv32f.toml")
+BOARDS = ("mps2-an385", "mps2-an386", "mps2-an505", "mps3-an547", LARGE_M0, "riscv-virt", RV32F)
+CORES = (
+    *("cortex-m3", "cortex-m4", "cortex-m33", "cortex-m55", "cortex-m0"),
+    *("rv32imac", "rv32imafc"),
+)
 #: The source of layers that are no model's.
 ODD = "odd"
 #: By how much a multiple of another core's figures may be off, in the median and for nine layers of

@@ -19,6 +19,8 @@ from linear_layers import Layer, make_layer
 
 from hilc.lowering import candidates
 from hilc.lowering.kernels import KernelCall
+from hilc.lowering.mve.packing import line_pairs
+from hilc.lowering.parameters import HilOutputRange, HilRequantization
 from hilc.numerics.requantize import requantize
 from hilc.target import get_cpu
 
@@ -434,27 +436,63 @@ def test_windows_by_pairs_of_filters(depth: int) -> None:
     assert at == len(data)
 
 
-@pytest.mark.parametrize("depth", [16, 24])
+@pytest.mark.parametrize("depth", [7, 16, 24])
 def test_rows_of_windows_by_pairs_of_filters(depth: int) -> None:
     layer = windows(depth, 4)
-    p = packed(layer, HELIUM, "hil_mve_conv2d_s8_3x3_rows", lines=layer.out.shape[1])
+    p = packed(layer, HELIUM, "hil_mve_conv2d_s8_rows", lines=layer.out.shape[1])
+    # Two rows of up to eight channels are a pass.
+    rows, lanes = (2, 8) if depth <= 8 else (1, 16)
     data, n, at = p.stream, -(-depth // 16), 0
-    assert p.fields["chunks"] == n
+    passes = 2 if rows == 2 else 3 * n
+    assert (p.fields["chunks"], p.fields["passes"]) == (n, passes)
     for first in (0, 2):
         for i in (0, 1):
             for copy in range(4):
                 assert int32(data, at + 16 * i + 4 * copy) == p.of("bias", first + i)
-        for line, chunk, i, tap, lane in np.ndindex(3, n, 2, 3, 16):
-            where = at + 32 + 96 * (n * line + chunk) + 48 * i + 16 * tap + lane
-            channel = 16 * chunk + lane
-            inside = channel < depth
+        for part, i, tap, lane in np.ndindex(passes, 2, 3, 16):
+            where = at + 32 + 96 * part + 48 * i + 16 * tap + lane
+            line = part // n * rows + lane // lanes
+            channel = part % n * 16 + lane % lanes
             element = depth * (3 * line + tap) + channel
+            inside = channel < depth and line < 3
             assert int8(data, where) == (p.weight(first + i, element) if inside else 0)
         for i in (0, 1):
             for word, name in enumerate(("multipliers", "shifts")):
-                assert int32(data, at + 32 + 288 * n + 8 * word + 4 * i) == p.of(name, first + i)
-        at += 48 + 288 * n
+                where = at + 32 + 96 * passes + 8 * word + 4 * i
+                assert int32(data, where) == p.of(name, first + i)
+        at += 48 + 96 * passes
     assert at == len(data)
+
+
+@pytest.mark.parametrize("taps", [1, 2])
+def test_pairs_of_filters_of_a_phase(taps: int) -> None:
+    rng = np.random.default_rng(8)
+    filters = rng.integers(-127, 128, (3, 2, taps, 20)).astype(np.int8)
+    multipliers, shifts = rng.integers(1 << 30, 1 << 31, 3), rng.integers(-9, -1, 3)
+    outputs = HilRequantization(
+        output_range=HilOutputRange(out_zero_point=0, out_min=-128, out_max=127),
+        per_channel=1,
+        narrow=0,
+        bias=rng.integers(-3000, 3000, 3).astype(np.int32),
+        multipliers=multipliers.astype(np.int32),
+        shifts=shifts.astype(np.int32),
+    )
+    data, passes = bytes(line_pairs(filters, outputs).tobytes()), 2 * 2
+    pair_bytes = 48 + 32 * taps * passes
+    assert len(data) == 2 * pair_bytes
+    # The last filter makes a pair with the one before it.
+    for at, pair in ((0, (0, 1)), (pair_bytes, (1, 2))):
+        for i, channel in enumerate(pair):
+            for copy in range(4):
+                assert int32(data, at + 16 * i + 4 * copy) == outputs.bias[channel]
+            for line, chunk, tap, lane in np.ndindex(2, 2, taps, 16):
+                where = at + 32 + 32 * taps * (2 * line + chunk) + 16 * (taps * i + tap) + lane
+                inside = 16 * chunk + lane < 20
+                weight = filters[channel, line, tap, 16 * chunk + lane] if inside else 0
+                assert int8(data, where) == weight
+            scales = at + 32 + 32 * taps * passes
+            assert int32(data, scales + 4 * i) == multipliers[channel]
+            assert int32(data, scales + 8 + 4 * i) == shifts[channel]
 
 
 def test_depthwise_filters_and_tiles() -> None:

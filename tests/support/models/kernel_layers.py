@@ -388,6 +388,28 @@ PIXELS: tuple[Shapes, ...] = (
             (1, 8, 20, 7, "VALID", 1, "NONE"),
         )
     ),
+    # Rows of windows of other filters of three columns: two rows of few channels in a chunk, lines
+    # of dilated windows, blocks of a row's windows.
+    *(
+        (
+            "CONV_2D",
+            (batch, *image, depth),
+            (count, *filters, depth),
+            conv(padding, stride, act, **attrs),
+        )
+        for batch, image, depth, count, filters, padding, stride, act, attrs in (
+            (2, (6, 9), 8, 3, (5, 3), "SAME", 1, "NONE", {}),
+            (1, (7, 13), 7, 4, (2, 3), "SAME", 1, "RELU", {}),
+            (1, (9, 11), 6, 2, (4, 3), (3, 2, 4, 3), 2, "RELU6", {}),
+            (1, (3, 40), 24, 5, (1, 3), "SAME", 2, "RELU", {}),
+            (2, (2, 21), 16, 4, (1, 3), "SAME", 1, "NONE", {"dilation_w": 2}),
+            (1, (2, 9), 33, 2, (1, 3), (0, 0, 1, 5), 1, "RELU", {"dilation_w": 4}),
+            (1, (1, 5), 16, 2, (1, 3), "SAME", 1, "RELU", {"dilation_w": 7}),
+            (1, (1, 290), 32, 3, (1, 3), "VALID", 1, "RELU", {"dilation_w": 3}),
+            (1, (2, 700), 16, 1, (1, 3), "SAME", 1, "NONE", {}),
+            (1, (4, 120), 64, 2, (3, 3), "SAME", 1, "RELU", {}),
+        )
+    ),
     # Dilated windows of whole chunks, four at a time.
     *(
         (
