@@ -120,10 +120,10 @@ def parse_loop_bounds(words: Sequence[str]) -> dict[str, int]:
     bounds: dict[str, int] = {}
     for word in words:
         name, _, count = word.rpartition("=")
-        if not name or not count.isdecimal() or not 0 < int(count) < 2**31:
+        if not name or not re.fullmatch(r"-?[0-9]{1,20}", count):
             raise InputError(
                 f"--loop-bound {word!r} is not NAME=TURNS",
-                "write the name of an output of the loop, and 1 to 2147483647: y=10",
+                "write the name of an output of the loop, and the most turns that it makes: y=10",
             )
         if name in bounds:
             raise InputError(f"--loop-bound names {name!r} twice", "name it once")

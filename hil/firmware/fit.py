@@ -51,13 +51,13 @@ def description_bytes(module: Module) -> int:
 
     A lower bound: a text that is the end of another may share its bytes.
     """
-    outputs = [tensor for layer in module.layers for tensor in layer.outputs]
+    outputs = [tensor for layer in module.called_layers for tensor in layer.outputs]
     tensors = [*module.inputs, *module.outputs, *module.states, *outputs]
     borders = (tensor.name for tensor in (*module.inputs, *module.outputs, *module.states))
-    inner = [tensor.name for tensor in outputs] + [layer.name for layer in module.layers]
+    inner = [tensor.name for tensor in outputs] + [layer.name for layer in module.called_layers]
     texts = {name.encode() for name in (module.name, *borders, *map(own_name, inner))}
     texts = {a for a in texts if not any(a != b and b.endswith(a) for b in texts)}
-    structs = _MODEL_BYTES + _TENSOR_BYTES * len(tensors) + _LAYER_BYTES * len(module.layers)
+    structs = _MODEL_BYTES + _TENSOR_BYTES * len(tensors) + _LAYER_BYTES * len(module.called_layers)
     shapes = sum(4 * len(shape) for shape in {tensor.shape for tensor in tensors})
     return structs + shapes + sum(len(text) + 1 for text in texts)
 

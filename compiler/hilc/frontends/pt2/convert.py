@@ -19,7 +19,7 @@ from hilc.frontends.pt2.model import (
     translator_of,
     unknown,
 )
-from hilc.frontends.pt2.program import Call, Program, Ref, Signature
+from hilc.frontends.pt2.program import Call, Program, Ref, Signature, Symbol, place
 from hilc.frontends.pt2.sizes import Sizes, solve
 from hilc.frontends.readers import OpenShapeError
 from hilc.ir import Array
@@ -36,6 +36,8 @@ _VIEWS = frozenset(
         "unsqueeze", "view", "view_as",
     )
 )  # fmt: skip
+#: Operators that make a Python number of a tensor's value.
+_READ_VALUES = frozenset(("aten.item.default", "aten._local_scalar_dense.default"))
 
 
 def convert(program: Program, shapes: Mapping[str, tuple[int, ...]], name: str) -> onnx.ModelProto:
@@ -121,6 +123,7 @@ class _Converter:
         if written is not None:
             head, _, overload = call.target.rpartition(".")
             name = f"{head.removesuffix('_')}.{overload}"
+        self._require_known_shapes(call)
         translator = translator_of(name)
         if translator is None:
             raise unknown(call.target)
@@ -152,6 +155,28 @@ class _Converter:
         elif name.rpartition(".")[0] in _VIEWS:
             for source in islice(_refs(tuple(call.arguments.values())), 1):
                 self._shares.update((ref.name, self._root(source.name)) for ref in refs)
+
+    def _require_known_shapes(self, call: Call) -> None:
+        """Refuse an operator that makes a shape, or a number, depend on values of tensors."""
+        for output in _parts(call.outputs):
+            if isinstance(output, Ref) and output.name in self._region.signatures:
+                shape = self._region.signatures[output.name].shape
+                if not all(map(self._sizes.is_known, shape)):
+                    listed = ", ".join(map(str, shape))
+                    raise UnsupportedOperatorError(
+                        f"{call.target} makes a tensor of the shape [{listed}]; shapes that depend "
+                        "on values are not supported",
+                        "compute with tensors of fixed shapes, for example torch.where(mask, x, 0) "
+                        "in place of x[mask] or nonzero",
+                        call.target,
+                    )
+            if isinstance(output, Symbol) and call.target in _READ_VALUES:
+                raise UnsupportedOperatorError(
+                    f"{call.target} makes a Python number of a value known only at run time, which "
+                    "is not supported",
+                    "keep the value in a tensor",
+                    call.target,
+                )
 
     def _overwrite(self, target: str, value: str) -> None:
         """Let a tensor have another value from here on."""
@@ -212,11 +237,16 @@ def _written(call: Call) -> Ref | None:
 
 
 def _refs(value: object) -> Iterator[Ref]:
-    if isinstance(value, Ref):
-        yield value
-    elif isinstance(value, tuple):
+    return (part for part in _parts(value) if isinstance(part, Ref))
+
+
+def _parts(value: object) -> Iterator[object]:
+    """Yield a value, or the values in a tuple."""
+    if isinstance(value, tuple):
         for part in value:
-            yield from _refs(part)
+            yield from _parts(part)
+    else:
+        yield value
 
 
 def _checked(name: str, value: Array, signature: Signature) -> Array:
@@ -261,9 +291,7 @@ def _open_sizes(program: Program, shapes: Mapping[str, tuple[int, ...]]) -> dict
 @contextmanager
 def _located(call: Call) -> Iterator[None]:
     """Put the call, and the line that made it, in front of a complaint about it."""
-    label = f"call {call.index}"
-    if call.source:
-        label += f" ({call.source})"
+    label = place(call.index, call.source)
     try:
         yield
     except UnsupportedOperatorError as error:

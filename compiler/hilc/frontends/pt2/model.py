@@ -15,12 +15,12 @@ import onnx
 from onnx import TensorProto, helper, numpy_helper
 
 from hilc.errors import ModelError, UnsupportedError
+from hilc.frontends.onnx.operation import SOURCE
 from hilc.frontends.pt2.decomposable import DECOMPOSABLE
 from hilc.frontends.pt2.program import Call, Code, Ref, Signature, Symbol
 from hilc.frontends.pt2.sizes import Sizes
 from hilc.ir import Array
 from hilc.support.identifiers import NumberedNames
-from hilc.support.suggest import nearest
 
 #: Version of ONNX's operators: the first with Attention and RMSNormalization.
 OPSET = 23
@@ -79,7 +79,7 @@ def unknown(target: str) -> UnsupportedOperatorError:
     """Return the error for an operator without a translator."""
     name = target.rpartition(".")[0]
     return UnsupportedOperatorError(
-        f"the operator {target} is not supported{nearest(name, _TRANSLATORS)}",
+        f"the operator {target} is not supported",
         "save program.run_decompositions(), which replaces it by more basic operators"
         if name.removeprefix("aten.") in DECOMPOSABLE
         else "compute the same with other operators",
@@ -327,7 +327,10 @@ class Operation:
         listed = list(inputs)
         while listed and not listed[-1]:
             listed.pop()
-        self._model.nodes.append(helper.make_node(op, listed, outputs, **stated))
+        node = helper.make_node(op, listed, outputs, **stated)
+        if self.call.source:
+            node.metadata_props.add(key=SOURCE, value=self.call.source)
+        self._model.nodes.append(node)
         return outputs
 
     @property

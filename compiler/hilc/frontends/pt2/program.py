@@ -15,6 +15,14 @@ from hilc.ir import Array
 _SYMBOL = re.compile(r"Symbol\('(\w+)'[^()]*\)")
 #: The major version of the schema (``torch/_export/serde/schema.py``).
 _SCHEMA = 8
+#: A frame of a stack trace: file, line, and the text of the line where the file has one.
+_FRAME = re.compile(
+    r'^ *File "([^"\n]*)", line (\d+)[^\n]*(?:\n(?! *File ")([^\n]*))?', re.MULTILINE
+)
+#: Files of PyTorch where it is installed; a folder of the user may be called torch too.
+_OF_PYTORCH = re.compile(r"-packages[/\\]torch[/\\]")
+#: Code that PyTorch and Python generate, which is in no file of the user.
+_GENERATED = ("<eval_with_key>", "<frozen ")
 _MAX_CALLS = 100_000
 _EXPORT_AGAIN = "export and save the program again"
 
@@ -28,7 +36,7 @@ class Ref:
 
 @dataclass(frozen=True)
 class Symbol:
-    """An integer of the program that depends on sizes which the export left open."""
+    """A number of the program that depends on sizes which the export left open, or on values."""
 
     name: str
 
@@ -222,23 +230,30 @@ def _region(graph: Mapping[str, Any]) -> Region:
 
 def _call(node: Mapping[str, Any], index: int) -> Call:
     target = node["target"].removeprefix("torch.ops.")
-    arguments = {given["name"]: _argument(given["arg"]) for given in node["inputs"]}
-    outputs = tuple(map(_argument, node["outputs"]))
-    return Call(target, arguments, outputs, index, _source(node["metadata"].get("stack_trace", "")))
+    source = _source(node["metadata"].get("stack_trace", ""))
+    try:
+        arguments = {given["name"]: _argument(given["arg"]) for given in node["inputs"]}
+        outputs = tuple(map(_argument, node["outputs"]))
+    except ModelError as error:
+        raise type(error)(f"{place(index, source)}: {target}: {error.fact}", error.hint) from error
+    return Call(target, arguments, outputs, index, source)
+
+
+def place(index: int, source: str) -> str:
+    """Return the words of a message for the place of a call."""
+    return f"call {index} ({source})" if source else f"call {index}"
 
 
 def _source(trace: str) -> str:
-    """Return the line of the innermost frame that is not PyTorch's own."""
-    lines = trace.splitlines()
+    """Return the line of the innermost frame that is not PyTorch's own.
+
+    Code that was typed into an interpreter has a line and no text.
+    """
     found = ""
-    for head, text in zip(lines, lines[1:], strict=False):
-        place = head.strip()
-        # Code that PyTorch generates has no file: <eval_with_key>.3.
-        is_of_user = place.startswith('File "') and not place.startswith('File "<')
-        if is_of_user and "/torch/" not in place and "\\torch\\" not in place:
-            path, _, rest = place.removeprefix('File "').partition('", line ')
-            number = rest.partition(",")[0]
-            found = f"{path.replace(chr(92), '/').rpartition('/')[2]}:{number}: {text.strip()}"
+    for path, number, text in _FRAME.findall(trace):
+        if not path.startswith(_GENERATED) and not _OF_PYTORCH.search(path):
+            file = path.replace("\\", "/").rpartition("/")[2]
+            found = f"{file}:{number}" + (f": {text.strip()}" if text.strip() else "")
     return found
 
 
@@ -262,8 +277,8 @@ def _argument(value: Mapping[str, Any]) -> Argument:
     if kind in _READERS:
         return _READERS[kind](content)
     raise UnsupportedError(
-        f"the program has an argument of the kind {kind!r} ({_shown(content)})",
-        f"read are: {', '.join(_READERS)}",
+        f"an argument of the kind {kind!r} ({_shown(content)}) is not supported",
+        "supported are tensors, numbers, texts, element types, and lists of them",
     )
 
 
@@ -276,9 +291,14 @@ def _optional(content: Mapping[str, Any]) -> Ref | None:
     return None if kind == "as_none" else _ref(inner)
 
 
-def _integer(content: Mapping[str, Any]) -> int | Symbol:
-    ((kind, inner),) = content.items()
-    return Symbol(_of(str, inner)) if kind == "as_name" else _of(int, inner)
+def _symbolic(kind: type[Any]) -> Any:
+    """Return the reader of a number that may depend on sizes which the export left open."""
+
+    def reader(content: Mapping[str, Any]) -> Any:
+        ((form, inner),) = content.items()
+        return Symbol(_of(str, inner)) if form == "as_name" else _of(kind, inner)
+
+    return reader
 
 
 def _of(kind: type[Any], content: Any) -> Any:
@@ -324,8 +344,10 @@ _READERS: Mapping[str, Any] = {
     "as_bools": _tuple_of(_scalar(bool)),
     "as_string": _scalar(str),
     "as_strings": _tuple_of(_scalar(str)),
-    "as_sym_int": _integer,
-    "as_sym_ints": _tuple_of(_integer),
+    "as_sym_int": _symbolic(int),
+    "as_sym_ints": _tuple_of(_symbolic(int)),
+    "as_sym_float": _symbolic(float),
+    "as_sym_bool": _symbolic(bool),
     "as_scalar_type": _code("element type"),
     "as_memory_format": _code("memory format"),
     "as_layout": _code("layout"),

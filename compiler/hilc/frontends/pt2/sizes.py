@@ -58,6 +58,17 @@ class Sizes:
         """Return a signature with every size replaced by a number."""
         return replace(signature, shape=tuple(map(self.number, signature.shape)))
 
+    def is_known(self, size: int | str) -> bool:
+        """Return whether a size depends on open sizes only, and not on values of tensors.
+
+        Raise :class:`~hilc.errors.ModelError` for an invalid expression.
+        """
+        try:
+            self.number(size)
+        except UnsupportedError:
+            return False
+        return True
+
     def number(self, size: int | str) -> int:
         """Return a size, or the value of an expression of open sizes.
 
