@@ -17,7 +17,7 @@ from hil.board import Board, load_board
 from hil.cli.byte_counts import parse_bytes
 from hil.cli.console import Console
 from hil.cli.render import flashed_text
-from hil.device.remarks import check_regions, feed_remark, tuning_remark
+from hil.device.remarks import check_regions, feed_remark, scratch_remark, tuning_remark
 from hil.errors import HilError, HilWarning, InputError
 from hil.firmware.project import check_suits
 from hil.firmware.sources import ModelOptions, load_libraries
@@ -232,8 +232,9 @@ def compiled_for(args: argparse.Namespace, board: Board, console: Console) -> li
             if remark := check_suits(library, module, board):
                 console.warn(remark)
         for name, report in library.reports.items():
-            if cost := feed_remark(report):
-                console.warn(f"{name}: {cost}")
+            for remark in (feed_remark(report), scratch_remark(report)):
+                if remark:
+                    console.warn(f"{name}: {remark}")
     return libraries
 
 
