@@ -478,7 +478,8 @@ _PORTABLE_WINDOW = "not a filter of the kernel: sizes, strides and dilations tha
 _FOLDED = "rows of one element are one long row"
 _WINOGRAD = "Winograd has stride 1, no dilation, 3x3"
 _LONG_SUMS = "sums may leave 32 bits: portable kernel with sums of 64 bits"
-_FEW_BITS = "sums of a field leave its 21 bits (Armv6-M); a chunk more (Helium)"
+_FEW_BITS = "sums leave their field of 21 bits (Armv6-M); a chunk (Helium) or a word (XPULP) more"
+_CHUNK = "a chunk of 16 channels more (Helium)"
 _SHORT = "tiles of several pixels, of which some are repeated"
 #: Why a line has steps, by operator, type (any: ``*``), and varied property; the first that fits.
 #: What is not here has no reason yet.
@@ -515,11 +516,14 @@ REASONS: Mapping[tuple[str, str, str], str] = {
     ("RESIZE_BILINEAR", "int8", "channels"): "four channels share two words: no other number",
     ("TRANSPOSE", "*", "channels"): "of vectors a matrix has at most 17 rows or columns",
     ("CONCATENATION", "*", "channels"): "blocks of more than 32 bytes are moved by a call",
+    ("CONV_2D, one row", "*", "depth"): _CHUNK,
+    ("TRANSPOSE_CONV", "*", "depth"): _CHUNK,
+    ("TRANSPOSE_CONV", "*", "window"): "at most three taps of a row in a phase (Helium)",
     ("TRANSPOSE_CONV", "*", "stride"): "fewer products an output, which all are requantized",
     ("MAX_POOL_2D", "*", "channels"): _BLOCK,
     ("AVERAGE_POOL_2D", "*", "channels"): _BLOCK,
-    ("MEAN of images", "*", "channels"): "one channel runs the portable kernel",
-    ("SUM of images", "*", "channels"): "one channel runs the portable kernel",
+    ("MEAN of images", "*", "channels"): "one channel runs the portable kernel; a vector more",
+    ("SUM of images", "*", "channels"): "one channel runs the portable kernel; a vector more",
 }  # fmt: skip
 
 
