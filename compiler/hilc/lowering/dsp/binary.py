@@ -116,7 +116,7 @@ def squares(layer: Layer) -> Iterator[KernelCall]:
     if not 1 <= right < MAX_SHIFT:
         return
     raised = [
-        np.array(_INT8.values) - quantization(node, x)[1] << SQUARE_HEADROOM_BITS["int8"]
+        np.array(_INT8.values) - quantization(node, x)[1] << SQUARE_HEADROOM_BITS[out.dtype]
         for x in (a, b)
     ]
     a_table = requantize(raised[0], *scales.a).astype(np.int16)
