@@ -440,7 +440,12 @@ def fit(counts: Sequence[Count], only: Sequence[str] = (), cores: Sequence[str] 
                 figures[core] = _fitted(kernel, here)
             else:
                 figures[core] = _figures_beside(kernel, figures[first], here)
-        rows[name] = {core: TableRow(own) for core, own in figures.items()}
+        before = rows.get(name, {})
+        # Errors of figures that stay are still those.
+        rows[name] = {
+            core: before[core] if core in before and before[core].figures == own else TableRow(own)
+            for core, own in figures.items()
+        }
         code = round(statistics.median(c.code for c in found if c.core in (first, found[0].core)))
         _write_code(kernel, code)
     write_costs(COSTS, rows)

@@ -279,7 +279,8 @@ def _typed(array: Array, tensor: TensorInfo, scaling: Scaling, what: str) -> Arr
         f"{what} is {array.dtype}, and the model's {tensor.name!r} is {tensor.dtype}{scale}",
         "say what the numbers mean: --std 255 for pictures whose values were 0 to 1 in training, "
         "--mean 127.5 --std 127.5 for -1 to 1, --std 1 for numbers that are used as they are"
-        f"{own} (in Python scaling=Scaling(...)); or store floats, scaled as in training",
+        f"{own} (in Python scaling=hil.samples.Scaling(...)); or store floats, scaled as in "
+        "training",
     )
 
 

@@ -14,8 +14,8 @@ import hil
 import hilc
 from hil import verify
 from hil.board import load_board
+from hil.errors import LoopBoundError
 from hil.verify import Oracle
-from hilc.errors import LoopBoundError
 from hilc.frontends import Specialization, load_model, read_model
 from hilc.interpreter import Interpreter
 

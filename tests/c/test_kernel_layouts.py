@@ -495,6 +495,39 @@ def test_pairs_of_filters_of_a_phase(taps: int) -> None:
             assert int32(data, scales + 8 + 4 * i) == shifts[channel]
 
 
+@pytest.mark.parametrize("depth", [1, 2, 3])
+def test_small_windows_by_pairs_of_filters(depth: int) -> None:
+    layer = windows(depth, 3)
+    # Of 9, 18 and 27 values.
+    size = 16 if depth == 1 else 32
+    p = packed(layer, HELIUM, "hil_mve_conv2d_s8_windows", lines=layer.out.shape[1])
+    assert p.fields["bytes"] == size
+    data = p.stream
+    assert len(data) == 2 * 112
+    # The last filter makes a pair with the one before it.
+    for at, pair in ((0, (0, 1)), (112, (1, 2))):
+        for i, channel in enumerate(pair):
+            for copy in range(4):
+                assert int32(data, at + 16 * i + 4 * copy) == p.of("bias", channel)
+            for lane in range(size):
+                assert int8(data, at + 32 + size * i + lane) == p.weight(channel, lane)
+            for word, name in enumerate(("multipliers", "shifts")):
+                assert int32(data, at + 96 + 8 * word + 4 * i) == p.of(name, channel)
+
+
+@pytest.mark.parametrize("depth", [5, 8])
+def test_short_rows_by_pairs_of_columns(depth: int) -> None:
+    p = packed(pixels(depth, 2, rows=20), HELIUM, "hil_mve_matmul_s8_windows")
+    data = p.stream
+    assert (p.fields["bytes"], len(data)) == (8, 112)
+    # Two rows in a vector: [w, 0] and [0, w].
+    for i in (0, 1):
+        for half, lane in np.ndindex(2, 16):
+            inside = lane // 8 == half
+            weight = p.weight(i, lane % 8) if inside else 0
+            assert int8(data, 32 + 32 * i + 16 * half + lane) == weight
+
+
 def test_depthwise_filters_and_tiles() -> None:
     calls = candidates
     layer = planes(5)

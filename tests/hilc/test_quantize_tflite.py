@@ -236,7 +236,8 @@ def test_a_fixed_range_clips_nothing(op: str, activations: str) -> None:
     builder = ModelBuilder()
     builder.input("x", (1, 4))
     builder.output("y", (1, 4))
-    builder.op(op, ("x",), ("y",), **({"beta": 1.0} if op == "SOFTMAX" else {}))
+    attributes: dict[str, Any] = {"beta": 1.0} if op == "SOFTMAX" else {}
+    builder.op(op, ("x",), ("y",), **attributes)
     x = np.eye(4, dtype=np.float32)[np.arange(20) % 4] * 100
     report = quantize(builder.build(), x, activations=activations).report
     assert {t.name: t.clipped for t in report.tensors}["y"] == 0

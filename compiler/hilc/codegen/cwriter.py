@@ -207,7 +207,7 @@ def c_struct_initialiser(
     def number(value: int | float) -> str:
         # A double literal would be converted, which -Wconversion reports.
         with np.errstate(over="ignore"):
-            return c_number(np.float32(value) if isinstance(value, float) else value)
+            return c_number(float(np.float32(value)) if isinstance(value, float) else value)
 
     entries = [f".{field} = {text(field, value)}," for field, value in fields.items()]
     return "{\n" + "".join(f"{_INDENT}{entry}\n" for entry in entries) + "}"

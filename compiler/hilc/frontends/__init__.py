@@ -136,7 +136,7 @@ def read_model(
         raise ModelError(
             f"{source!r:.60} is not a model file: its type is {type(source).__name__}",
             "give the path of a model file or its bytes; of PyTorch a module or a program of "
-            "torch.export, of ONNX a ModelProto",
+            "torch.export, of ONNX a ModelProto, of scikit-learn that of skl2onnx.to_onnx",
         )
     path = Path(source)
     refuse_saved_model(path)

@@ -8,8 +8,8 @@ the node does not give them.
 
 Graphs are called with a workspace in the scratch of the node, and may have such nodes themselves. A
 loop without a bound ends on a board when its condition says so, or the host gives the run up
-(``run_timeout_s``); one with a bound fails where it would exceed that, and the model's run with it
-(:data:`FIRST_STATUS`).
+(``run_timeout_s``); one with a bound fails where it would exceed that, and the model's run with it,
+with a status of its own.
 Layer by layer, such a node is one layer. States of the graphs are operands of the node
 (:mod:`hilc.transforms.carried_states`).
 """

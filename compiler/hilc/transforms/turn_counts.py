@@ -45,9 +45,9 @@ def _operands(node: Node) -> Iterator[tuple[str, int]]:
         bound = WhileAttributes.of(node).bound
         most = _UNBOUNDED if bound is None else min(bound, _MOST)
         condition, _ = parts(node)
-        makers = {name: inner for inner in condition.nodes for name in inner.outputs}
-        for inner in condition.nodes:
-            name = _origin(inner.inputs[1], makers) if inner.op == "LESS" else ""
+        makers = {name: maker for maker in condition.nodes for name in maker.outputs}
+        for test in condition.nodes:
+            name = _origin(test.inputs[1], makers) if test.op == "LESS" else ""
             if name in condition.inputs:
                 yield given[condition.inputs.index(name)], most
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import islice, zip_longest
 
@@ -19,7 +19,7 @@ from hilc.frontends.pt2.model import (
     translator_of,
     unknown,
 )
-from hilc.frontends.pt2.program import Call, Program, Ref, Signature, Symbol, place
+from hilc.frontends.pt2.program import Call, Program, Ref, Region, Signature, Symbol, place
 from hilc.frontends.pt2.sizes import Sizes, solve
 from hilc.frontends.readers import OpenShapeError
 from hilc.ir import Array
@@ -36,6 +36,8 @@ _VIEWS = frozenset(
         "unsqueeze", "view", "view_as",
     )
 )  # fmt: skip
+#: Begins of the names of functions on Python numbers.
+_ON_NUMBERS = ("_operator.", "math.", "torch.sym_")
 #: Operators that make a Python number of a tensor's value.
 _READ_VALUES = frozenset(("aten.item.default", "aten._local_scalar_dense.default"))
 
@@ -48,14 +50,16 @@ def convert(program: Program, shapes: Mapping[str, tuple[int, ...]], name: str) 
     return _Converter(program, shapes).model(name)
 
 
-class _Converter:
-    def __init__(self, program: Program, shapes: Mapping[str, tuple[int, ...]]) -> None:
-        self._program = program
-        self._region = program.region
-        open_sizes = _open_sizes(program, shapes)
-        self._sizes = Sizes(open_sizes, self._region.symbols)
-        self._model = OnnxModel(self._region.signatures)
-        #: The current name of each tensor of the program.
+class _RegionConverter:
+    """The walk over the calls of a region, into a model."""
+
+    def __init__(
+        self, region: Region, sizes: Sizes, model: OnnxModel, read: Iterable[str],
+    ) -> None:  # fmt: skip
+        self._region = region
+        self._sizes = sizes
+        self._model = model
+        #: The current name of each tensor of the region.
         self._names: dict[str, str] = {}
         #: The tensor whose memory another shares.
         self._shares: dict[str, str] = {}
@@ -63,62 +67,43 @@ class _Converter:
         self._stale: set[str] = set()
         #: The value after a run of each buffer that a run changes.
         self._mutated: dict[str, str] = {}
-        self._outputs: set[str] = set()
         #: Outputs that their translator does not make, with the call and their position.
         self._untranslated: dict[str, tuple[Call, int]] = {}
         #: The tensors that a call, or the caller, reads.
         self._read = {
-            ref.name for call in self._region.calls for ref in _refs(tuple(call.arguments.values()))
-        } | {*program.outputs, *program.mutated.values()}
+            ref.name for call in region.calls for ref in _refs(tuple(call.arguments.values()))
+        } | set(read)
 
-    def model(self, name: str) -> onnx.ModelProto:
-        """Return the ONNX model."""
-        program = self._program
-        given = self._declared_inputs()
+    def _walk(self) -> None:
         for call in self._region.calls:
             with _located(call):
                 self._translate(call)
-        for before, after in program.mutated.items():
-            self._mutated[before] = self._current(after)
-        signatures = {n: self._sizes.signature(s) for n, s in self._region.signatures.items()}
-        outputs = [self._own(output) for output in program.outputs]
-        states = {
-            before: self._copied(after, program.buffers[before])
-            for before, after in self._mutated.items()
-        }
-        for before, after in states.items():
-            given[before] = signatures[before]
-            signatures[after] = signatures[before]
-        for output, original in zip(outputs, program.outputs, strict=True):
-            signatures[output] = signatures[original]
-        model = self._model.proto(name, given, [*outputs, *states.values()], signatures)
-        model.metadata_props.extend(state_metadata(states))
-        return model
 
-    def _declared_inputs(self) -> dict[str, Signature]:
-        """Name inputs and constants; return the signatures of the inputs."""
-        signatures = self._region.signatures
-        states = set(self._program.mutated) | set(self._written_buffers())
-        for name, value in self._program.constants.items():
-            self._names[name] = name
-            self._model.constants[name] = _checked(name, value, signatures[name])
-            if name in states:
-                self._mutated[name] = name
-        given = {}
-        for name in self._program.inputs:
-            self._names[name] = name
-            given[name] = self._sizes.signature(signatures[name])
-        return given
-
-    def _written_buffers(self) -> Iterator[str]:
-        """Yield the buffers that an operation in place writes to."""
-        for call in self._region.calls:
-            target = _written(call)
-            if target is not None and target.name in self._program.buffers:
-                yield target.name
+    def _run(
+        self, region: Region, operands: Sequence[str], model: OnnxModel
+    ) -> list[tuple[str, Signature]]:
+        """Translate the calls of an inner region into a model; return its outputs."""
+        outputs = [ref for ref in region.outputs if isinstance(ref, Ref)]
+        inputs = [ref.name for ref in region.inputs if isinstance(ref, Ref)]
+        if len(outputs) != len(region.outputs) or len(inputs) != len(operands):
+            raise UnsupportedError(
+                "a graph that it runs takes or returns numbers beside tensors",
+                "let it take and return tensors, torch.tensor(x)",
+            )
+        inner = _RegionConverter(
+            region, self._sizes.within(region.symbols), model, [ref.name for ref in outputs]
+        )
+        inner._names.update(zip(inputs, operands, strict=True))
+        inner._walk()
+        return [
+            (inner._current(ref.name), inner._sizes.signature(region.signatures[ref.name]))
+            for ref in outputs
+        ]
 
     def _translate(self, call: Call) -> None:
         written = _written(call)
+        if not list(_refs(call.outputs)) and call.target.startswith(_ON_NUMBERS):
+            return  # the program states what it gives, as an expression of open sizes
         name = call.target
         if written is not None:
             head, _, overload = call.target.rpartition(".")
@@ -139,7 +124,7 @@ class _Converter:
         call = Call(name, call.arguments, call.outputs, call.index, call.source)
         operation = Operation(
             call, self._model, self._names, self._region.signatures, self._sizes,
-            set(self._mutated), self._read,
+            set(self._mutated), self._read, self._run,
         )  # fmt: skip
         made = translator(operation)
         results = [made] if isinstance(made, str) else list(made)
@@ -210,6 +195,63 @@ class _Converter:
         if name not in self._names:
             raise ModelError(f"no call computes the output {name!r}")
         return self._names[name]
+
+
+class _Converter(_RegionConverter):
+    """The walk over a whole program."""
+
+    def __init__(self, program: Program, shapes: Mapping[str, tuple[int, ...]]) -> None:
+        region = program.region
+        super().__init__(
+            region, Sizes(_open_sizes(program, shapes), region.symbols),
+            OnnxModel(region.signatures), {*program.outputs, *program.mutated.values()},
+        )  # fmt: skip
+        self._program = program
+        self._outputs: set[str] = set()
+
+    def model(self, name: str) -> onnx.ModelProto:
+        """Return the ONNX model."""
+        program = self._program
+        given = self._declared_inputs()
+        self._walk()
+        for before, after in program.mutated.items():
+            self._mutated[before] = self._current(after)
+        signatures = {n: self._sizes.signature(s) for n, s in self._region.signatures.items()}
+        outputs = [self._own(output) for output in program.outputs]
+        states = {
+            before: self._copied(after, program.buffers[before])
+            for before, after in self._mutated.items()
+        }
+        for before, after in states.items():
+            given[before] = signatures[before]
+            signatures[after] = signatures[before]
+        for output, original in zip(outputs, program.outputs, strict=True):
+            signatures[output] = signatures[original]
+        model = self._model.proto(name, given, [*outputs, *states.values()], signatures)
+        model.metadata_props.extend(state_metadata(states))
+        return model
+
+    def _declared_inputs(self) -> dict[str, Signature]:
+        """Name inputs and constants; return the signatures of the inputs."""
+        signatures = self._region.signatures
+        states = set(self._program.mutated) | set(self._written_buffers())
+        for name, value in self._program.constants.items():
+            self._names[name] = name
+            self._model.constants[name] = _checked(name, value, signatures[name])
+            if name in states:
+                self._mutated[name] = name
+        given = {}
+        for name in self._program.inputs:
+            self._names[name] = name
+            given[name] = self._sizes.signature(signatures[name])
+        return given
+
+    def _written_buffers(self) -> Iterator[str]:
+        """Yield the buffers that an operation in place writes to."""
+        for call in self._region.calls:
+            target = _written(call)
+            if target is not None and target.name in self._program.buffers:
+                yield target.name
 
     def _own(self, output: str) -> str:
         """Return the name of an output that only this output has."""

@@ -66,6 +66,7 @@ class Call:
     #: Name of the operator and its overload: ``aten.conv2d.default``.
     target: str
     #: Arguments by the names of the operator's schema; those that equal its defaults may be absent.
+    #: Of an operator without one, ``higher_order.cond``, by their positions.
     arguments: Mapping[str, Argument]
     #: A tensor, a tuple of tensors, or a symbol, for each result.
     outputs: tuple[Argument, ...]
@@ -91,8 +92,8 @@ class Region:
     outputs: tuple[Argument, ...]
     calls: tuple[Call, ...]
     signatures: Mapping[str, Signature]
-    #: Expressions of open sizes by the names of symbolic integers.
-    symbols: Mapping[str, int | str]
+    #: Expressions of open sizes by the names of symbolic numbers.
+    symbols: Mapping[str, int | float | str]
 
 
 @dataclass(frozen=True)
@@ -218,7 +219,11 @@ def _region(graph: Mapping[str, Any]) -> Region:
     nodes = graph["nodes"]
     if len(nodes) > _MAX_CALLS:
         raise ModelError(f"the program has {len(nodes)} calls; at most {_MAX_CALLS} are read")
-    symbols = {name: _size(value) for name, value in graph["sym_int_values"].items()}
+    symbols: dict[str, int | float | str] = {
+        name: _size(value)
+        for kind in ("sym_int_values", "sym_float_values", "sym_bool_values")
+        for name, value in graph.get(kind, {}).items()
+    }
     return Region(
         tuple(map(_argument, graph["inputs"])),
         tuple(map(_argument, graph["outputs"])),
@@ -232,7 +237,11 @@ def _call(node: Mapping[str, Any], index: int) -> Call:
     target = node["target"].removeprefix("torch.ops.")
     source = _source(node["metadata"].get("stack_trace", ""))
     try:
-        arguments = {given["name"]: _argument(given["arg"]) for given in node["inputs"]}
+        # Operators with graphs, such as cond, have arguments without names.
+        arguments = {
+            given["name"] or str(position): _argument(given["arg"])
+            for position, given in enumerate(node["inputs"])
+        }
         outputs = tuple(map(_argument, node["outputs"]))
     except ModelError as error:
         raise type(error)(f"{place(index, source)}: {target}: {error.fact}", error.hint) from error
@@ -259,13 +268,16 @@ def _source(trace: str) -> str:
 
 def _signature(meta: Mapping[str, Any]) -> Signature:
     dtype = SCALAR_TYPES.get(meta["dtype"], f"number {meta['dtype']}")
-    return Signature(dtype, tuple(map(_size, meta["sizes"])))
+    sizes = tuple(map(_size, meta["sizes"]))
+    if any(isinstance(size, float) for size in sizes):
+        raise ModelError(f"the sizes {sizes!r:.60} are no integers", _EXPORT_AGAIN)
+    return Signature(dtype, tuple(size for size in sizes if not isinstance(size, float)))
 
 
-def _size(value: Mapping[str, Any]) -> int | str:
+def _size(value: Mapping[str, Any]) -> int | float | str:
     ((kind, size),) = value.items()
-    if kind == "as_int" and type(size) is int:
-        return size
+    if (kind, type(size)) in (("as_int", int), ("as_float", float), ("as_bool", bool)):
+        return size  # type: ignore[no-any-return]
     if kind == "as_expr" and isinstance(size["expr_str"], str):
         return _SYMBOL.sub(r"\1", size["expr_str"])
     raise ModelError(f"the size {_shown(value)} is neither a number nor an expression")

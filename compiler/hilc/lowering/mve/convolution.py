@@ -46,6 +46,8 @@ from hilc.lowering.parameters import (
 _SHORTEST_STRIP, _LONGEST_STRIP = 4, 32
 #: Rows of windows: channels at least.
 _FEW_CHANNELS = 6
+#: Bytes of scratch that a row of windows of a sequence may take.
+_SEQUENCE_BYTES = 16384
 #: Bytes of scratch of a window of 27 values, and of its sums.
 _WINDOW_BYTES = 40
 
@@ -337,7 +339,8 @@ def _lines(form: Convolution) -> Iterator[Parameters]:
         return pixels + 32 * lines * dilation * fours_of(across)
 
     found: set[tuple[int, int]] = set()
-    for most in LINES_BYTES:
+    # A whole row of a sequence may be long.
+    for most in (_SEQUENCE_BYTES, *LINES_BYTES) if single else LINES_BYTES:
         fitting = sum(scratch(lines, out_w) <= most for lines in range(1, images.out_h + 1))
         # Blocks of about the same height, or of about the same width.
         lines, across = -(-images.out_h // -(-images.out_h // max(fitting, 1))), out_w

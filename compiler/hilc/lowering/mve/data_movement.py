@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+import numpy as np
+
 from hilc.lowering.generic.concat_split import joined
 from hilc.lowering.generic.data_movement import swapped_axes
 from hilc.lowering.kernels import KernelCall
@@ -34,11 +36,19 @@ def concatenation(layer: Layer) -> Iterator[KernelCall]:
     together = min(together, (_REACHED + 1) // join.length)
     if together < 2 or min(blocks) == 0 or not 2 <= join.parts <= _PARTS:
         return
+    begins = np.cumsum([0, *blocks[:-1]])
+    lanes = np.arange(_VECTOR)
+    places = [
+        begin + lanes // block * join.length + lanes % block
+        for begin, block in zip(begins, blocks, strict=True)
+    ]
     call = HilMveJoin(
         rows=join.rows,
         parts=join.parts,
         length=join.length,
         turn_rows=together,
         blocks=join.blocks,
+        # Of lanes behind the last row, which are not stored, only the lower byte.
+        places=np.concatenate(places).astype(np.uint8),
     )
     yield KernelCall(call, tuple(range(join.parts)))

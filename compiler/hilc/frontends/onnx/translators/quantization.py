@@ -128,7 +128,7 @@ def dequantize(n: Operation) -> Tensor:
     Raises :class:`~hilc.errors.UnsupportedError` if the scale is not float32.
     """
     x, kind = n.input(0), n.builder.kind(n.input(0))
-    if n.input(1).dtype != "float32":
+    if not n.input(1).element.is_computed_real:
         n.refuse(f"dequantizes to {n.input(1).dtype}", "give it a scale of float32")
     if _is_computed(n):
         steps = n.emit("SUB", n.as_float(x), _factors(n, 2, x), attrs=_NONE)

@@ -371,24 +371,29 @@ HIL_INLINE_BLOCK void hil_mve_any_line_outputs(const struct hil_mve_line_outputs
     }
 }
 
-/* The same from as many sums as there are in eight windows. Rectified outputs over the whole range
- * of int8 take fewer instructions, as those of matmul_s8_8x2.h. */
+/* The same of rectified outputs over the whole range of int8, which take fewer instructions, as
+ * those of matmul_s8_8x2.h; the sums of eight windows are read at a time. A function of its own: in
+ * one with much else gcc has too few registers for it. */
+static __attribute__((noinline, unused)) void
+hil_mve_rectified_line_outputs(int32_t once, int32_t columns, const int32_t *sums,
+                               const int32_t *scale, int8_t *out, int32_t windows) {
+    const int32_t moved[] = {
+        scale[0],
+        scale[1],
+        scale[2],
+        scale[3],
+        (2 * INT8_MIN + 1) * (1 << (-scale[2] - 1)),
+        (2 * INT8_MIN + 1) * (1 << (-scale[3] - 1)),
+    };
+    hil_mve_matmul_s8_8x2_store(once, columns, sums, moved, out, windows);
+}
+
 HIL_INLINE void hil_mve_line_outputs(const struct hil_mve_line_outputs *p, const int32_t *sums,
                                      const int32_t *scale, int8_t *out, int32_t count) {
-    const int32_t s0 = scale[2];
-    const int32_t s1 = scale[3];
-    if (!p->any && p->linear != 1 && p->zero_point == INT8_MIN && p->distance == p->columns &&
-        7 * p->columns < UINT8_MAX && s0 >= HIL_MVE_FARTHEST_MOVED &&
-        s1 >= HIL_MVE_FARTHEST_MOVED) {
-        const int32_t moved[] = {
-            scale[0],
-            scale[1],
-            s0,
-            s1,
-            (2 * p->zero_point + 1) * (1 << (-s0 - 1)),
-            (2 * p->zero_point + 1) * (1 << (-s1 - 1)),
-        };
-        hil_mve_matmul_s8_8x2_store(p->linear, p->columns, sums, moved, out, count / 2);
+    const int32_t rectified = !p->any && p->linear != 1 && p->zero_point == INT8_MIN;
+    if (rectified && p->distance == p->columns && 7 * p->columns < UINT8_MAX &&
+        scale[2] >= HIL_MVE_FARTHEST_MOVED && scale[3] >= HIL_MVE_FARTHEST_MOVED) {
+        hil_mve_rectified_line_outputs(p->linear, p->columns, sums, scale, out, count / 2);
     } else {
         hil_mve_any_line_outputs(p, sums, scale, out, count);
     }

@@ -80,6 +80,8 @@ struct hil_mve_join {
     int32_t length;        /* bytes of a row, all its blocks */
     int32_t turn_rows;     /* rows at a time, of which no part has more than sixteen bytes */
     const int32_t *blocks; /* what a row takes from each part */
+    const uint8_t
+        *places; /* where each sixteen bytes of a part are from the first row of a turn on */
 };
 
 /* Offsets and bytes of as many parts are in registers. */
@@ -89,21 +91,13 @@ struct hil_mve_join {
 HIL_INLINE void hil_mve_join(const struct hil_mve_join *p, const void *const *in, void *out) {
     uint8x16_t places[HIL_MVE_PARTS];
     const uint8_t *from[HIL_MVE_PARTS];
-    uint32_t begin = 0;
 #pragma GCC unroll 3
     for (int32_t part = 0; part < HIL_MVE_PARTS; part++) {
         places[part] = vdupq_n_u8(0);
         from[part] = 0;
         if (part < p->parts) {
-            uint8_t offsets[16];
-            const uint32_t block = (uint32_t)p->blocks[part];
-            for (uint32_t lane = 0; lane < 16; lane++) {
-                offsets[lane] =
-                    (uint8_t)(begin + lane / block * (uint32_t)p->length + lane % block);
-            }
-            places[part] = vldrbq_u8(offsets);
+            places[part] = vldrbq_u8(p->places + 16 * part);
             from[part] = (const uint8_t *)in[part];
-            begin += block;
         }
     }
     uint8_t *to = (uint8_t *)out;
