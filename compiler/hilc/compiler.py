@@ -76,7 +76,9 @@ class Compiler:
         options, found = self._options, planned.found
         if found is not None:
             saved = _whole_saves_bytes(self._model, planned, options)
-            found = replace(found, report=replace(found.report, whole_saves_bytes=saved))
+            scratch = max((step.call.scratch_bytes for step in planned.program.steps), default=0)
+            report = replace(found.report, whole_saves_bytes=saved, scratch_bytes=scratch)
+            found = replace(found, report=report)
             options = replace(options, optimize=found.sharing)
         forms = _dynamic_forms(self._model, planned, self._options, optimize, ram, flash)
         annotations = replace(planned.source.annotations, dynamic_forms=forms)

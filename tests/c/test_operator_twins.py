@@ -73,6 +73,7 @@ def fast_checks(single: SingleOp) -> list[Check]:
         ("BATCH_MATMUL", "float32", {"hil_fpu_batch_matmul_f32"}),
         ("MUL", "int8", {"hil_dsp_mul_s8"}),
         ("MUL", "int16", {"hil_dsp_mul_s16"}),
+        ("SQUARED_DIFFERENCE", "int8", {"hil_dsp_squared_difference_s8"}),
         ("ADD", "int16", {"hil_dsp_sum_s16"}),
         ("SUB", "int16", {"hil_dsp_sum_s16"}),
         ("MAX_POOL_2D", "int8", {"hil_dsp_max_pool_s8"}),

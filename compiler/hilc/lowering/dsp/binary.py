@@ -1,4 +1,4 @@
-"""ADD, SUB and MUL."""
+"""ADD, SUB, MUL and SQUARED_DIFFERENCE."""
 
 from __future__ import annotations
 
@@ -8,12 +8,13 @@ import numpy as np
 
 from hilc.ir import ELEMENT_TYPES
 from hilc.lowering.dsp.affine import MAX_SHIFT
-from hilc.lowering.generic.binary import product_parameters, sum_line, wide_sum
+from hilc.lowering.generic.binary import binary_walk, product_parameters, sum_line, wide_sum
 from hilc.lowering.kernels import KernelCall
 from hilc.lowering.parameters import (
     HilDspAddS8,
     HilDspMulS8,
     HilDspMulS16,
+    HilDspSquaredDifferenceS8,
     HilDspSumS8,
     HilDspSumS16,
     HilGenericMulS8,
@@ -21,6 +22,7 @@ from hilc.lowering.parameters import (
 from hilc.lowering.registry import Layer, lowers
 from hilc.lowering.rounds import ROUNDED_ONCE, Rounds
 from hilc.numerics.requantize import requantize
+from hilc.ops.arithmetic import SQUARE_HEADROOM_BITS, square_scales
 from hilc.ops.elementwise import sum_scales
 from hilc.ops.opdef import TWICE_OR_EVEN
 from hilc.ops.operands import output_clamp, quantization
@@ -99,6 +101,33 @@ def products(layer: Layer) -> Iterator[KernelCall]:
         once=once,
         low=portable.low,
         high=portable.high,
+    )
+    yield KernelCall(parameters, (0, 1))
+
+
+@lowers("SQUARED_DIFFERENCE", dtypes={"int8"}, requires={"dsp"}, lacks={"mve"})
+def squares(layer: Layer) -> Iterator[KernelCall]:
+    """Yield the square of the difference of two tensors, each of which a table brings to the
+    common scale.
+    """
+    node, a, b, out = layer.node, layer.operand(0), layer.operand(1), layer.out
+    scales = square_scales(node, a, b, out)
+    right = -scales.out.shift
+    if not 1 <= right < MAX_SHIFT:
+        return
+    raised = [
+        np.array(_INT8.values) - quantization(node, x)[1] << SQUARE_HEADROOM_BITS[out.dtype]
+        for x in (a, b)
+    ]
+    a_table = requantize(raised[0], *scales.a).astype(np.int16)
+    b_table = requantize(raised[1], *scales.b).astype(np.int16)
+    parameters = HilDspSquaredDifferenceS8(
+        binary=binary_walk(layer),
+        a_table=a_table,
+        b_table=b_table,
+        out_zero_point=quantization(node, out)[1],
+        multiplier=scales.out.multiplier,
+        shift=right - 1,
     )
     yield KernelCall(parameters, (0, 1))
 

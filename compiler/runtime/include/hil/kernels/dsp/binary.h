@@ -1,5 +1,5 @@
-/* Products of int8 tensors, and sums, differences and products of int16 tensors, with broadcasting,
- * on cores with DSP: four or two elements of a row at a time. */
+/* Products and squares of differences of int8 tensors, and sums, differences and products of int16
+ * tensors, with broadcasting, on cores with DSP: four or two elements of a row at a time. */
 #ifndef HIL_KERNELS_DSP_BINARY_H
 #define HIL_KERNELS_DSP_BINARY_H
 
@@ -109,6 +109,53 @@ HIL_INLINE void hil_dsp_mul_s8(const struct hil_dsp_mul_s8 *p, const int8_t *a, 
                                int8_t *out) {
     HIL_DSP_BINARY_WALK(p, a, b, out, 4, hil_dsp_repeated_byte, hil_dsp_mul_s8_four,
                         hil_dsp_mul_s8_element);
+}
+
+/*@kernel
+name = "hil_dsp_squared_difference_s8"
+requires = ["dsp"]
+inputs = ["int8_t", "int8_t"]
+outputs = ["int8_t"]
+scratch = "0"
+order = "elementwise"
+code = 160
+[cost]
+row = "rows"
+four = "rows * (length // 4)"
+rest = "rows * (length - length // 4 * 4)"
+@*/
+struct hil_dsp_squared_difference_s8 {
+    HIL_BINARY_FIELDS;
+    const int16_t *a_table; /* of the first operand from -128 on, brought to the common scale */
+    const int16_t *b_table; /* the same of the second operand */
+    int32_t out_zero_point; /* the output that stands for 0.0 */
+    int32_t multiplier;     /* of the square, in Q0.31 */
+    int32_t shift;          /* of that, to the right, less one: 0 to 21 */
+};
+
+/* Operands are at most 255 * 2^6 in the common scale: twice a square has 31 bits, and no sign that
+ * the second rounding would have to look at. */
+HIL_INLINE int8_t hil_dsp_squared_difference_s8_element(
+    const struct hil_dsp_squared_difference_s8 *p, int8_t a, int8_t b) {
+    const int32_t difference = p->a_table[a + 128] - p->b_table[b + 128];
+    const int32_t half = (int32_t)((uint32_t)(2 * p->out_zero_point + 1) << p->shift);
+    const int32_t scaled = hil_dsp_high_mul_add(difference * (2 * difference), p->multiplier, half);
+    return hil_clamp_s8(scaled >> (p->shift + 1), INT8_MIN, INT8_MAX);
+}
+
+HIL_INLINE void hil_dsp_squared_difference_s8_four(const struct hil_dsp_squared_difference_s8 *p,
+                                                   uint32_t a, uint32_t b, int8_t *out) {
+#pragma GCC unroll 4
+    for (int32_t i = 0; i < 4; i++) {
+        out[i] = hil_dsp_squared_difference_s8_element(p, (int8_t)(a >> (8 * i) & 0xffU),
+                                                       (int8_t)(b >> (8 * i) & 0xffU));
+    }
+}
+
+HIL_INLINE void hil_dsp_squared_difference_s8(const struct hil_dsp_squared_difference_s8 *p,
+                                              const int8_t *a, const int8_t *b, int8_t *out) {
+    HIL_DSP_BINARY_WALK(p, a, b, out, 4, hil_dsp_repeated_byte, hil_dsp_squared_difference_s8_four,
+                        hil_dsp_squared_difference_s8_element);
 }
 
 /*@kernel
