@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import importlib.metadata
 import json
 import os
 import signal
@@ -28,6 +29,7 @@ from hil.cli import EXIT_BUG, main
 from hil.cli.command_line import build_parser
 from hil.cli.commands import boards
 from hil.support.cache import cache_folder
+from hilc.support.optional import EXTRAS
 
 
 def dense_model(inputs: int, outputs: int) -> bytes:
@@ -768,6 +770,18 @@ def test_doctor(capsys: pytest.CaptureFixture[str]) -> None:
         "result": f"{cache_folder()} can be written",
         "remedy": "",
     }
+
+
+def test_doctor_knows_optional_packages(capsys: pytest.CaptureFixture[str]) -> None:
+    """What each extra installs, and what users of scikit-learn need."""
+    main(["doctor", "--json"])
+    tools = {tool["name"]: tool for tool in answers.entry(capsys.readouterr().out)["tools"]}
+    remedies = " ".join(tool["remedy"] for tool in tools.values())
+    missing = {extra for extra in EXTRAS.values() if f"hil-harness[{extra}]" not in remedies}
+    assert not missing
+    assert not {"torch", "torchao", "tensorflow", "onnx", "scikit-learn", "skl2onnx"} - set(tools)
+    assert tools["onnx"]["version"] == importlib.metadata.version("onnx")
+    assert not tools["onnx"]["required"]
 
 
 @cases(

@@ -160,7 +160,7 @@ def test_a_small_program_is_found_by_few_plans(
     monkeypatch.setattr(Planner, "plan_unchecked", counted)
     monkeypatch.setattr("hilc.schedule.search.check_plan", checked.append)
     library = hilc.compile(models.model_path(model), cpu=cpu, optimize="ram", io_in_pool=True)
-    assert 1 < len(planned) < 20
+    assert 1 < len(planned) < 30
     # The one that is generated is verified, by replay.
     (module,) = library.modules
     assert [program.workspace_bytes for program in checked] == [module.workspace_bytes]
