@@ -87,13 +87,13 @@ def lowered(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
 def planned(monkeypatch: pytest.MonkeyPatch) -> list[object]:
     """The choices that were planned."""
     found: list[object] = []
-    plan = Planner.plan
+    plan = Planner.plan_unchecked
 
     def counted(self: Planner, choice):
         found.append(choice)
         return plan(self, choice)
 
-    monkeypatch.setattr(Planner, "plan", counted)
+    monkeypatch.setattr(Planner, "plan_unchecked", counted)
     return found
 
 

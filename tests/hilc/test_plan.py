@@ -150,15 +150,20 @@ def test_a_small_program_is_found_by_few_plans(
 ) -> None:
     """Of a thousand groups that may run row by row, on the core for which most are laid out."""
     planned: list[object] = []
-    plan_one = Planner.plan
+    checked: list[Program] = []
+    plan_one = Planner.plan_unchecked
 
     def counted(self: Planner, choice):
         planned.append(choice)
         return plan_one(self, choice)
 
-    monkeypatch.setattr(Planner, "plan", counted)
-    hilc.compile(models.model_path(model), cpu=cpu, optimize="ram", io_in_pool=True)
+    monkeypatch.setattr(Planner, "plan_unchecked", counted)
+    monkeypatch.setattr("hilc.schedule.search.check_plan", checked.append)
+    library = hilc.compile(models.model_path(model), cpu=cpu, optimize="ram", io_in_pool=True)
     assert 1 < len(planned) < 30
+    # The one that is generated is verified, by replay.
+    (module,) = library.modules
+    assert [program.workspace_bytes for program in checked] == [module.workspace_bytes]
 
 
 # Inputs and outputs -----------------------------------------------------------------------------

@@ -113,6 +113,14 @@ class Planner:
 
         Raise :class:`~hilc.errors.InputError` if it does not fit into the pools.
         """
+        program = self.plan_unchecked(choice)
+        check_plan(program)
+        return program
+
+    def plan_unchecked(self, choice: KernelSelection) -> Program:
+        """Return the program of :meth:`plan` without the replay that verifies it, for a search: of
+        the programs that it compares, only the one that it returns has to be verified.
+        """
         graph = self.lowering.graph
         groups = self._groups(choice)
         inner = {n.name for group in groups.values() for n in group.nodes[:-1]}
@@ -172,7 +180,7 @@ class Planner:
         constants = tuple(dict.fromkeys(n for names in reads for n in names if n not in named))
         named.update((name, BufferRef("constant", index)) for index, name in enumerate(constants))
         separate = 0 if scratch_in_pool else max(map(align, scratch_sizes), default=0)
-        program = Program(
+        return Program(
             graph=graph,
             cpu=self.lowering.cpu,
             steps=tuple(
@@ -189,8 +197,6 @@ class Planner:
             workspace_bound_bytes=align(lower_bound(blocks, overlaps)) + separate,
             feed=None if fed is None else refs[-1],
         )
-        check_plan(program)
-        return program
 
     def _fed(self, calls: Sequence[Call]) -> FusedCall | None:
         """Return the group to which rows are fed; None where inputs are whole."""

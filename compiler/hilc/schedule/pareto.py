@@ -50,8 +50,9 @@ class PlannedProgram:
 class ParetoFrontier:
     """Partitions of a model from the fastest to the smallest, and their programs.
 
-    ``planner`` creates the programs; ``tuning`` has measured counts that replace estimates.
-    ``optimize`` is the goal of code generation, which determines the code that layers share.
+    ``planner`` creates the programs, which are not verified: the search verifies the one that it
+    returns. ``tuning`` has measured counts that replace estimates. ``optimize`` is the goal of code
+    generation, which determines the code that layers share.
     ``progress`` is called for every program that is planned.
     """
 
@@ -111,7 +112,7 @@ class ParetoFrontier:
                 self._progress()
             found: PlannedProgram | InputError
             try:
-                program = self._planner.plan(choice)
+                program = self._planner.plan_unchecked(choice)
                 found = PlannedProgram(
                     choice, program, partition.cost, partition.flash, partition.measured
                 )

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from hilc.errors import InputError
 from hilc.lowering.choice import ChoiceReport, KernelSelection
 from hilc.memory.explain import Saving
-from hilc.memory.plan import Planner
+from hilc.memory.plan import Planner, check_plan
 from hilc.memory.program import Program
 from hilc.schedule.goals import Goals, LimitError
 from hilc.schedule.pareto import ParetoFrontier, PlannedProgram
@@ -109,6 +109,7 @@ def search(
     if best is None:
         assert refusal is not None, "code is shared in one way at least"
         raise refusal
+    check_plan(best.program)
     return best
 
 
