@@ -210,6 +210,27 @@ def test_weights_with_several_scales_are_refused(model: bytes) -> None:
     assert "DYNAMIC_QUANTIZE" not in {n.op for n in graph_of(model, "float").nodes}
 
 
+@litert_ref.needs_litert_ref
+@pytest.mark.parametrize(("op", "version"), [("FULLY_CONNECTED", 12), ("BATCH_MATMUL", 4)])
+def test_newer_versions_have_references(op: str, version: int) -> None:
+    """As converters of TensorFlow 2.21 declare dynamic-range layers."""
+    b = Hybrid(op)
+    b.input("x", (3, 16))
+    b.weights("w", (5, 16))
+    b.output("y", (3, 5))
+    turned = {"adj_y": True} if op == "BATCH_MATMUL" else {}
+    b.op(op, ("x", "w"), ("y",), version=version, **turned)
+    model = b.build()
+    for form in FORMS:
+        graph = graph_of(model, form)
+        reference = get_reference("litert-ref", graph, model)
+        assert f"{op} as of version {version - 1}" in reference.description
+        for x in inputs_of(graph):
+            expected = reference.run_all({"x": x})["y"]
+            found = Interpreter(graph).run({"x": x})["y"]
+            np.testing.assert_allclose(found, expected, rtol=1e-6, atol=1e-6)
+
+
 def test_damaged_layers_are_refused() -> None:
     """As those of floats are: the sizes of an SVDF, and weights of which some are floats."""
     with pytest.raises(ModelError, match="has the state"):
