@@ -7,6 +7,7 @@ import zipfile
 from pathlib import Path
 
 from hilc.errors import ModelError
+from hilc.frontends.pytorch_files import kind_of
 
 #: The file in each SavedModel folder of TensorFlow.
 SAVED_MODEL = "saved_model.pb"
@@ -18,13 +19,20 @@ _SAVED_MODEL_START = b"\x08\x01\x12"
 _FROZEN = (b"Placeholder", b"Const")
 #: Start of a file, and what it is.
 _KINDS = (
-    (_ZIP, "a ZIP archive (a PyTorch checkpoint, or a .pt2 file that is cut off)"),
+    (_ZIP, "a ZIP archive (if it is a .pt2 file, it is cut off)"),
     (b"\x1f\x8b", "a gzip file"),
     (b"\x7fELF", "an ELF program"),
     (b"\x93NUMPY", "a numpy array"),
     (b"version https://git-lfs", "a Git LFS pointer: the model itself was not downloaded"),
     (b"<", "an HTML or XML page"),
     (b"{", "a JSON text"),
+)
+#: The opcode of a pickle's protocol, which its number follows; joblib's files begin the same.
+_PICKLES = tuple(b"\x80" + bytes([protocol]) for protocol in range(2, 6))
+_PICKLE_HINT = (
+    "convert the model in Python: skl2onnx.to_onnx(model, x[:1]) makes an ONNX model of one of "
+    "scikit-learn, and torch.export.save writes a PyTorch module; a pickle is not loaded here, "
+    "since that would run its code"
 )
 _FACT = "not a TFLite, ONNX or PyTorch model"
 _CONVERT = "hil quantize {name} --calibration SAMPLES.npz -o MODEL.tflite makes an int8 model"
@@ -94,6 +102,11 @@ def foreign(data: bytes, path: Path | None, identifier: bytes) -> ModelError:
             f"{_FACT}; this looks like a frozen graph of TensorFlow 1",
             _FROZEN_HINT.format(name=name),
         )
+    if of_pytorch := kind_of(data):
+        return ModelError(f"{_FACT}; this is {of_pytorch.what}", of_pytorch.hint.format(name=name))
+    if data.startswith(_PICKLES):
+        kind = "a pickle of Python objects, as of scikit-learn, joblib or PyTorch"
+        return ModelError(f"{_FACT}; this looks like {kind}", _PICKLE_HINT)
     for magic, kind in _KINDS:
         if data.startswith(magic):
             return ModelError(f"{_FACT}; this looks like {kind}", _HINT)
