@@ -103,6 +103,9 @@ EXACT: Mapping[str, bytes] = {
     "svdf of one moment": svdf(1, 9, 4, 1, 1),
     "product": product((5, 16), (16, 3), (5, 3)),
     "product, zero point": product((2, 5, 16), (16, 3), (2, 5, 3), asymmetric_quantize_inputs=True),
+    "product for each matrix": product(
+        (4, 5, 16), (4, 16, 3), (4, 5, 3), asymmetric_quantize_inputs=True
+    ),
     "turned product": product((16, 5), (3, 16), (5, 3), adj_x=True, adj_y=True),
 }
 #: One matrix each, so that TFLite's own offsets into a batch do not matter.
@@ -186,7 +189,7 @@ def test_transposed_convolutions_are_floats(form: str) -> None:
 
 
 def test_matrices_of_a_batch_have_own_weights() -> None:
-    """TFLite's kernel takes scales of other rows here, so numpy is the reference."""
+    """With two batch axes TFLite's kernel takes the scales of other rows: floats are compared."""
     model = product((2, 3, 4, 16), (3, 16, 5), (2, 3, 4, 5), asymmetric_quantize_inputs=True)
     graph, real = (graph_of(model, form) for form in FORMS)
     for x in inputs_of(graph):
