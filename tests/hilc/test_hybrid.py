@@ -221,7 +221,7 @@ def test_newer_versions_have_references(op: str, version: int) -> None:
     b.input("x", (3, 16))
     b.weights("w", (5, 16))
     b.output("y", (3, 5))
-    turned = {"adj_y": True} if op == "BATCH_MATMUL" else {}
+    turned: dict[str, Any] = {"adj_y": True} if op == "BATCH_MATMUL" else {}
     b.op(op, ("x", "w"), ("y",), version=version, **turned)
     model = b.build()
     for form in FORMS:
