@@ -103,6 +103,9 @@ EXACT: Mapping[str, bytes] = {
     "svdf of one moment": svdf(1, 9, 4, 1, 1),
     "product": product((5, 16), (16, 3), (5, 3)),
     "product, zero point": product((2, 5, 16), (16, 3), (2, 5, 3), asymmetric_quantize_inputs=True),
+    "product for each matrix": product(
+        (4, 5, 16), (4, 16, 3), (4, 5, 3), asymmetric_quantize_inputs=True
+    ),
     "turned product": product((16, 5), (3, 16), (5, 3), adj_x=True, adj_y=True),
 }
 #: One matrix each, so that TFLite's own offsets into a batch do not matter.
@@ -186,7 +189,7 @@ def test_transposed_convolutions_are_floats(form: str) -> None:
 
 
 def test_matrices_of_a_batch_have_own_weights() -> None:
-    """TFLite's kernel takes scales of other rows here, so numpy is the reference."""
+    """With two batch axes TFLite's kernel takes the scales of other rows: floats are compared."""
     model = product((2, 3, 4, 16), (3, 16, 5), (2, 3, 4, 5), asymmetric_quantize_inputs=True)
     graph, real = (graph_of(model, form) for form in FORMS)
     for x in inputs_of(graph):
@@ -208,6 +211,27 @@ def test_weights_with_several_scales_are_refused(model: bytes) -> None:
     with pytest.raises(UnsupportedError, match="have 3 scales; TFLite on integers reads one"):
         graph_of(model, "integer")
     assert "DYNAMIC_QUANTIZE" not in {n.op for n in graph_of(model, "float").nodes}
+
+
+@litert_ref.needs_litert_ref
+@pytest.mark.parametrize(("op", "version"), [("FULLY_CONNECTED", 12), ("BATCH_MATMUL", 4)])
+def test_newer_versions_have_references(op: str, version: int) -> None:
+    """As converters of TensorFlow 2.21 declare dynamic-range layers."""
+    b = Hybrid(op)
+    b.input("x", (3, 16))
+    b.weights("w", (5, 16))
+    b.output("y", (3, 5))
+    turned: dict[str, Any] = {"adj_y": True} if op == "BATCH_MATMUL" else {}
+    b.op(op, ("x", "w"), ("y",), version=version, **turned)
+    model = b.build()
+    for form in FORMS:
+        graph = graph_of(model, form)
+        reference = get_reference("litert-ref", graph, model)
+        assert f"{op} as of version {version - 1}" in reference.description
+        for x in inputs_of(graph):
+            expected = reference.run_all({"x": x})["y"]
+            found = Interpreter(graph).run({"x": x})["y"]
+            np.testing.assert_allclose(found, expected, rtol=1e-6, atol=1e-6)
 
 
 def test_damaged_layers_are_refused() -> None:

@@ -12,6 +12,14 @@ import tflite
 
 from hilc.errors import UnsupportedError
 from hilc.frontends.tflite.reader import Importer, dequantized
+from hilc.frontends.tflite.schema import OPERATOR_NAMES
+from hilc.frontends.tflite.values import builtin_code
+
+#: The last versions that all run times know of operators for which converters declare a newer one.
+_KNOWN_VERSIONS = {
+    tflite.BuiltinOperator.FULLY_CONNECTED: 11,
+    tflite.BuiltinOperator.BATCH_MATMUL: 3,
+}
 
 
 def for_reference(
@@ -29,6 +37,9 @@ def for_reference(
       write the one of the weights beside a bias too. TFLite refuses it from release 2.14 on.
     - A tensor whose rank the file leaves open has that of ``shapes``, by name: TFLite Micro takes
       it for a single number.
+    - FULLY_CONNECTED of version 12 and BATCH_MATMUL of version 4 have the version before:
+      converters declare these for dynamic-range weights, which the run times compute without
+      knowing the number.
     """
     importer = Importer(data)
     file = bytearray(data)
@@ -68,6 +79,10 @@ def for_reference(
         for index in open_ranks:
             _declare_shape(file, importer.subgraph, index, shapes[importer.names[index]])
         remarks.append("open shapes as they follow")
+    for entry, version in _newer_layers(importer):
+        place = entry._tab.Pos + entry._tab.Offset(8)
+        file[place : place + 4] = version.to_bytes(4, "little")
+        remarks.append(f"{OPERATOR_NAMES[builtin_code(entry)]} as of version {version}")
     return bytes(file), tuple(remarks)
 
 
@@ -90,6 +105,15 @@ def _declare_shape(file: bytearray, subgraph: Any, index: int, shape: Sequence[i
     tensors = subgraph._tab
     place = tensors.Vector(tensors.Offset(4)) + 4 * index
     file[place : place + 4] = (start - place).to_bytes(4, "little")
+
+
+def _newer_layers(importer: Importer) -> list[tuple[Any, int]]:
+    """Return the entries of operators in versions that the run times do not know, and the last
+    known version of each.
+    """
+    entries = map(importer.model.OperatorCodes, range(importer.model.OperatorCodesLength()))
+    known = [(entry, _KNOWN_VERSIONS.get(builtin_code(entry))) for entry in entries]
+    return [(e, version) for e, version in known if version and e.Version() == version + 1]
 
 
 def _meaningless_axes(importer: Importer) -> list[Any]:
