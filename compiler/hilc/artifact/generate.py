@@ -47,10 +47,10 @@ from hilc.ir import Graph
 from hilc.lowering.compressed import CompressedCall
 from hilc.lowering.kernels import registered_header
 from hilc.memory.plan import Program, Step
+from hilc.ops.turn_counts import turn_counts
 from hilc.source import PreparedModel
 from hilc.transforms.io_types import io_saving
 from hilc.transforms.numerics import numerics_of
-from hilc.transforms.turn_counts import turn_counts
 
 _INCLUDE = re.compile(r'^#include "([^"]+)"', re.MULTILINE)
 #: Folder of the runtime's headers.
