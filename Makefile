@@ -66,7 +66,9 @@ docs: setup
 measure: setup
 	@[ "$(NAME)" != torture ] || $(BIN)/python -c 'import atheris' 2>/dev/null || \
 	    $(BIN)/python -m pip install -q --require-hashes --only-binary :all: -r ci/locks/torture.txt
-	$(BIN)/python tools/measure.py $(or $(NAME),--list) $(ARGS)
+	@# Its packages are in an environment of their own.
+	$(if $(filter sklearn_models,$(NAME)),$(BIN)/python ci/environments.py sklearn python tools/sklearn_models.py,\
+	    $(BIN)/python tools/measure.py $(or $(NAME),--list)) $(ARGS)
 
 audit: setup
 	$(BIN)/python ci/audit.py $(ARGS)

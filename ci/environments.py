@@ -3,6 +3,8 @@
 A lock file ``ci/locks/NAME.txt`` has the version of every package and the hashes of its wheels, so
 that nothing else is installed, and no package's own build script runs but those of
 :data:`FROM_SOURCE`. ``make lock`` writes them.
+
+    python ci/environments.py NAME PROGRAM [ARG...]     run a program of an environment
 """
 
 from __future__ import annotations
@@ -59,3 +61,16 @@ def _without(text: str, package: str) -> Iterator[str]:
             is_left_out = line.startswith(f"{package}==")
         if not is_left_out:
             yield line
+
+
+def main() -> int:
+    """Run the program that the command line names; return its exit code."""
+    if len(sys.argv) < 3 or not lock_path(sys.argv[1]).is_file():
+        names = ", ".join(sorted(path.stem for path in LOCKS.glob("*.txt")))
+        print(f"usage: environments.py NAME PROGRAM [ARG...], NAME of {names}", file=sys.stderr)
+        return 2
+    return subprocess.run([programs(sys.argv[1]) / sys.argv[2], *sys.argv[3:]]).returncode
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -353,6 +353,15 @@ _SLOT: Slot[type[Executor]] = Slot()
 provide_executor = _SLOT.fill
 
 
+def require_layers(module: Module) -> None:
+    """Raise :class:`~hilc.errors.InputError` for plain C code, whose layers are static."""
+    if module.style == "plain":
+        raise InputError(
+            f"the layers of {module.name!r} are static functions, which nothing calls one by one",
+            "compile the model with --style tvm: its layers compute the same",
+        )
+
+
 def executor_class() -> type[Executor]:
     """Return the class of a factory's executors: that of an installed optional part, or
     :class:`Executor`.
@@ -549,7 +558,10 @@ def conversion_hint(info: TensorInfo, array: Array) -> str:
     if array.dtype.kind not in "biuf":
         return f"give real numbers, as {info.dtype}"
     if not (is_real and info.scale is not None) and _takes(info.dtype, array):
-        return f"convert it: array.astype(numpy.{np.dtype(info.dtype).type.__name__})"
+        # Pixels of 0 to 255 are seldom what a model in floats was trained with.
+        is_scaled = np.dtype(info.dtype).kind == "f" and array.dtype.kind in "iu"
+        scaling = ", scaled as in training" if is_scaled else ""
+        return f"convert it{scaling}: array.astype(numpy.{np.dtype(info.dtype).type.__name__})"
     fact = ""
     if not is_real and info.dtype != "bool" and array.dtype.kind in "biu" and array.size:
         limits = np.iinfo(info.dtype)

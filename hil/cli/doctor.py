@@ -6,6 +6,7 @@ import importlib.metadata
 import shutil
 import subprocess
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -30,6 +31,7 @@ from hilc.codegen.llvm import OLDEST_CLANG, find_clang
 from hilc.ir import Graph, Node, Quant, Tensor
 from hilc.ops.fully_connected import FullyConnectedAttributes
 from hilc.references import tflm
+from hilc.support.optional import EXTRAS
 from hilc.support.packages import install_command
 from hilc.support.process import run
 from hilc.target import Toolchain, get_cpu, toolchains
@@ -179,14 +181,25 @@ def _program(name: str) -> Callable[[], str | None]:
     return find
 
 
-def _package(name: str) -> Callable[[], str | None]:
+def _package(*names: str) -> Callable[[], str | None]:
+    """Return the function that finds the version of a package, by the first name that is there."""
+
     def find() -> str | None:
-        try:
-            return importlib.metadata.version(name)
-        except importlib.metadata.PackageNotFoundError:
-            return None
+        for name in names:
+            with suppress(importlib.metadata.PackageNotFoundError):
+                return importlib.metadata.version(name)
+        return None
 
     return find
+
+
+def _extra(package: str, purpose: str, *names: str) -> Tool:
+    """Return a Python package that an extra installs; ``names`` are its distributions, if they are
+    not called as the package.
+    """
+    names = names or (package,)
+    remedy = f"pip install 'hil-harness[{EXTRAS[package]}]'"
+    return Tool(names[0], purpose, remedy, False, _package(*names))
 
 
 def _program_or_package(name: str) -> Callable[[], str | None]:
@@ -345,13 +358,35 @@ TOOLS = (
         False,
         _package("ai-edge-litert"),
     ),
-    Tool(
-        "onnxruntime",
-        "the quantizer of ONNX models, and the reference `onnxruntime`",
-        "pip install 'hil-harness[quantize]'",
-        False,
-        _package("onnxruntime"),
+    _extra("onnx", "ONNX models, and the reference `onnx`"),
+    _extra("onnxruntime", "the quantizer of ONNX models, and the reference `onnxruntime`"),
+    _extra("torch", "modules of PyTorch, and `hil quantize` of .pt2 files"),
+    _extra("torchao", "the quantizer of PyTorch models"),
+    # Its variants are distributions of their own.
+    _extra(
+        "tensorflow",
+        "Keras files and SavedModel folders",
+        *("tensorflow", "tensorflow-cpu", "tensorflow-macos", "tensorflow-intel"),
     ),
+    *(
+        Tool(
+            name,
+            f"models of scikit-learn: {part}",
+            "pip install scikit-learn skl2onnx",
+            False,
+            _package(name),
+        )
+        for name, part in (("scikit-learn", "training"), ("skl2onnx", "conversion to ONNX"))
+    ),
+    _extra("PIL", "data sets of pictures for `hil evaluate`", "pillow"),
+    _extra("jinja2", "pages of results: `hil report`"),
+    _extra("matplotlib", "charts of `hil report`, pictures of plans"),
+    _extra("squarify", "pictures of `hil report`"),
+    _extra("pexpect", "the pytest plugin: consoles of other firmware"),
+    _extra("rich", "live tables: `hil lab watch`, --jobs"),
+    _extra("mcp", "tools for agents: `hil mcp`"),
+    _extra("joulescope", "the meter `joulescope` of `hil bench --energy`"),
+    _extra("ppk2_api", "the meter `ppk2` of `hil bench --energy`", "ppk2-api"),
     Tool(
         "gdb-multiarch",
         "debugging firmware by hand",

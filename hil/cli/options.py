@@ -103,7 +103,9 @@ def add_check(parser: argparse._ActionsContainer) -> None:
 
 
 def add_measuring_options(
-    parser: Parser, inputs: str = "measure the first sample of a file: one array per input"
+    parser: Parser,
+    inputs: str = "measure the first sample of a file: one array per input; of one input also an "
+    "NPY file",
 ) -> None:
     """Add the options of ``bench``, which the commands that measure for themselves share."""
     group = parser.add_argument_group("measurement")

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import MappingProxyType
@@ -11,18 +12,19 @@ from typing import Any, ClassVar
 
 import hilc
 from hil.board import Board
-from hil.errors import BuildError
+from hil.errors import BuildError, HilWarning
 from hil.firmware.build import build
 from hil.firmware.compiled import compile_model
 from hil.firmware.fit import region_rooms, workspace_regions
 from hil.firmware.placement import aligned, buffer_bytes
 from hilc.artifact.archive import is_archive
-from hilc.artifact.library import ModelLibrary
+from hilc.artifact.library import ModelLibrary, Module
 from hilc.errors import InputError
 from hilc.frontends.foreign import refuse_saved_model
 from hilc.memory.explain import Explanation
 from hilc.memory.program import PoolSpec
 from hilc.options import CodeKeywords, CompileOptions
+from hilc.schedule.called import GENERATOR
 from hilc.schedule.frontier import Frontier
 from hilc.schedule.search import LimitError
 from hilc.support.inputs import check_regular
@@ -211,7 +213,33 @@ def load_sources(sources: Sequence[ModelInput], options: ModelOptions) -> list[M
 
     The compiler keeps a limit of flash by its estimate. For a board the firmware is built, and what
     the linker finds over the limit is compiled anew, for as much less as its estimate was short of.
+
+    A warning names each option that changes nothing in a model.
     """
+    libraries = _within_limits(sources, options)
+    for source, library in zip(sources, libraries, strict=True):
+        is_compiled = isinstance(source, ModelLibrary) or source.is_archive
+        for module in () if is_compiled else library.modules:
+            for remark in _unused(options, module):
+                warnings.warn(HilWarning(f"{module.name}: {remark}"), stacklevel=2)
+    return libraries
+
+
+def _unused(options: ModelOptions, module: Module) -> Iterator[str]:
+    """Yield a sentence for each option that was given and has no effect on a model."""
+    given = options.given
+    if given.get("dynamic") is not None and not module.dynamic_forms:
+        yield (
+            f"--dynamic {given['dynamic']} has no effect: the model has no layer whose activations "
+            "are quantized at run time"
+        )
+    # Loops and choices of a graph are called as external code, too.
+    taken = [external for external in module.externals if external.generator != GENERATOR]
+    if given.get("externals") and not taken:
+        yield "--external has no effect: the generators take no layer of the model"
+
+
+def _within_limits(sources: Sequence[ModelInput], options: ModelOptions) -> list[ModelLibrary]:
     if options.board is None or options.flash is None:
         return _load_all(sources, options)
     try:

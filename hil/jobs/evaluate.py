@@ -80,8 +80,15 @@ class EvaluateJob(Job[Evaluation]):
         data = self._data(known, metrics)
         if data.skipped:
             run.warn(f"{data.skipped} files of {self.data} are of other kinds, and left out")
+        if data.assumption:
+            run.warn(data.assumption)
         if self.samples is not None:
+            if self.samples > len(data):
+                run.warn(f"{self.samples} samples are asked for; the data set has {len(data)}")
             data = data.drawn(self.samples, self.seed)
+        # Before a firmware is built: most mistakes in a data set are in every sample.
+        if len(data):
+            _ = data.samples[0]
         oracle = reference_for(
             known,
             self.reference,

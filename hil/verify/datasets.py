@@ -11,7 +11,7 @@ import csv
 import hashlib
 import os
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from math import prod
 from pathlib import Path
@@ -113,6 +113,8 @@ class DataSet:
     classes: tuple[str, ...] | None = None
     #: Files that were left out, since they are none of the kinds that are read.
     skipped: int = 0
+    #: What was assumed about the labels; empty where nothing was.
+    assumption: str = ""
 
     def __len__(self) -> int:
         return len(self.labels)
@@ -162,6 +164,10 @@ class _Lazy(Sequence[Sample]):
 
 class ModelClasses(tuple[str, ...]):
     """The classes that a model names, which a data set may number instead."""
+
+    def are_positions(self, names: Iterable[str]) -> bool:
+        """Return whether the names in a data set are positions of classes whose names are texts."""
+        return not all(map(_COUNT.fullmatch, self)) and all(map(_COUNT.fullmatch, names))
 
 
 def load_data(
@@ -233,9 +239,20 @@ def _fitted(array: Array, tensor: TensorInfo, scaling: Scaling, what: str) -> Ar
         raise InputError(
             f"{what} has the shape {list(array.shape)} but the model's {tensor.name!r} has "
             f"{list(tensor.shape)}",
-            "give one sample in this shape, without axes of size 1 or flat",
+            _shape_remedy(array, tensor),
         )
     return _typed(array, tensor, scaling, what).reshape(tensor.shape)
+
+
+def _shape_remedy(array: Array, tensor: TensorInfo) -> str:
+    is_of_batch = len(tensor.shape) > 1 and array.size == prod(tensor.shape[1:])
+    if is_of_batch and _is_like(array.shape, tensor.shape[1:]):
+        one = ",".join(map(str, (1, *tensor.shape[1:])))
+        return (
+            f"the model computes {tensor.shape[0]} samples a run, and an evaluation gives it one: "
+            f"compile it for one, with --shape {tensor.name}={one} if this axis is dynamic"
+        )
+    return "give one sample in this shape, without axes of size 1 or flat"
 
 
 def _is_like(shape: Sequence[int], wanted: Sequence[int]) -> bool:
@@ -253,14 +270,17 @@ def _typed(array: Array, tensor: TensorInfo, scaling: Scaling, what: str) -> Arr
     # Without a scale they are counts and indices.
     if scaling.as_integers or is_own or (tensor.scale is None and wanted.kind != "f"):
         return _as_integers(array, tensor, what)
-    if array.dtype.kind == "f" or wanted.kind == "f":
+    # 0 and 1 have one meaning as floats.
+    if array.dtype.kind == "f" or (wanted.kind == "f" and array.dtype.kind == "b"):
         return quantized(tensor, array.astype(np.float64), what)
+    scale = "" if tensor.scale is None else f" with the scale {tensor.scale:.6g}"
+    own = f", --integers for the model's own {tensor.dtype}" if tensor.scale is not None else ""
     raise InputError(
-        f"{what} is {array.dtype}, and the model's {tensor.name!r} is {tensor.dtype} with the "
-        f"scale {tensor.scale:.6g}",
+        f"{what} is {array.dtype}, and the model's {tensor.name!r} is {tensor.dtype}{scale}",
         "say what the numbers mean: --std 255 for pictures whose values were 0 to 1 in training, "
-        "--mean 127.5 --std 127.5 for -1 to 1, --std 1 for 0 to 255, --integers for the model's "
-        "own integers",
+        "--mean 127.5 --std 127.5 for -1 to 1, --std 1 for numbers that are used as they are"
+        f"{own} (in Python scaling=hil.samples.Scaling(...)); or store floats, scaled as in "
+        "training",
     )
 
 
@@ -342,10 +362,14 @@ def array_data(
     Labels that are texts are names of classes.
     """
     chosen = scaling or Scaling()
-    names = None if classes is None else tuple(classes)
+    names, assumption = None if classes is None else tuple(classes), ""
+    if isinstance(classes, ModelClasses) and labels.dtype.kind in "iuf" and not values:
+        labels = _checked_labels(labels, values, what).astype(np.str_)
     if labels.dtype.kind == "U" and labels.ndim == 1 and not values:
         words = labels.tolist()
-        numbers, names = _numbered(sorted(set(words)), classes, f"the labels of {what}")
+        distinct = sorted(set(words))
+        numbers, names = _numbered(distinct, classes, f"the labels of {what}")
+        assumption = _assumption(distinct, classes)
         labels = np.array([numbers[word] for word in words], np.int64)
     labels = _checked_labels(labels, values, what)
     given = {tensor.name: arrays[tensor.name] for tensor in inputs if tensor.name in arrays}
@@ -374,7 +398,8 @@ def array_data(
         }
 
     sources = _Numbered("sample", len(labels))
-    return DataSet(_Lazy(len(labels), sample), labels, sources, names)
+    samples = _Lazy(len(labels), sample)
+    return DataSet(samples, labels, sources, names, assumption=assumption)
 
 
 class _Numbered(Sequence[str]):
@@ -472,7 +497,9 @@ def _folder(
 
     sources = [shown_argument(file) for file in files]
     shown_names = None if shown is None else tuple(shown_argument(name) for name in shown)
-    return DataSet(_Lazy(len(files), sample), np.array(labels), sources, shown_names, skipped)
+    samples = _Lazy(len(files), sample)
+    assumption = _assumption(names, classes)
+    return DataSet(samples, np.array(labels), sources, shown_names, skipped, assumption)
 
 
 def _is_shown(entry: os.DirEntry[str]) -> bool:
@@ -502,8 +529,17 @@ def _numbered(
     """Return the number of each named class, and the names by number; None where the names are
     the numbers.
     """
-    are_numbers = all(map(_COUNT.fullmatch, names))
-    if classes is not None and not (isinstance(classes, ModelClasses) and are_numbers):
+    if isinstance(classes, ModelClasses) and classes.are_positions(names):
+        numbers = {name: int(name) for name in names}
+        beyond = max(numbers.values(), default=0)
+        if beyond >= len(classes):
+            raise InputError(
+                f"{what} has the number {beyond}, and the model has {len(classes)} classes: "
+                f"{_positions(classes)}",
+                "give the names of the classes as labels, or their positions",
+            )
+        return numbers, tuple(classes)
+    if classes is not None:
         missing = [name for name in names if name not in classes]
         if missing:
             raise InputError(
@@ -512,9 +548,25 @@ def _numbered(
                 "name all classes, in the order of the model's outputs",
             )
         return {name: list(classes).index(name) for name in names}, tuple(classes)
-    if are_numbers:
+    if all(map(_COUNT.fullmatch, names)):
         return {name: int(name) for name in names}, None
     return {name: number for number, name in enumerate(sorted(names))}, tuple(sorted(names))
+
+
+def _assumption(names: Sequence[str], classes: Sequence[str] | None) -> str:
+    """Return what :func:`_numbered` assumes about the names of classes; empty for nothing."""
+    if isinstance(classes, ModelClasses) and classes.are_positions(names):
+        return (
+            "the labels are numbers, and the model's classes are texts: they are taken as "
+            f"positions, {_positions(classes)}"
+        )
+    return ""
+
+
+def _positions(classes: Sequence[str], most: int = 5) -> str:
+    """Return the first classes with their positions."""
+    shown = [f"{i} {shown_argument(name)}" for i, name in enumerate(classes[:most])]
+    return ", ".join([*shown, "..."] if len(classes) > most else shown)
 
 
 def _read_file(path: Path, tensor: TensorInfo, scaling: Scaling) -> Array:
@@ -695,8 +747,9 @@ def _csv(
         return {tensor.name: _fitted(array, tensor, scaling, what)}
 
     texts = [[row[column].strip() for column in columns] for _, row in rows]
-    given, names = _csv_labels(path, rows, texts, values, classes)
-    return DataSet(_Lazy(len(rows), sample), given, [f"line {n}" for n, _ in rows], names)
+    given, names, assumption = _csv_labels(path, rows, texts, values, classes)
+    sources = [f"line {n}" for n, _ in rows]
+    return DataSet(_Lazy(len(rows), sample), given, sources, names, assumption=assumption)
 
 
 def _is_number(text: str) -> bool:
@@ -745,11 +798,14 @@ def _csv_labels(
     texts: Sequence[Sequence[str]],
     values: int,
     classes: Sequence[str] | None,
-) -> tuple[Array, tuple[str, ...] | None]:
+) -> tuple[Array, tuple[str, ...] | None, str]:
+    """Return the labels, the names of their classes, and what was assumed about them."""
     if not values and (classes is not None or not all(_is_number(t[0]) for t in texts)):
         words = [text[0] for text in texts]
-        numbers, names = _numbered(sorted(set(words)), classes, str(path))
-        return np.array([numbers[word] for word in words], np.int64), names
+        distinct = sorted(set(words))
+        numbers, names = _numbered(distinct, classes, str(path))
+        labels = np.array([numbers[word] for word in words], np.int64)
+        return labels, names, _assumption(distinct, classes)
     found = np.array(
         [
             [_number(path, number, text) for text in line]
@@ -760,4 +816,4 @@ def _csv_labels(
         raise InputError(
             f"{path} has {found.shape[1]} columns of labels, and a class is one", "name one column"
         )
-    return _checked_labels(found if values else found.reshape(-1), values, str(path)), None
+    return _checked_labels(found if values else found.reshape(-1), values, str(path)), None, ""

@@ -287,6 +287,15 @@ def checked_metrics(names: Sequence[str], limits: Sequence[MetricLimit]) -> list
             )
         if not math.isfinite(limit.value):
             raise InputError(f"{limit.value} is no limit of {limit.metric}", "give a number")
+        most = next(metric.most for metric in metrics if metric.name == limit.metric)
+        if not 0 <= limit.value <= most:
+            percent = 1 < limit.value <= 100 and most == 1
+            raise InputError(
+                f"the limit {limit.value:g} of {limit.metric} is not within 0 to {most:g}",
+                f"write {limit.value / 100:g} for {limit.value:g} %"
+                if percent
+                else "give a limit in this range",
+            )
     return metrics
 
 
@@ -332,6 +341,7 @@ def evaluate_model(
     numbering = None
     if is_label:
         _require_label_metrics(metrics, tensor)
+        _require_named(data, data.labels, "has the label")
     else:
         label = next((each for each in model.outputs if gives_label(each)), None)
         if label is not None and outputs > 1 and metrics[0].labels == "classes":
@@ -355,6 +365,8 @@ def evaluate_model(
             "reference": _results(model, data, reference, score, tensor),
         }
         if is_label:
+            for values in results.values():
+                _require_named(data, values[:, 0], f"has the class of {tensor.name!r}")
             results = _as_scores(results, data.labels, len(data.classes or ()))
         inputs = sum(info.nbytes for info in model.inputs)
         report = Evaluation(
@@ -429,6 +441,20 @@ def _require_label_metrics(metrics: Sequence[Metric], tensor: TensorInfo) -> Non
                 "class",
                 f"choose {' or '.join(known)}, or the output with the scores: --output-tensor NAME",
             )
+
+
+def _require_named(data: DataSet, numbers: Array, what: str) -> None:
+    """Raise if a number of a class is beyond the data set's names of classes."""
+    if data.classes is None:
+        return
+    beyond = np.flatnonzero((numbers >= len(data.classes)) & (numbers < _MOST_CLASSES))
+    if beyond.size:
+        raise InputError(
+            f"{data.sources[int(beyond[0])]} {what} {numbers[beyond[0]]:.0f}, and "
+            f"{len(data.classes)} classes are named: {', '.join(data.classes)}",
+            "name all classes, in the order of their numbers: --classes A,B,... (in Python "
+            "classes=[...])",
+        )
 
 
 def _as_scores(results: Mapping[str, Floats], labels: Array, names: int) -> dict[str, Floats]:

@@ -12,6 +12,7 @@ them, and so keep no limit.
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -68,6 +69,11 @@ class Metric:
     prepare: Callable[[Array, Floats], Statistic]
     #: Whether it is the share of samples that are right, as Wilson's interval needs.
     is_share: bool = False
+
+    @property
+    def most(self) -> float:
+        """The largest value that is possible; the least is 0."""
+        return 1.0 if self.higher_is_better else math.inf
 
     def score(self, labels: Array, outputs: Floats) -> Score:
         """Return the metric over all samples, with Wilson's interval of a share and that of the

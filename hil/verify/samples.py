@@ -54,7 +54,8 @@ _COUNTS = (-1000, 1000)
 def random_sample(tensors: Sequence[TensorInfo], seed: int, index: int) -> dict[str, Array]:
     """Return sample ``index`` of the random series ``seed``; it does not depend on the length.
 
-    Quantized types are uniform over all values, floats are standard normal.
+    Quantized types are uniform over all values, floats are standard normal; the turns of a loop
+    are uniform from none to its bound.
     """
     rng = np.random.default_rng([seed, index])
     return {tensor.name: _random_array(rng, tensor) for tensor in tensors}
@@ -94,6 +95,8 @@ def _random_array(rng: np.random.Generator, tensor: TensorInfo) -> Array:
         return rng.integers(0, 1, tensor.shape, endpoint=True).astype(np.bool_)
     row = ELEMENT_TYPES[tensor.dtype]
     low, high = row.bounds if row.quantized else _COUNTS
+    if tensor.turns is not None:
+        low, high = 0, tensor.turns
     return rng.integers(low, high, tensor.shape, dtype=np.dtype(tensor.dtype), endpoint=True)
 
 
@@ -105,7 +108,8 @@ class StandardSamples(RandomSamples):
     """The samples of a verification for which none are given: extremes, then random ones.
 
     Every quantized input is at its lowest value, at its highest, then at zero; floats are only at
-    zero. The random samples are those of :func:`random_sample`, from its first on.
+    zero. A loop makes no turn, as many as its bound, then one. The random samples are those of
+    :func:`random_sample`, from its first on.
     :class:`TimeBoxed` decides how many are used.
     """
 
@@ -181,7 +185,11 @@ def _equal(one: Mapping[str, Array], other: Mapping[str, Array]) -> bool:
 
 
 def _extreme(tensor: TensorInfo) -> tuple[int, int, int] | None:
-    """Return the lowest value of an input, its highest, and that of the real number zero."""
+    """Return the lowest value of an input, its highest, and that of the real number zero; for the
+    turns of a loop one in its place.
+    """
+    if tensor.turns is not None:
+        return 0, tensor.turns, 1
     if tensor.dtype == "float32":
         return 0, 0, 0
     if tensor.dtype == "bool":
@@ -281,13 +289,18 @@ def quantized_sample(
 def load_samples(
     path: str | Path, tensors: Sequence[TensorInfo], role: str, *, quantize: bool = False
 ) -> Sequence[Sample]:
-    """Return the samples of an NPZ file with one array per tensor, by name.
+    """Return the samples of an NPZ file with one array per tensor, by name, or of an NPY file for
+    the only tensor.
 
     An array has the tensor's shape after a leading sample axis, or the tensor's own shape with the
     samples along a batch axis of 1. ``role`` is ``input`` or ``output``, for messages. With
     ``quantize`` floats become the tensors' integers (:func:`hilc.executor.quantized`).
     """
-    return array_samples(load_arrays(Path(path)), tensors, role, str(path), quantize=quantize)
+    if Path(path).suffix.lower() == ".npy" and len(tensors) == 1:
+        arrays = {tensors[0].name: load_array(Path(path))}
+    else:
+        arrays = load_arrays(Path(path))
+    return array_samples(arrays, tensors, role, str(path), quantize=quantize)
 
 
 def array_samples(
@@ -391,7 +404,9 @@ def load_arrays(path: Path) -> dict[str, Array]:
     """Return the arrays of an NPZ file by their names."""
     loaded = _load(path, "an NPZ file (numpy.savez)")
     if isinstance(loaded, np.ndarray):
-        raise InputError(f"{path} is an NPY file with one array", "numpy.savez writes an NPZ")
+        raise InputError(
+            f"{path} is an NPY file with one array, without a name", "numpy.savez writes an NPZ"
+        )
     with loaded:
         _check_size(path, sum(member.file_size for member in loaded.zip.infolist()))
         arrays: dict[str, Array] = {}
@@ -441,7 +456,8 @@ def _load(path: Path, what: str) -> Any:
             start = file.read(len(np.lib.format.MAGIC_PREFIX))
         # numpy takes other files for pickles and suggests loading them.
         if not start.startswith(_BEGINNINGS):
-            raise InputError(f"{path} is neither an NPZ nor an NPY file", f"give {what}")
+            empty = "" if start else "empty, so "
+            raise InputError(f"{path} is {empty}neither an NPZ nor an NPY file", f"give {what}")
         _check_size(path, path.stat().st_size)
         return np.load(path, allow_pickle=False)
     except FileNotFoundError:

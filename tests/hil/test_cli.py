@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import importlib.metadata
 import json
 import os
 import signal
@@ -28,6 +29,7 @@ from hil.cli import EXIT_BUG, main
 from hil.cli.command_line import build_parser
 from hil.cli.commands import boards
 from hil.support.cache import cache_folder
+from hilc.support.optional import EXTRAS
 
 
 def dense_model(inputs: int, outputs: int) -> bytes:
@@ -664,6 +666,22 @@ def test_help_loads_neither_numpy_nor_the_compiler(words: list[str]) -> None:
     assert len(modules) < MOST_MODULES
 
 
+#: Modules of the compiler that a build loads whose model and image are in the cache.
+MOST_WARM_MODULES = 260
+
+
+def test_a_warm_build_loads_no_kernels(tmp_path: Path) -> None:
+    """They take longer to import than all else of the compiler, as their tables of costs do."""
+    model = tmp_path / "tiny.tflite"
+    model.write_bytes(dense_model(4, 2))
+    words = ["build", str(model), "--board", "native", "-o", str(tmp_path / "tiny"), "-q"]
+    assert main(words) == 0
+    own = {name for name in loaded(words) if name.partition(".")[0] == "hilc"}
+    assert own & {"hilc.compiler", "hilc.lowering.families", "hilc.lowering.parameters"} == set()
+    assert own & {f"hilc.lowering.{name}" for name in ("dsp", "generic", "mve", "riscv")} == set()
+    assert len(own) < MOST_WARM_MODULES
+
+
 @pytest.mark.parametrize("module", ["hil", "hil.cli"])
 def test_it_is_a_program(module: str) -> None:
     run = subprocess.run([sys.executable, "-m", module, "--version"], capture_output=True)
@@ -752,6 +770,18 @@ def test_doctor(capsys: pytest.CaptureFixture[str]) -> None:
         "result": f"{cache_folder()} can be written",
         "remedy": "",
     }
+
+
+def test_doctor_knows_optional_packages(capsys: pytest.CaptureFixture[str]) -> None:
+    """What each extra installs, and what users of scikit-learn need."""
+    main(["doctor", "--json"])
+    tools = {tool["name"]: tool for tool in answers.entry(capsys.readouterr().out)["tools"]}
+    remedies = " ".join(tool["remedy"] for tool in tools.values())
+    missing = {extra for extra in EXTRAS.values() if f"hil-harness[{extra}]" not in remedies}
+    assert not missing
+    assert not {"torch", "torchao", "tensorflow", "onnx", "scikit-learn", "skl2onnx"} - set(tools)
+    assert tools["onnx"]["version"] == importlib.metadata.version("onnx")
+    assert not tools["onnx"]["required"]
 
 
 @cases(

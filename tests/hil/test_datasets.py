@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from hil.errors import InputError
-from hil.verify.datasets import DataSet, Scaling, digest_of, load_data, read_index
+from hil.verify.datasets import DataSet, ModelClasses, Scaling, digest_of, load_data, read_index
 from hilc.artifact.library import TensorInfo
 
 RNG = np.random.default_rng(3)
@@ -91,10 +91,60 @@ def test_integers_of_another_type_need_a_meaning(npz: Callable[..., Path]) -> No
     assert (stacked(data) == expected[:, np.newaxis]).all()
     with pytest.raises(InputError, match="whole numbers from -128 to 127"):
         stacked(load_data(path, [INT8], scaling=Scaling(as_integers=True)))
-    # A model in floats takes any number.
-    assert (stacked(load_data(path, [FLOAT])) == pixels[:, np.newaxis]).all()
+    # Pixels of 0 to 255 for a model trained with 0 to 1 would give wrong classes without a word.
+    with pytest.raises(InputError, match="is uint8, and the model's 'x' is float32"):
+        stacked(load_data(path, [FLOAT]))
+    plain = load_data(path, [FLOAT], scaling=Scaling(std=(1,)))
+    assert (stacked(plain) == pixels[:, np.newaxis]).all()
     data = load_data(npz(x=pixels // 2, y=LABELS), [INT8], scaling=Scaling(as_integers=True))
     assert (stacked(data) == pixels[:, np.newaxis] // 2).all()
+
+
+def test_one_sample_of_a_batch(npz: Callable[..., Path]) -> None:
+    data = load_data(npz(x=SAMPLES, y=LABELS), [info((2, 2, 3))])
+    with pytest.raises(InputError, match=r"has the shape \[2, 3\]") as found:
+        stacked(data)
+    assert "--shape x=1,2,3" in found.value.hint
+    with pytest.raises(InputError) as found:
+        stacked(load_data(npz(x=SAMPLES[:, :1], y=LABELS), [info((2, 2, 3))]))
+    assert "--shape" not in found.value.hint
+
+
+@pytest.mark.parametrize(
+    ("classes", "labels", "expected", "is_assumed"),
+    [
+        (("cat", "dog"), [1, 0, 1, 1], [1, 0, 1, 1], True),
+        (("cat", "dog"), ["dog", "cat", "dog", "dog"], [1, 0, 1, 1], False),
+        # The names of scikit-learn's classes, sorted as texts.
+        (("1", "10", "2"), [1, 2, 10, 2], [0, 2, 1, 2], False),
+        (("1", "10", "2"), ["1", "2", "10", "2"], [0, 2, 1, 2], False),
+    ],
+)
+@pytest.mark.parametrize("suffix", [".npz", ".csv"])
+def test_labels_of_named_classes(
+    npz: Callable[..., Path],
+    tmp_path: Path,
+    suffix: str,
+    classes: tuple[str, ...],
+    labels: list[Any],
+    expected: list[int],
+    is_assumed: bool,
+) -> None:
+    path = npz(x=REAL, y=np.array(labels))
+    if suffix == ".csv":
+        path = tmp_path / "data.csv"
+        rows = [[*map(str, x.ravel()), str(y)] for x, y in zip(REAL, labels, strict=True)]
+        path.write_text("\n".join(map(",".join, rows)))
+    data = load_data(path, [FLOAT], classes=ModelClasses(classes))
+    assert data.labels.tolist() == expected
+    assert data.classes == classes
+    assert ("positions, 0 cat, 1 dog" in data.assumption) is is_assumed
+
+
+def test_a_position_beyond_the_classes(npz: Callable[..., Path]) -> None:
+    path = npz(x=REAL, y=LABELS)
+    with pytest.raises(InputError, match="the number 2, and the model has 2 classes: 0 cat, 1 dog"):
+        load_data(path, [FLOAT], classes=ModelClasses(("cat", "dog")))
 
 
 def test_values_as_labels(npz: Callable[..., Path]) -> None:
@@ -212,7 +262,8 @@ def test_pictures(tmp_path: Path) -> None:
         image.fromarray(array).save(tmp_path / place)
     grey = load_data(tmp_path / "grey", [INT8], scaling=Scaling(std=(255,)))
     assert (grey.samples[0]["x"][0] == quantized(pixels / 255)).all()
-    rgb = load_data(tmp_path / "rgb", [info((1, 4, 5, 3), "float32", None)])
+    plain = Scaling(std=(1,))
+    rgb = load_data(tmp_path / "rgb", [info((1, 4, 5, 3), "float32", None)], scaling=plain)
     assert (rgb.samples[0]["x"][0] == colours).all()
     with pytest.raises(InputError, match="is 5 x 4 pixels"):
         _ = load_data(tmp_path / "rgb", [INT8]).samples[0]

@@ -149,6 +149,9 @@ def test_floats_are_quantized(model: Any, oracle: Oracle) -> None:
         ({"metric": ["accuracy", "accuracy"]}, "given twice"),
         ({"at_least": {"auc": 0.5}}, "a limit of 'auc', which is not computed"),
         ({"at_least": float("nan")}, "no limit"),
+        ({"at_least": 95}, "the limit 95 of accuracy is not within 0 to 1"),
+        ({"at_least": -0.5, "metric": "auc"}, "the limit -0.5 of auc is not within 0 to 1"),
+        ({"at_most": -1.0, "metric": "mae"}, "the limit -1 of mae is not within 0 to inf"),
         ({"score": "reconstruction"}, "is no reconstruction of x"),
         ({"classes": list("abcdef")}, "has 6 classes, and the model's output has 5"),
         # Sorted names of folders, where one class has no folder, would have wrong numbers.
@@ -317,10 +320,12 @@ def test_the_command(
     assert report["provenance"]["inputs"]["samples"] == len(LABELS)
     assert "every output is that of hilc" in text
     assert "a      " in text
-    capsys.readouterr()
+    assert main([*words, "--samples", "500"]) == 0
+    assert f"500 samples are asked for; the data set has {COUNT}" in capsys.readouterr().err
     (tmp_path / "latin").write_bytes(b"a\n\xe9\n")
     for wrong, told in (
         (["--min", "x"], "'x' is not a limit of a metric"),
+        (["--min", "95"], "write 0.95 for 95 %"),
         (["--min", "0.5", "--min", "accuracy=0.6"], "two limits of accuracy are given"),
         (["--classes", str(tmp_path / "latin")], "latin cannot be read: 'utf-8' codec"),
         (["--classes", "a,b,c"], "name all classes in the order of the model's outputs"),

@@ -136,3 +136,26 @@ def test_scores_of_classes_that_begin_with_one(classifier: bytes) -> None:
     assert hil.evaluate(model, X, PREDICTED + 1, **options)["accuracy"].device.value == 1
     same = hil.evaluate(classifier, X, PREDICTED, output="probabilities", **options)
     assert same["accuracy"].device.value == 1
+
+
+def test_classes_beyond_the_named_ones(classifier: bytes) -> None:
+    """Names of fewer classes than the labels, or the model's own numbers, have."""
+    options: Any = {"board": "native", "name": "net", "classes": ["a", "b", "c"]}
+    with pytest.raises(InputError, match="has the label 3, and 3 classes are named: a, b, c"):
+        hil.evaluate(classifier, X, LABELS, **options)
+    few = np.where(PREDICTED == CLASSES - 1, 0, PREDICTED)
+    with pytest.raises(InputError, match="has the class of 'label' 3, and 3 classes are named"):
+        hil.evaluate(classifier, X, few, **options)
+
+
+def test_samples_are_read_before_a_build(
+    words: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A data set of another scaling is refused before a firmware is built for it."""
+
+    def built(*_: Any, **__: Any) -> None:
+        raise AssertionError("a firmware was built")
+
+    monkeypatch.setattr("hil.device.session.build", built)
+    np.save(tmp_path / "x.npy", np.zeros((SAMPLES, FEATURES), np.uint8))
+    assert main(words) == 2

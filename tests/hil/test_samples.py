@@ -6,6 +6,7 @@ import io
 import math
 import tracemalloc
 import zipfile
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -179,6 +180,15 @@ def test_files_that_are_no_npz(tmp_path: Path, make: object, fact: str) -> None:
         load_samples(path, [X], "input")
 
 
+def test_an_npy_file_of_the_only_tensor(tmp_path: Path) -> None:
+    path = tmp_path / "f.npy"
+    array = np.arange(12, dtype=np.int8).reshape(2, *X.shape)
+    np.save(path, array)
+    assert [sample["x"].tolist() for sample in load_samples(path, [X], "input")] == array.tolist()
+    with pytest.raises(InputError, match="one array, without a name"):
+        load_samples(path, [X, replace(X, name="z")], "input")
+
+
 def test_a_pickle_is_not_loaded(tmp_path: Path) -> None:
     path = tmp_path / "f.npy"
     np.save(path, np.array([{"a": 1}], dtype=object), allow_pickle=True)
@@ -190,7 +200,7 @@ def test_a_pickle_is_not_loaded(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        (b"", "neither an NPZ nor an NPY file"),
+        (b"", "is empty, so neither an NPZ nor an NPY file"),
         (b"1 2 3\n", "neither an NPZ nor an NPY file"),
         (b"PK\x03\x04 and nothing of a ZIP file", "cannot be read: File is not a zip file"),
         # The header is Python, which numpy's parser gives up on in a way of its own.
@@ -300,6 +310,8 @@ def test_integers_are_converted_only_where_all_fit() -> None:
         "int8 takes -128 to 127, and the array holds 0 to 128: "
         "quantize it: numpy.round(x / 0.5) + 3, clipped, as int8"
     )
+    real = replace(X, dtype="float32", scale=None, zero_point=None)
+    assert "scaled as in training: array.astype" in conversion_hint(real, fitting)
     for none in (np.array(["a"]), np.array([1j])):
         assert conversion_hint(X, none) == "give real numbers, as int8"
     plain = tensor("n", (2,), "int32")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import os
+import pickle
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
@@ -613,7 +614,7 @@ PYTORCH = [
     ("net.safetensors", (2).to_bytes(8, "little") + b"{}", "safetensors", "load_file('{path}')"),
     ("net.pte", b"\x1c\0\0\0ET12" + bytes(9), "ExecuTorch", "torch.export.save("),
     ("net.pt2", _archive(data__aotinductor__model__a_so=b""), "AOTInductor", "torch.export.save("),
-    ("forest.joblib", b"\x80\x04\x95" + bytes(9), "a Python pickle", "give a .tflite, .onnx or"),
+    ("forest.joblib", b"\x80\x04\x95" + bytes(9), "a pickle", "skl2onnx.to_onnx(model, x[:1])"),
 ]  # fmt: skip
 
 
@@ -655,6 +656,14 @@ def test_foreign_files(data: bytes, message: str, tmp_path: Path) -> None:
     assert caught.value.hint
     with pytest.raises(ModelError):
         load_model(data)
+
+
+@pytest.mark.parametrize("protocol", range(2, pickle.HIGHEST_PROTOCOL + 1))
+def test_a_pickle_is_named(protocol: int) -> None:
+    """A model of scikit-learn as users save it, and the first layer of older checkpoints."""
+    with pytest.raises(ModelError, match="looks like a pickle of Python objects") as caught:
+        load_model(pickle.dumps({"classes_": [0, 1]}, protocol))
+    assert "skl2onnx.to_onnx" in caught.value.hint
 
 
 def test_sources_that_are_no_file(tmp_path: Path) -> None:

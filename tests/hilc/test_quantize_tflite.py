@@ -229,6 +229,29 @@ def test_a_percentile_narrows_the_range() -> None:
     assert clipped > 0
 
 
+@pytest.mark.parametrize("activations", ["int8", "int16"])
+@pytest.mark.parametrize("op", ["SOFTMAX", "LOGISTIC"])
+def test_a_fixed_range_clips_nothing(op: str, activations: str) -> None:
+    """Every sample has an output of 1.0, one step beyond TFLite's range."""
+    builder = ModelBuilder()
+    builder.input("x", (1, 4))
+    builder.output("y", (1, 4))
+    attributes: dict[str, Any] = {"beta": 1.0} if op == "SOFTMAX" else {}
+    builder.op(op, ("x",), ("y",), **attributes)
+    x = np.eye(4, dtype=np.float32)[np.arange(20) % 4] * 100
+    report = quantize(builder.build(), x, activations=activations).report
+    assert {t.name: t.clipped for t in report.tensors}["y"] == 0
+
+
+def test_doubts_about_samples() -> None:
+    file, x = float_networks.network().build(), float_networks.images(20)
+    assert quantize(file, x).report.warnings == ()
+    (equal,) = quantize(file, np.repeat(x[:1], 20, axis=0)).report.warnings
+    assert "all 20 calibration samples are equal" in equal
+    (few,) = quantize(file, x[:1]).report.warnings
+    assert "1 sample;" in few
+
+
 def test_a_mask_leaves_the_scores_their_range() -> None:
     builder = ModelBuilder()
     builder.input("x", (1, 6, 6))

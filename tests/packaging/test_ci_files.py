@@ -152,7 +152,7 @@ def test_every_input_is_used() -> None:
 def test_the_nightly_workflow_calls_the_action() -> None:
     """With inputs that it has; the results are kept whatever happened."""
     jobs = yaml.safe_load(NIGHTLY.read_text())["jobs"]
-    assert set(jobs) == {"tests", "emulated", "kinds", "lab"}
+    assert set(jobs) == {"tests", "emulated", "kinds", "sklearn", "lab"}
     assert jobs["tests"]["steps"][-1] == {"run": "make test test-full check"}
     for job in (jobs["emulated"], jobs["lab"]):
         (call,) = [step for step in job["steps"] if step["uses"] == "./"]
@@ -160,6 +160,35 @@ def test_the_nightly_workflow_calls_the_action() -> None:
         keep: dict[str, Any] = job["steps"][-1]
         assert keep["if"] == "always()"
         assert keep["with"]["path"] == call["with"]["output"]
+
+
+def test_nightly_measurements_exist() -> None:
+    """Each is a script of the repository, and each of its options is one that the script has."""
+    jobs = yaml.safe_load(NIGHTLY.read_text())["jobs"]
+    lines = [step.get("run", "") for job in jobs.values() for step in job["steps"]]
+    measured = [re.fullmatch(r"make measure NAME=(\w+) ARGS=(--\w+)", line) for line in lines]
+    found = {match[1]: match[2] for match in measured if match}
+    assert set(found) == {"kinds", "sklearn_models"}
+    for name, option in found.items():
+        assert f'"{option}"' in (ROOT / "tools" / f"{name}.py").read_text()
+
+
+@pytest.mark.parametrize("words", [(), ("sklearn",), ("no_such", "python")])
+def test_an_environment_that_does_not_exist(words: tuple[str, ...]) -> None:
+    script = ROOT / "ci" / "environments.py"
+    command = [sys.executable, str(script), *words]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 2
+    assert "sklearn" in done.stderr
+
+
+@pytest.mark.full
+def test_the_classifiers_are_those_of_scikit_learn() -> None:
+    """In the environment of its lock file, as the nightly workflow does it."""
+    script = ROOT / "tools" / "sklearn_models.py"
+    command = [str(programs("sklearn") / "python"), str(script), "--check"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=600)
+    assert done.returncode == 0, done.stdout + done.stderr
 
 
 def fresh_environment(folder: Path) -> tuple[Path, dict[str, str]]:

@@ -136,7 +136,7 @@ def read_model(
         raise ModelError(
             f"{source!r:.60} is not a model file: its type is {type(source).__name__}",
             "give the path of a model file or its bytes; of PyTorch a module or a program of "
-            "torch.export, of ONNX a ModelProto",
+            "torch.export, of ONNX a ModelProto, of scikit-learn that of skl2onnx.to_onnx",
         )
     path = Path(source)
     refuse_saved_model(path)
@@ -186,7 +186,7 @@ def _load(
         if stated.signature is not None:
             if reader.select is None:
                 raise InputError(
-                    f"a {reader.name} model has no signatures; {stated.signature!r} cannot be "
+                    f"models of {reader.name} have no signatures; {stated.signature!r} cannot be "
                     "selected",
                     "leave out the signature",
                 )
@@ -194,11 +194,7 @@ def _load(
         if reader.specialize is not None:
             data = reader.specialize(data, stated)
         elif not stated.states_nothing:
-            names = ", ".join(map(repr, (*stated.shapes, *stated.inputs, *stated.loop_bounds)))
-            raise InputError(
-                f"a {reader.name} model states the shapes of its inputs; {names} cannot be given",
-                "leave out the shapes and inputs, and convert the model with those that it needs",
-            )
+            raise _not_open(reader.name, stated)
         reading = _read_of(reader, stated)(data, name)
         if not isinstance(reading, Reading):
             raise InputError(
@@ -226,13 +222,28 @@ def _load(
     )
 
 
+def _not_open(reader: str, stated: Specialization) -> InputError:
+    """Return the error for what is stated of a model whose file leaves nothing open."""
+    names = ", ".join(map(repr, (*stated.shapes, *stated.inputs)))
+    if not names:
+        return InputError(
+            f"a {reader} model needs no bounds of loops; "
+            f"{', '.join(map(repr, stated.loop_bounds))} cannot be given",
+            "leave out the bounds: loops of ONNX models take them",
+        )
+    return InputError(
+        f"a {reader} model states the shapes of its inputs; {names} cannot be given",
+        "leave out the shapes and inputs, and convert the model with those that it needs",
+    )
+
+
 def _read_of(reader: Reader, stated: Specialization) -> Callable[[bytes, str], Reading]:
     """Return the function that reads a file as its dynamically quantized layers shall compute."""
     if stated.dynamic is None or stated.dynamic == reader.dynamic:
         return reader.read
     if reader.read_other is None:
         raise InputError(
-            f"a {reader.name} model has no dynamically quantized layers; dynamic="
+            f"models of {reader.name} have no dynamically quantized layers; dynamic="
             f"{stated.dynamic} has no meaning",
             "leave out the option dynamic",
         )

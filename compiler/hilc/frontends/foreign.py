@@ -20,13 +20,19 @@ _FROZEN = (b"Placeholder", b"Const")
 #: Start of a file, and what it is.
 _KINDS = (
     (_ZIP, "a ZIP archive (if it is a .pt2 file, it is cut off)"),
-    (b"\x80", "a Python pickle, and pickles are never opened"),
     (b"\x1f\x8b", "a gzip file"),
     (b"\x7fELF", "an ELF program"),
     (b"\x93NUMPY", "a numpy array"),
     (b"version https://git-lfs", "a Git LFS pointer: the model itself was not downloaded"),
     (b"<", "an HTML or XML page"),
     (b"{", "a JSON text"),
+)
+#: The opcode of a pickle's protocol, which its number follows; joblib's files begin the same.
+_PICKLES = tuple(b"\x80" + bytes([protocol]) for protocol in range(2, 6))
+_PICKLE_HINT = (
+    "convert the model in Python: skl2onnx.to_onnx(model, x[:1]) makes an ONNX model of one of "
+    "scikit-learn, and torch.export.save writes a PyTorch module; a pickle is not loaded here, "
+    "since that would run its code"
 )
 _FACT = "not a TFLite, ONNX or PyTorch model"
 _CONVERT = "hil quantize {name} --calibration SAMPLES.npz -o MODEL.tflite makes an int8 model"
@@ -98,6 +104,9 @@ def foreign(data: bytes, path: Path | None, identifier: bytes) -> ModelError:
         )
     if of_pytorch := kind_of(data):
         return ModelError(f"{_FACT}; this is {of_pytorch.what}", of_pytorch.hint.format(name=name))
+    if data.startswith(_PICKLES):
+        kind = "a pickle of Python objects, as of scikit-learn, joblib or PyTorch"
+        return ModelError(f"{_FACT}; this looks like {kind}", _PICKLE_HINT)
     for magic, kind in _KINDS:
         if data.startswith(magic):
             return ModelError(f"{_FACT}; this looks like {kind}", _HINT)

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -184,6 +184,7 @@ def quantize(
         integers=made.integers,
         float_layers=made.float_layers,
     )
+    report = replace(report, warnings=calibration.doubts())
     onnx = None if quantizer.SUFFIX == _TFLITE else quantized.data
     return QuantizedModel(graph.name, made.file, quantizer.SUFFIX, report=report, onnx=onnx)
 

@@ -40,7 +40,9 @@ class TensorNoise:
     #: Signal-to-quantization-noise ratio in dB: 10 log10 of the sum of squares of the real values
     #: over that of the differences. None where nothing differs, or all values are zero.
     sqnr_db: float | None
-    #: Share of the values of the model in floats beyond the range of the integers.
+    #: Share of the values of the model in floats that lie more than one step beyond the range of
+    #: the integers. One step is what a fixed range leaves out on purpose: 1.0 of a softmax, whose
+    #: scale is 1/256.
     clipped: float
 
 
@@ -74,6 +76,8 @@ class Report:
     not_excluded: tuple[str, ...] = ()
     #: Whether layers in floats are only compiled with ``allow_float``.
     floats_are_refused: bool = True
+    #: Doubts about the calibration samples, one sentence each.
+    warnings: tuple[str, ...] = ()
 
     def _repr_html_(self) -> str:
         """Return the report as tables of HTML, for notebooks."""
@@ -83,7 +87,8 @@ class Report:
             for t in self.tensors
         )
         head = "<tr><th>tensor</th><th>operator</th><th>SQNR, dB</th><th>clipped</th></tr>"
-        lines = "".join(f"<p>{html.escape(line)}</p>" for line in summary_lines(self))
+        texts = (*self.warnings, *summary_lines(self))
+        lines = "".join(f"<p>{html.escape(line)}</p>" for line in texts)
         return f"{lines}<table>{head}{rows}</table>"
 
 
@@ -261,7 +266,7 @@ class _Noise:
             values = (found.astype(np.float64) - zero) * scale
             limits = np.iinfo(self._dtype)
             steps = np.rint(real / scale) + zero
-            self._clipped += int(((steps < limits.min) | (steps > limits.max)).sum())
+            self._clipped += int(((steps < limits.min - 1) | (steps > limits.max + 1)).sum())
         self._count += real.size
         with np.errstate(all="ignore"):
             self._signal += float(np.nansum(real * real))

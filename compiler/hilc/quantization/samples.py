@@ -9,7 +9,10 @@ import numpy as np
 
 from hilc.errors import InputError
 from hilc.ir import Array, Graph, Tensor
+from hilc.support.suggest import counted
 
+#: Fewer samples hardly show the ranges of a model's tensors.
+_FEW = 10
 #: Inputs of one run, by name.
 Sample = Mapping[str, Array]
 
@@ -21,29 +24,32 @@ def named_arrays(given: Any, names: Sequence[str]) -> dict[str, Array]:
     Raise :class:`~hilc.errors.InputError` for another number of arrays than inputs.
     """
     if isinstance(given, Mapping):
-        return {name: _array(name, value) for name, value in given.items()}
+        return {name: _samples(name, value) for name, value in given.items()}
     parts = list(given) if isinstance(given, tuple) else [given]
     if len(parts) != len(names):
         raise InputError(
             f"samples for {len(parts)} inputs were given, and the model has {len(names)}",
             f"give a mapping of names to arrays, or a tuple in this order: {', '.join(names)}",
         )
-    return {name: _array(name, part) for name, part in zip(names, parts, strict=True)}
+    return {name: _samples(name, part) for name, part in zip(names, parts, strict=True)}
 
 
-def _array(name: str, value: Any) -> Array:
+def _samples(name: str, value: Any) -> Array:
+    return _array(
+        f"the samples of {name!r}", value, "give an array whose first axis counts the samples"
+    )
+
+
+def _array(what: str, value: Any, remedy: str) -> Array:
     detach = getattr(value, "detach", None)
     if detach is not None:  # a tensor of PyTorch
         value = detach().cpu()
     try:
         array = np.asarray(value)
     except Exception as error:
-        raise InputError(f"the samples of {name!r} are no array: {error}") from None
+        raise InputError(f"{what} are no array: {error}", remedy) from None
     if array.dtype.kind not in "fiub":
-        raise InputError(
-            f"the samples of {name!r} are no array of numbers: {array.dtype}",
-            "give an array whose first axis counts the samples",
-        )
+        raise InputError(f"{what} are no array of numbers: {array.dtype}", remedy)
     return array
 
 
@@ -85,6 +91,23 @@ class Samples(Sequence[Sample]):
 
     def __len__(self) -> int:
         return self._count
+
+    def doubts(self) -> tuple[str, ...]:
+        """Return why the ranges of these samples may not be those of other inputs, one sentence
+        each.
+        """
+        found = []
+        if self._count < _FEW:
+            found.append(
+                f"the ranges are those of {counted(self._count, 'sample')}; give about 100 that "
+                "resemble the board's inputs"
+            )
+        if self._count > 1 and all((a == a[:1]).all() for a in self._arrays.values()):
+            found.append(
+                f"all {self._count} calibration samples are equal, so the ranges are those of one; "
+                "give samples that differ as the board's inputs do"
+            )
+        return tuple(found)
 
     def __getitem__(self, index: Any) -> Any:
         if isinstance(index, slice):
@@ -141,10 +164,11 @@ def _finite(name: str, array: Array, wanted: np.dtype[Any]) -> Array:
 
 def check_labels(labels: Any, count: int) -> Array:
     """Return the class of each sample; InputError unless they are ``count`` whole numbers."""
-    array = _array("labels", labels)
+    remedy = "give one whole number, the class, for each sample"
+    array = _array("the labels", labels, remedy)
     if array.dtype.kind not in "iu" or array.size != count or max(array.shape, default=0) != count:
         raise InputError(
             f"the labels are {array.dtype}{list(array.shape)} for {count} samples",
-            "give one whole number, the class, for each sample",
+            remedy,
         )
     return array.reshape(-1)

@@ -20,8 +20,6 @@ from hilc.support.suggest import counted
 
 #: Tensors in the table, unless all are asked for.
 _SHOWN = 12
-#: Fewer samples hardly show the ranges of a model's tensors.
-_FEW = 10
 
 
 def quantize_command(args: argparse.Namespace, console: Console) -> int:
@@ -65,11 +63,8 @@ def quantize_command(args: argparse.Namespace, console: Console) -> int:
             progress=progress,
         )
     made.save(args.output)
-    if made.report.calibration_samples < _FEW:
-        console.warn(
-            f"the ranges are those of {counted(made.report.calibration_samples, 'sample')}; give "
-            "about 100 that resemble the board's inputs"
-        )
+    for warning in made.report.warnings:
+        console.warn(warning)
     seconds = round(time.monotonic() - start, 3)
     console.result(_entry(made, args, seconds), _text(made, args, seconds))
     return 0

@@ -29,7 +29,11 @@ def add_options(parser: Parser) -> None:
         "--samples", type=positive_int, metavar="N", help=f"number of samples (default: {SAMPLES})"
     )
     add_seed(parser)
-    parser.add_argument("--inputs", metavar="F.npz", help="samples: one array per input, by name")
+    parser.add_argument(
+        "--inputs",
+        metavar="F.npz",
+        help="samples: one array per input, by name; of one input also an NPY file",
+    )
     add_quantize_inputs(parser)
     parser.add_argument("--expect", metavar="F.npz", help="expected outputs, for --inputs")
     parser.add_argument(
