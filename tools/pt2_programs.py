@@ -19,6 +19,7 @@ import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import nn
+from torch._higher_order_ops.while_loop import while_loop
 
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT / "examples" / "transformers"))
@@ -28,6 +29,8 @@ import language  # noqa: E402
 TARGET = ROOT / "tests" / "pt2_programs.tar.xz"
 #: How often programs with state run.
 RUNS = {"accumulator": 3, "decoder": 20}
+#: Programs whose second axis is open.
+OPEN = ("open_scale", "open_count", "open_branch")
 
 X = torch.randn(2, 3, 4, generator=torch.Generator().manual_seed(1))
 Y = torch.randn(3, 4, generator=torch.Generator().manual_seed(2)) + 0.1
@@ -70,6 +73,22 @@ class Attention(nn.Module):  # type: ignore[misc]
         q, k, v = self.qkv(x).reshape(1, 6, 3, 2, 4).permute(2, 0, 3, 1, 4).unbind(0)
         y = F.scaled_dot_product_attention(q, k, v, is_causal=True)
         return y.transpose(1, 2).flatten(2)
+
+
+class Doubling(nn.Module):  # type: ignore[misc]
+    """A loop that ends by a value, with a branch in each turn; it counts its turns."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer = nn.Linear(4, 4)
+
+    def forward(self, x: torch.Tensor) -> Any:
+        def turn(i: torch.Tensor, x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+            x = torch.cond(x.sum() > 0, lambda x: x - self.layer(x), lambda x: x * -2, (x,))
+            return i + 1, x * 2
+
+        start = torch.zeros((), dtype=torch.int64)
+        return while_loop(lambda i, x: (i < 9) & (x.abs().max() < 50), turn, (start, x))
 
 
 def in_place(x: torch.Tensor) -> torch.Tensor:
@@ -289,6 +308,37 @@ def programs() -> dict[str, tuple[nn.Module, tuple[torch.Tensor, ...]]]:
     )
     add("bilinear", lambda x, y: F.bilinear(x, y, weights[:, :, 0], bias), X, X[:, :, :3])
     for name, function in {
+        "cumprod": lambda x: x.cumprod(1),
+        "median": lambda x: (*x.median(1), *x.median(-1, keepdim=True)),
+        "median_whole": lambda x: x.median(),
+        "kthvalue": lambda x: tuple(x.kthvalue(2, 1)),
+        "norms": lambda x: [
+            torch.linalg.vector_norm(x, order, dim=1) for order in (0, 3.0, np.inf, -np.inf)
+        ],
+        "shrink": lambda x: (F.hardshrink(x, 0.3), F.softshrink(x, 0.4), F.rrelu(x), x.frac()),
+        "log_sigmoid": lambda x: F.logsigmoid(x * 20),
+        "round_decimals": lambda x: (torch.round(x, decimals=2), torch.round(x * 99, decimals=-1)),
+        "slice_scatter_step": lambda x: torch.slice_scatter(x, x[:, :, :2], 2, 1, None, 2),
+        "masked_scatter": lambda x: x.masked_scatter(x > 0, x * 2 + 1),
+        "weight_norm": lambda x: torch._weight_norm(x, x[:, :1, :1] + 2, 0),
+        "weight_norm_last": lambda x: torch._weight_norm(x, x[:1, :1] + 2, 2),
+        "std_mean": lambda x: torch.std_mean(x, 1),
+        "baddbmm": lambda x: torch.baddbmm(x @ x.mT, x, x.mT, beta=0.5, alpha=2),
+        "branch": lambda x: torch.cond(x.sum() > 0, torch.sin, lambda x: x.cos() * 2, (x,)),
+        "other_branch": lambda x: torch.cond(x.sum() > 99, torch.sin, torch.cos, (x,)),
+        "nonzero": torch.nonzero,
+        "masked_entries": lambda x: x[x > 0],
+        "item": lambda x: x * x.argmax().item(),
+        "open_scale": lambda x: x / x.shape[1] ** 0.5 + x.shape[1] // 2 * 0.5,
+        "open_count": lambda x: x.sum() * torch.ones(x.shape[0] * x.shape[1]),
+        "open_branch": lambda x: torch.cond(x.shape[1] > 3, torch.sin, torch.cos, (x,)),
+    }.items():
+        add(name, function, X)
+    for name, function in {
+        "native_group_norm": lambda x: torch.native_group_norm(x, None, None, 2, 4, 72, 2, 1e-5)[0],
+        "avg_pool_divisor": lambda x: F.avg_pool2d(
+            x, 3, 2, 1, count_include_pad=False, divisor_override=5
+        ),
         "max_pool": lambda x: F.max_pool2d(x, 2),
         "max_pool_ceil": lambda x: F.max_pool2d(x, 3, 2, 1, ceil_mode=True),
         "avg_pool": lambda x: F.avg_pool2d(x, 3, 2, 1),
@@ -350,6 +400,7 @@ def programs() -> dict[str, tuple[nn.Module, tuple[torch.Tensor, ...]]]:
         torch.randn(1, 6, 8),
     )
     add("accumulator", Accumulator(), torch.randn(1, 4))
+    add("loop", Doubling(), torch.randn(2, 4))
     small = language.Size(dim=16, layers=2, heads=4, kv_heads=2, hidden=32, vocab=32, context=24)
     add("decoder", language.Decoder(small), torch.tensor([1]))
     return found
@@ -383,7 +434,8 @@ def main() -> int:
             archive.addfile(entry, io.BytesIO(data))
 
         for name, (module, x) in programs().items():
-            program = torch.export.export(module, x)
+            axes = ({1: torch.export.Dim("t", min=2, max=64)},) if name in OPEN else None
+            program = torch.export.export(module, x, dynamic_shapes=axes and (axes,))
             if name not in ("in_place", "partly_in_place", "batch_norm"):
                 program = program.run_decompositions({})
             file = io.BytesIO()

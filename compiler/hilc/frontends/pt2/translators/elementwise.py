@@ -47,13 +47,20 @@ def unary(c: Operation) -> str:
 
 @translates("aten.round")
 def round_(c: Operation) -> str:
-    """Translate aten.round to Round (ties to even).
+    """Translate aten.round to Round (ties to even), of a multiple where ``decimals`` is given."""
+    x, decimals = c.tensor("self"), c.get("decimals", 0)
+    if not decimals:
+        return c.emit("Round", x)
+    factor = c.constant(10.0 ** abs(decimals), c.result.dtype)
+    before, after = ("Mul", "Div") if decimals > 0 else ("Div", "Mul")
+    return c.emit(after, c.emit("Round", c.emit(before, x, factor)), factor)
 
-    Raises :class:`~hilc.errors.UnsupportedError` if ``decimals`` is not 0.
-    """
-    if c.get("decimals", 0):
-        c.refuse(f"rounds to {c.get('decimals')} decimals", "only whole numbers are supported")
-    return c.emit("Round", c.tensor("self"))
+
+@translates("aten.frac")
+def frac(c: Operation) -> str:
+    """Translate aten.frac to x - Sign(x) * Floor(Abs(x))."""
+    x = c.tensor("self")
+    return c.emit("Sub", x, c.emit("Mul", c.emit("Sign", x), c.emit("Floor", c.emit("Abs", x))))
 
 
 @translates("aten.rsqrt")
@@ -226,6 +233,32 @@ def gelu(c: Operation) -> str:
 def leaky_relu(c: Operation) -> str:
     """Translate aten.leaky_relu to LeakyRelu."""
     return c.emit("LeakyRelu", c.tensor("self"), alpha=float(c.get("negative_slope", 0.01)))
+
+
+@translates("aten.rrelu")
+def rrelu(c: Operation) -> str:
+    """Translate aten.rrelu to LeakyRelu with the mean of the bounds of its slope.
+
+    Raises :class:`~hilc.errors.UnsupportedError` in training mode.
+    """
+    if c.get("training", False):
+        c.refuse("is in training", "export the module in evaluation mode (module.eval())")
+    slope = (float(c.get("lower", 1 / 8)) + float(c.get("upper", 1 / 3))) / 2
+    return c.emit("LeakyRelu", c.tensor("self"), alpha=slope)
+
+
+@translates("aten.hardshrink", "aten.softshrink")
+def shrink(c: Operation) -> str:
+    """Translate aten.hardshrink and softshrink to Shrink; the latter moves towards 0 as well."""
+    bound = float(c.get("lambd", 0.5))
+    bias = bound if "softshrink" in c.call.target else 0.0
+    return c.emit("Shrink", c.tensor("self"), lambd=bound, bias=bias)
+
+
+@translates("aten.log_sigmoid")
+def log_sigmoid(c: Operation) -> str:
+    """Translate aten.log_sigmoid to -Softplus(-x)."""
+    return c.emit("Neg", c.emit("Softplus", c.emit("Neg", c.tensor("self"))))
 
 
 @translates("aten.elu")

@@ -17,6 +17,20 @@ from hilc.frontends.pt2.program import Ref
 # Taking -------------------------------------------------------------------------------------------
 
 
+@translates("aten.masked_scatter")
+def masked_scatter(c: Operation) -> str:
+    """Take the source's entries one after the other where the mask is true."""
+    shape = c.result_shape
+    mask = c.emit("Expand", c.tensor("mask"), c.integers(shape))
+    flat = c.reshape(c.cast(mask, "bool", "int64"), (int(np.prod(shape)),))
+    before = c.emit("CumSum", flat, c.constant(0, "int64"), exclusive=1)
+    size = int(np.prod(c.shape("source")))
+    places = c.emit("Min", before, c.constant(size - 1, "int64"))
+    taken = c.emit("Gather", c.reshape(c.tensor("source"), (size,)), places)
+    x = c.emit("Expand", c.tensor("self"), c.integers(shape))
+    return c.emit("Where", mask, c.reshape(taken, shape), x)
+
+
 @translates("aten.index_select")
 def index_select(c: Operation) -> str:
     """Translate aten.index_select to Gather along ``dim``."""

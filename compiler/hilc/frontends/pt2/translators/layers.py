@@ -38,28 +38,15 @@ def addmm(c: Operation) -> str:
     )  # fmt: skip
 
 
-@translates("aten.baddbmm")
-def baddbmm(c: Operation) -> str:
-    """Translate aten.baddbmm to MatMul and Add.
-
-    Raises :class:`~hilc.errors.UnsupportedError` if ``alpha`` or ``beta`` is not 1.
-    """
-    if c.get("alpha", 1) != 1 or c.get("beta", 1) != 1:
-        c.refuse("has a factor other than 1", "multiply by it in a separate operator")
-    product = c.emit("MatMul", c.tensor("batch1"), c.tensor("batch2"))
-    return c.emit("Add", c.tensor("self"), product)
-
-
-@translates("aten.addmv", "aten.addbmm")
+@translates("aten.addmv", "aten.addbmm", "aten.baddbmm")
 def added_product(c: Operation) -> str:
-    """Translate aten.addmv and addbmm to MatMul and Add: beta * x + alpha * the product.
+    """Translate aten.addmv, addbmm and baddbmm: beta * x + alpha * the product.
 
     ``addbmm`` sums the products of all pairs of matrices.
     """
-    is_batch = c.has("batch1")
-    names = ("batch1", "batch2") if is_batch else ("mat", "vec")
+    names = ("batch1", "batch2") if c.has("batch1") else ("mat", "vec")
     product = c.emit("MatMul", *map(c.tensor, names))
-    if is_batch:
+    if ".addbmm" in c.call.target:
         product = c.emit("ReduceSum", product, c.integers([0]), keepdims=0)
     x = c.tensor("self")
     if c.get("alpha", 1) != 1:

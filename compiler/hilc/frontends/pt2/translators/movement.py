@@ -263,12 +263,19 @@ def trilu(c: Operation) -> str:
 
 @translates("aten.slice_scatter")
 def slice_scatter(c: Operation) -> str:
-    """Translate aten.slice_scatter to Concat: the slice along one axis is replaced."""
+    """Translate aten.slice_scatter to Concat: the slice along one axis is replaced.
+
+    With a step, entries are taken from both tensors side by side.
+    """
     axis = c.axis("dim", default=0)
     size = c.shape("self")[axis]
     start, end, step = slice(c.get("start"), c.get("end"), c.get("step", 1)).indices(size)
     if step != 1:
-        c.refuse(f"writes with the step {step}", "only 1 is supported")
+        places = np.arange(size)
+        replaced = places[start:end:step]
+        places[start:end:step] = size + np.arange(len(replaced))
+        both = c.emit("Concat", c.tensor("self"), c.tensor("src"), axis=axis)
+        return c.emit("Gather", both, c.integers(places.tolist()), axis=axis)
     end = max(start, end)
     parts = [c.tensor("src")]
     if start:

@@ -72,15 +72,35 @@ def rms_norm(c: Operation) -> str:
     return c.emit("RMSNormalization", c.tensor("input"), weight, axis=-len(sizes), epsilon=epsilon)
 
 
+@translates("aten.native_group_norm")
+def native_group_norm(c: Operation) -> list[str]:
+    """Translate aten.native_group_norm to GroupNormalization, without its statistics."""
+    return [_grouped(c, c.get("group"))]
+
+
 @translates("aten.group_norm")
 def group_norm(c: Operation) -> str:
     """Translate aten.group_norm to GroupNormalization."""
+    return _grouped(c, c.get("num_groups"))
+
+
+@translates("aten._weight_norm")
+def weight_norm(c: Operation) -> str:
+    """Translate aten._weight_norm to v * (g / norm of v over the axes other than ``dim``)."""
+    rank = c.rank("v")
+    kept = c.get("dim", 0)
+    axes = [axis for axis in range(rank) if kept == -1 or axis != kept]
+    length = c.emit("ReduceL2", c.tensor("v"), c.integers(axes), keepdims=1)
+    return c.emit("Mul", c.tensor("v"), c.emit("Div", c.tensor("g"), length))
+
+
+def _grouped(c: Operation, groups: int) -> str:
     channels = c.shape("input")[1]
     weight = c.optional("weight") or c.constant(np.ones(channels, np.float32))
     bias = c.optional("bias") or c.constant(np.zeros(channels, np.float32))
     return c.emit(
         "GroupNormalization", c.tensor("input"), weight, bias,
-        num_groups=c.get("num_groups"), epsilon=float(c.get("eps", 1e-5)),
+        num_groups=groups, epsilon=float(c.get("eps", 1e-5)),
     )  # fmt: skip
 
 

@@ -61,7 +61,7 @@ def argmax(c: Operation) -> str:
     return c.reshape(c.emit(kind, flat, axis=0, keepdims=0), c.result_shape)
 
 
-@translates("aten.var", "aten.std", "aten.var_mean")
+@translates("aten.var", "aten.std", "aten.var_mean", "aten.std_mean")
 def var(c: Operation) -> Outputs:
     """Average the squares of distances from the mean, with Bessel's correction by default."""
     x, axes = c.tensor("self"), c.axes("dim")
@@ -72,22 +72,30 @@ def var(c: Operation) -> Outputs:
     squares = _reduced(c, "ReduceSum", c.emit("Mul", distance, distance))
     variance = c.emit("Div", squares, c.constant(max(0, count - correction), "float32"))
     if ".std" in c.call.target:
-        return c.emit("Sqrt", variance)
-    if "var_mean" in c.call.target:
+        variance = c.emit("Sqrt", variance)
+    if "_mean" in c.call.target:
         return [variance, c.reshape(mean, tuple(map(int, c.results[1].shape)))]
     return variance
 
 
 @translates("aten.linalg_vector_norm", "aten.norm")
 def norm(c: Operation) -> str:
-    """Translate aten.linalg_vector_norm and norm to ReduceL1 or ReduceL2.
+    """Translate aten.linalg_vector_norm and norm to ReduceL1, ReduceL2, or a sum of powers.
 
-    Raises :class:`~hilc.errors.UnsupportedError` for an order other than 1 and 2.
+    The infinite orders are the largest and the smallest magnitude, 0 counts what is not 0.
     """
-    order = c.get("ord" if c.has("ord") else "p", 2)
-    if order not in (1, 2):
-        c.refuse(f"is of the order {order}", "1 and 2 are supported")
-    return _reduced(c, f"ReduceL{int(order)}", c.tensor("self"))
+    order, x = float(c.get("ord" if c.has("ord") else "p", 2)), c.tensor("self")
+    if order in (1, 2):
+        return _reduced(c, f"ReduceL{int(order)}", x)
+    magnitude = c.emit("Abs", x)
+    if np.isinf(order):
+        return _reduced(c, "ReduceMax" if order > 0 else "ReduceMin", magnitude)
+    dtype = c.result.dtype
+    if order == 0:
+        some = c.emit("Greater", magnitude, c.constant(0, dtype))
+        return _reduced(c, "ReduceSum", c.cast(some, "bool", dtype))
+    powers = c.emit("Pow", magnitude, c.constant(order, dtype))
+    return c.emit("Pow", _reduced(c, "ReduceSum", powers), c.constant(1 / order, dtype))
 
 
 @translates("aten.cumsum")
@@ -95,6 +103,45 @@ def cumsum(c: Operation) -> str:
     """Translate aten.cumsum to CumSum."""
     x = c.cast(c.tensor("self"), c.signature("self").dtype, c.result.dtype)
     return c.emit("CumSum", x, c.constant(c.axis("dim"), "int64"))
+
+
+@translates("aten.cumprod")
+def cumprod(c: Operation) -> str:
+    """Multiply by the tensor moved along the axis by 1, 2, 4, ... entries."""
+    y = c.cast(c.tensor("self"), c.signature("self").dtype, c.result.dtype)
+    shape = c.result_shape
+    if not shape:
+        return y
+    axis = c.axis("dim")
+    step = 1
+    while step < shape[axis]:
+        ones = np.ones((*shape[:axis], step, *shape[axis + 1 :]), c.result.dtype)
+        ends = c.integers([shape[axis] - step])
+        moved = c.emit("Slice", y, c.integers([0]), ends, c.integers([axis]))
+        y = c.emit("Mul", y, c.emit("Concat", c.constant(ones), moved, axis=axis))
+        step *= 2
+    return y
+
+
+@translates("aten.median", "aten.kthvalue")
+def median(c: Operation) -> Outputs:
+    """Return the k-th smallest entry along an axis and its place; the lower one of two medians.
+
+    The median of a whole tensor has no place.
+    """
+    x, shape, axis = c.tensor("self"), c.shape("self"), 0
+    if ".median.default" in c.call.target:
+        shape = (int(np.prod(shape)),)
+        x = c.reshape(x, shape)
+    elif shape:
+        axis = c.axis("dim", default=-1)
+    else:
+        x, shape = c.reshape(x, (1,)), (1,)
+    count = c.get("k", (shape[axis] + 1) // 2)
+    found = c.emit_many("TopK", [x, c.integers([count])], 2, axis=axis, largest=0)
+    last = [c.emit("Gather", part, c.integers([count - 1]), axis=axis) for part in found]
+    shaped = [c.reshape(part, c.result_shape) for part in last]
+    return shaped[0] if ".median.default" in c.call.target else shaped
 
 
 @translates("aten.topk")

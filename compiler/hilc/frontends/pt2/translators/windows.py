@@ -68,13 +68,20 @@ def max_unpool(c: Operation) -> str:
 def avg_pool(c: Operation) -> str:
     """Translate aten.avg_pool1d, 2d and 3d to AveragePool.
 
-    Raises :class:`~hilc.errors.UnsupportedError` if ``divisor_override`` is given.
+    Another divisor scales averages of whole windows, padding included. Raises
+    :class:`~hilc.errors.UnsupportedError` if windows also pass the padding (``ceil_mode``).
     """
-    if c.has("divisor_override"):
-        c.refuse("overrides the divisor", "multiply by the quotient in a separate operator")
     spatial = _spatial_axes(c)
-    window = _window(c, spatial) | {"count_include_pad": int(c.get("count_include_pad", True))}
-    return unbatched(c, "self", spatial, lambda x: c.emit("AveragePool", x, **window))
+    divisor = c.get("divisor_override")
+    if divisor and c.get("ceil_mode", False):
+        c.refuse("overrides the divisor with ceil_mode", "use one of the two")
+    counted = bool(divisor) or bool(c.get("count_include_pad", True))
+    window = _window(c, spatial) | {"count_include_pad": int(counted)}
+    y = unbatched(c, "self", spatial, lambda x: c.emit("AveragePool", x, **window))
+    if not divisor:
+        return y
+    factor = prod(c.spatial("kernel_size", spatial, 1)) / divisor
+    return c.emit("Mul", y, c.constant(factor, c.result.dtype))
 
 
 @translates("aten.adaptive_avg_pool1d", "aten.adaptive_avg_pool2d", "aten.adaptive_avg_pool3d",
