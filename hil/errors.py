@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass
 from enum import IntEnum
 from typing import Any
 
-from hilc.errors import HilError, InputError
+from hilc.errors import HilError, InputError, LoopBoundError
 
 __all__ = [
     "Attempt",
@@ -21,6 +21,7 @@ __all__ = [
     "InputError",
     "InternalError",
     "LinkError",
+    "LoopBoundError",
     "NotRunError",
     "NumericError",
     "ProbeError",

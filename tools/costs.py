@@ -49,8 +49,12 @@ ROOT = Path(__file__).resolve().parents[1]
 FOLDER = ROOT / "build" / "costs"
 #: A board of each core that figures are for.
 LARGE_M0 = str(ROOT / "tools" / "boards" / "large-m0.toml")
-BOARDS = ("mps2-an385", "mps2-an386", "mps2-an505", "mps3-an547", LARGE_M0, "riscv-virt")
-CORES = ("cortex-m3", "cortex-m4", "cortex-m33", "cortex-m55", "cortex-m0", "rv32imac")
+RV32F = str(ROOT / "tools" / "boards" / "rv32f.toml")
+BOARDS = ("mps2-an385", "mps2-an386", "mps2-an505", "mps3-an547", LARGE_M0, "riscv-virt", RV32F)
+CORES = (
+    *("cortex-m3", "cortex-m4", "cortex-m33", "cortex-m55", "cortex-m0"),
+    *("rv32imac", "rv32imafc"),
+)
 #: The source of layers that are no model's.
 ODD = "odd"
 #: By how much a multiple of another core's figures may be off, in the median and for nine layers of
@@ -96,6 +100,12 @@ class _Layers:
     ) -> None:
         shape = (channels, size, size, depth)
         self._linear("CONV_2D", (1, h, w, depth), shape, _window(stride, pad), size * size * depth)
+
+    def line(
+        self, w: int, depth: int, channels: int, taps: int, stride: int = 1, dilation: int = 1
+    ) -> None:
+        attrs = {**_window(stride, "VALID"), "dilation_w": dilation}
+        self._linear("CONV_2D", (1, 1, w, depth), (channels, 1, taps, depth), attrs, taps * depth)
 
     def depthwise(
         self, h: int, w: int, channels: int, size: int = 3, stride: int = 1, pad: Any = "SAME"
@@ -187,6 +197,13 @@ def odd_layers(dtype: str) -> Iterator[Graph]:
     # A band of a streamed layer: no rows are added above and below.
     for h, w, depth, channels in ((3, 32, 16, 16), (3, 16, 32, 32), (4, 10, 8, 16)):
         layers.conv(h, w, depth, channels, 3, 1, (0, 0, 1, 1))
+    # Signals.
+    for w, depth, channels, taps, stride, dilation in (
+        (34, 32, 32, 3, 1, 1), (40, 16, 24, 3, 1, 4), (49, 8, 15, 5, 1, 1), (60, 16, 16, 5, 2, 1),
+        (43, 32, 20, 5, 2, 1), (38, 12, 32, 7, 1, 1), (33, 64, 16, 3, 2, 1), (26, 24, 10, 3, 1, 3),
+        (29, 8, 32, 9, 1, 1), (48, 4, 12, 4, 1, 1), (30, 40, 10, 3, 1, 1), (66, 20, 17, 3, 1, 16),
+    ):  # fmt: skip
+        layers.line(w, depth, channels, taps, stride, dilation)
     for h, w, channels, size, stride in (
         (5, 5, 16, 3, 1), (9, 7, 24, 3, 1), (12, 12, 8, 3, 2), (3, 3, 40, 3, 1), (24, 24, 8, 3, 1),
         (6, 6, 64, 3, 2), (7, 15, 12, 3, 2), (10, 10, 6, 5, 1), (25, 5, 32, 3, 1), (2, 2, 64, 3, 1),
@@ -423,7 +440,12 @@ def fit(counts: Sequence[Count], only: Sequence[str] = (), cores: Sequence[str] 
                 figures[core] = _fitted(kernel, here)
             else:
                 figures[core] = _figures_beside(kernel, figures[first], here)
-        rows[name] = {core: TableRow(own) for core, own in figures.items()}
+        before = rows.get(name, {})
+        # Errors of figures that stay are still those.
+        rows[name] = {
+            core: before[core] if core in before and before[core].figures == own else TableRow(own)
+            for core, own in figures.items()
+        }
         code = round(statistics.median(c.code for c in found if c.core in (first, found[0].core)))
         _write_code(kernel, code)
     write_costs(COSTS, rows)

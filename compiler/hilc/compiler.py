@@ -230,7 +230,8 @@ class _Search:
         if isinstance(tuning, str | Path):
             tuning = load_tuning(tuning)
         if tuning is not None and options.choice is None:
-            tuning.check(self._source, self._cpu, __version__)
+            source = self._source
+            tuning.check(source.graph.name, source.digest, self._cpu, __version__)
         self._tuning = tuning
         #: Planners by the goal of the called graphs, programs also by the sharing of code.
         self._planners: dict[str, tuple[PreparedModel, Planner]] = {}

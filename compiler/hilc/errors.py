@@ -44,6 +44,21 @@ class HilError(Exception):
         return f"{self.fact}\n\nhint: {self.hint}" if self.hint else self.fact
 
 
+class LoopBoundError(HilError):
+    """A loop of a model would make more turns than its bound, a limit that the user states."""
+
+    exit_code = 1
+
+    @classmethod
+    def of(cls, name: str, bound: int) -> LoopBoundError:
+        """Return the error of the loop ``name``."""
+        return cls(
+            f"the loop of {name!r} exceeds its bound of {bound:,} turns",
+            "give inputs for which it makes fewer, or state a higher bound: "
+            f"--loop-bound {name}=N, in Python loop_bounds={{{name!r}: N}}",
+        )
+
+
 def _copied(kind: type[HilError], args: tuple[Any, ...]) -> HilError:
     return kind.__new__(kind, *args)
 

@@ -353,6 +353,15 @@ _SLOT: Slot[type[Executor]] = Slot()
 provide_executor = _SLOT.fill
 
 
+def require_layers(module: Module) -> None:
+    """Raise :class:`~hilc.errors.InputError` for plain C code, whose layers are static."""
+    if module.style == "plain":
+        raise InputError(
+            f"the layers of {module.name!r} are static functions, which nothing calls one by one",
+            "compile the model with --style tvm: its layers compute the same",
+        )
+
+
 def executor_class() -> type[Executor]:
     """Return the class of a factory's executors: that of an installed optional part, or
     :class:`Executor`.

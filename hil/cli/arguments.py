@@ -17,7 +17,7 @@ from hil.board import Board, load_board
 from hil.cli.byte_counts import parse_bytes
 from hil.cli.console import Console
 from hil.cli.render import flashed_text
-from hil.device.remarks import check_regions, feed_remark, tuning_remark
+from hil.device.remarks import check_regions, feed_remark, scratch_remark, tuning_remark
 from hil.errors import HilError, HilWarning, InputError
 from hil.firmware.project import check_suits
 from hil.firmware.sources import ModelOptions, load_libraries
@@ -120,10 +120,10 @@ def parse_loop_bounds(words: Sequence[str]) -> dict[str, int]:
     bounds: dict[str, int] = {}
     for word in words:
         name, _, count = word.rpartition("=")
-        if not name or not count.isdecimal() or not 0 < int(count) < 2**31:
+        if not name or not re.fullmatch(r"-?[0-9]{1,20}", count):
             raise InputError(
                 f"--loop-bound {word!r} is not NAME=TURNS",
-                "write the name of an output of the loop, and 1 to 2147483647: y=10",
+                "write the name of an output of the loop, and the most turns that it makes: y=10",
             )
         if name in bounds:
             raise InputError(f"--loop-bound names {name!r} twice", "name it once")
@@ -232,8 +232,9 @@ def compiled_for(args: argparse.Namespace, board: Board, console: Console) -> li
             if remark := check_suits(library, module, board):
                 console.warn(remark)
         for name, report in library.reports.items():
-            if cost := feed_remark(report):
-                console.warn(f"{name}: {cost}")
+            for remark in (feed_remark(report), scratch_remark(report)):
+                if remark:
+                    console.warn(f"{name}: {remark}")
     return libraries
 
 

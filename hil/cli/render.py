@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Literal
 
 from hil.board import Board
 from hil.cli.console import shown_name, shown_text, table
-from hil.device.remarks import feed_remark
+from hil.device.remarks import feed_remark, scratch_remark
 from hil.results.bench import Stalls
 from hil.results.boards import BoardEntry, BoardRegion, FrameSizes
 from hil.results.verify import Diagnosis, Fidelity
@@ -461,8 +461,7 @@ def chosen_lines(report: ChoiceReport) -> list[str]:
         lines.append(f"fused, {rows}{way}: {what}")
     if chosen != fastest:
         lines.append(_against_fastest(report))
-    if cost := feed_remark(report):
-        lines.append(cost)
+    lines += [remark for remark in (feed_remark(report), scratch_remark(report)) if remark]
     return lines
 
 

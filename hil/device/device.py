@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -21,6 +22,7 @@ from hil.link.replies import (
     ENTRIES_MAX,
     Hello,
     Memory,
+    ModelFailedError,
     ModelInfo,
     NotInFirmwareError,
     protocol_error,
@@ -33,10 +35,12 @@ from hilc.executor import (
     RunResult,
     other_tensor_hint,
     quantized,
+    require_layers,
     run_count,
     tensor_index,
 )
 from hilc.ir import Array
+from hilc.ops.control_flow import exceeded
 from hilc.support.numbers import numbers
 
 if TYPE_CHECKING:
@@ -94,7 +98,7 @@ class Model:
     @property
     def layers(self) -> tuple[Layer, ...]:
         """The layers in the order of execution."""
-        return self.module.layers
+        return self.module.called_layers
 
     def set_input(self, name: str | int, array: npt.ArrayLike, *, quantize: bool = False) -> None:
         """Write an input, given by name or index; shape and type must be the input's own.
@@ -230,7 +234,7 @@ class Model:
         # Each run uses up the rows.
         turns, each = (repeat, 1) if self.module.fed_rows else (1, repeat)
         for _ in range(turns):
-            with self._client.as_one("RUN"):
+            with self._client.as_one("RUN"), self._loops():
                 self._begin_run()
                 ticks += self._client.run(self._index, each)
             self._validity.end_run()
@@ -258,11 +262,13 @@ class Model:
         Afterwards the next layer may overwrite them. The layers before ``first`` run as well; their
         outputs are not read.
 
-        Raise :class:`InputError` if the model is used in between.
+        Raise :class:`InputError` if the model is used in between, and for plain C code.
         """
+        require_layers(self.module)
         with self._client.as_one("RUN_LAYERS"):
             self._begin_run()
-            self._client.run_layers(self._index, 0, first)
+            with self._loops():
+                self._client.run_layers(self._index, 0, first)
         steps = self._validity.steps
         for number, layer in enumerate(self.layers[first:], first):
             self._validity.open_session(self._client.sessions)
@@ -271,7 +277,8 @@ class Model:
                     f"model {self.name!r} was used before its layer {number}, {layer.name!r}, ran",
                     "use it again when all layers have run",
                 )
-            self._client.run_layers(self._index, number, 1)
+            with self._loops():
+                self._client.run_layers(self._index, number, 1)
             yield (
                 layer,
                 [self.layer_output(number, index) for index in range(len(layer.outputs))],
@@ -296,12 +303,22 @@ class Model:
         self._write(TensorRef(self._index, Tensors.LAYER_OUTPUT, index, layer), values)
 
     def profile(self) -> list[int]:
-        """Run layer by layer; return each layer's ticks."""
-        with self._client.as_one("RUN_LAYERS"):
+        """Run layer by layer; return each layer's ticks, none for plain C code."""
+        if self.module.style == "plain":
+            return []
+        with self._client.as_one("RUN_LAYERS"), self._loops():
             self._begin_run()
             ticks = self._client.run_layers(self._index, 0, len(self.layers))
         self._validity.end_run()
         return ticks
+
+    @contextmanager
+    def _loops(self) -> Iterator[None]:
+        """Raise :class:`~hilc.errors.LoopBoundError` for a run of a loop beyond its bound."""
+        try:
+            yield
+        except ModelFailedError as error:
+            raise exceeded(self.module.loop_bounds, error.returned) or error from None
 
     def _begin_run(self) -> None:
         """Send the inputs that the board may have lost, in the session of the run."""
@@ -668,7 +685,7 @@ def _info_of(module: Module) -> ModelInfo:
         module.name,
         len(module.inputs),
         len(module.outputs),
-        len(module.layers),
+        len(module.called_layers),
         module.workspace_bytes,
     )
 

@@ -22,6 +22,19 @@ def feed_remark(report: ChoiceReport) -> str:
     )
 
 
+def scratch_remark(report: ChoiceReport) -> str:
+    """Return that the fastest program takes more memory for the scratch of a kernel than for all
+    else; nothing for other goals, which weigh memory.
+    """
+    workspace = report.chosen.workspace_bytes
+    if report.goal != "speed" or 2 * report.scratch_bytes <= workspace:
+        return ""
+    return (
+        f"{report.scratch_bytes:,} of {workspace:,} B of workspace are scratch of a layer's "
+        "fastest kernel: --optimize balanced weighs memory too"
+    )
+
+
 def tuning_remark(tuning: Tuning | str, board: Board) -> str:
     """Return a remark on a log that counts instructions where the board counts cycles, or the
     reverse; else nothing.

@@ -13,8 +13,9 @@ from hil.firmware.placement import ALIGNMENT, GUARD_BYTES, Workspace, aligned, s
 from hilc.artifact.library import Module
 
 _OVERFLOW = re.compile(r"region [`'](\w+)' overflowed by (\d+) bytes?")
-# Maximum static data of a firmware beyond its lower bound, which tests verify.
-UNKNOWN_BYTES = 128
+# Maximum static data of a firmware beyond its lower bound, which tests verify: alignment, and 112
+# bytes of the C library where functions of floats report errors.
+UNKNOWN_BYTES = 256
 # sizeof the structs of hil_model.h on a 32-bit core.
 _MODEL_BYTES, _TENSOR_BYTES, _LAYER_BYTES = 28, 20, 16
 
@@ -50,13 +51,13 @@ def description_bytes(module: Module) -> int:
 
     A lower bound: a text that is the end of another may share its bytes.
     """
-    outputs = [tensor for layer in module.layers for tensor in layer.outputs]
+    outputs = [tensor for layer in module.called_layers for tensor in layer.outputs]
     tensors = [*module.inputs, *module.outputs, *module.states, *outputs]
     borders = (tensor.name for tensor in (*module.inputs, *module.outputs, *module.states))
-    inner = [tensor.name for tensor in outputs] + [layer.name for layer in module.layers]
+    inner = [tensor.name for tensor in outputs] + [layer.name for layer in module.called_layers]
     texts = {name.encode() for name in (module.name, *borders, *map(own_name, inner))}
     texts = {a for a in texts if not any(a != b and b.endswith(a) for b in texts)}
-    structs = _MODEL_BYTES + _TENSOR_BYTES * len(tensors) + _LAYER_BYTES * len(module.layers)
+    structs = _MODEL_BYTES + _TENSOR_BYTES * len(tensors) + _LAYER_BYTES * len(module.called_layers)
     shapes = sum(4 * len(shape) for shape in {tensor.shape for tensor in tensors})
     return structs + shapes + sum(len(text) + 1 for text in texts)
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
+from hil.errors import InputError
 from hil.firmware.placement import ALIGNMENT, Workspace, aligned
 from hilc.artifact.library import Argument, Layer, Module, Pool, TensorInfo
 
@@ -87,7 +88,7 @@ class Glue:
             self._border_tables(),
             "\n",
             *self._calls(),
-            *(self._layer(index, layer) for index, layer in enumerate(module.layers)),
+            *(self._layer(index, layer) for index, layer in enumerate(module.called_layers)),
             self._layer_table(),
             self._run(),
             self._states(),
@@ -165,7 +166,7 @@ class Glue:
         for index, pool in enumerate(module.workspace_pools):
             if self._pools[index] == f"pool_{index}":
                 buffers.append(_buffer(f"pool_{index}", pool.nbytes, pool.region))
-            elif pool.is_static(module.pools):
+            elif pool.is_static(module.pools) and module.style == "tvm":
                 buffers.append(f"extern uint8_t {self._pools[index]}[];\n")
         if module.pools == "external" and not own:
             pools = module.workspace_pools
@@ -259,7 +260,7 @@ class Glue:
         return declaration, "", f"{layer.function}({arguments})"
 
     def _layer_table(self) -> str:
-        layers = self._module.layers
+        layers = self._module.called_layers
         if not layers:
             return ""
         entries = [
@@ -323,17 +324,18 @@ class Glue:
             structs["devices"] = contexts
         call = f"{symbol}_run({', '.join(f'&{struct}_' for struct in structs)})"
         run = self._run_function(self._declared(structs), call)
-        return run + self._feeder(structs) if module.fed_rows else run
-
-    def _feeder(self, structs: dict[str, dict[str, str]]) -> str:
-        """Return the C functions that feed the model, and their table for the firmware."""
+        if not module.fed_rows:
+            return run
         structs = {name: fields for name, fields in structs.items() if name != "devices"}
-        declared = self._declared(structs)
-        given = [f"&{struct}_" for struct in structs]
-        pushed = ", ".join([*given, "data", "nbytes"])
+        given = ", ".join(f"&{struct}_" for struct in structs)
+        return run + self._feeder(self._declared(structs), given)
+
+    def _feeder(self, declared: str, given: str) -> str:
+        """Return the C functions that feed the model, and their table for the firmware."""
+        pushed = f"{given}, data, nbytes"
         return (
             f"static int32_t start_rows(void) {{\n{declared}"
-            f"    return {self._symbol}_start_rows({', '.join(given)});\n}}\n\n"
+            f"    return {self._symbol}_start_rows({given});\n}}\n\n"
             f"static int32_t push_bytes(const void *data, int32_t nbytes) {{\n{declared}"
             f"    return {self._symbol}_push_bytes({pushed});\n}}\n\n"
             "static struct hil_feeder_state feeder_state;\n"
@@ -369,14 +371,54 @@ class Glue:
             f"    .name = {c_string(module.name)},\n"
             f"    .inputs = inputs,\n"
             f"    .outputs = outputs,\n"
-            f"    .layers = {'layers' if module.layers else 0},\n"
+            f"    .layers = {'layers' if module.called_layers else 0},\n"
             f"    .run = run,\n"
             f"    .workspace_bytes = {module.workspace_bytes},\n"
-            f"    .layer_count = {len(module.layers)},\n"
+            f"    .layer_count = {len(module.called_layers)},\n"
             f"    .input_count = {len(module.inputs)},\n"
             f"    .output_count = {len(module.outputs)},\n"
             "};\n"
         )
+
+
+class PlainGlue(Glue):
+    """The file for a model of plain C code, whose functions take typed pointers.
+
+    Its static memory has no global name: nothing outside of the model may lie there.
+    """
+
+    def __init__(self, module: Module, workspace: Workspace, *, has_header: bool) -> None:
+        inside = "inputs and outputs" if module.io_in_pool else "states" if module.states else ""
+        if inside and module.pools == "internal":
+            raise InputError(
+                f"the {inside} of {module.name!r} lie in the static memory of its plain C code, "
+                "which the firmware of hil does not reach",
+                "compile it with --pools external, or with --style tvm",
+            )
+        super().__init__(module, workspace, has_header=has_header)
+
+    def _given(self, *, persistent_only: bool = False) -> str:
+        """Return the arguments that the model's functions take."""
+        module = self._module
+        given: list[str] = []
+        if not (module.io_in_pool or persistent_only):
+            inputs = 0 if module.fed_rows else len(module.inputs)
+            counts = {"input": inputs, "output": len(module.outputs)}
+            given = [f"(void *){kind}_{i}" for kind in counts for i in range(counts[kind])]
+        given += [
+            place
+            for pool, place in zip(self._brought_pools, self._pools, strict=False)
+            if pool.nbytes and (pool.persistent or not persistent_only)
+        ]
+        return ", ".join(given)
+
+    def _run(self) -> str:
+        run = self._run_function("", f"{self._symbol}_run({self._given()})")
+        return run + self._feeder("", self._given()) if self._module.fed_rows else run
+
+    def _reset(self) -> str:
+        call = f"{self._symbol}_reset_state({self._given(persistent_only=True)})"
+        return self._reset_function("", call)
 
 
 def own_name(name: str) -> str:

@@ -15,7 +15,15 @@ from types import MappingProxyType
 
 from hil.board import Board, MemoryRegion
 from hil.errors import BoardError, InputError
-from hil.firmware.glue import GENERATED, Glue, block_source, c_string, is_packed, model_key
+from hil.firmware.glue import (
+    GENERATED,
+    Glue,
+    PlainGlue,
+    block_source,
+    c_string,
+    is_packed,
+    model_key,
+)
 from hil.firmware.mlperf import Mlperf, server_source
 from hil.firmware.placement import ALIGNMENT, GUARD_BYTES, Workspace, arena_bytes, shared_bytes
 from hil.firmware.runtime import FirmwareRuntime, firmware_runtime, found_runtime
@@ -90,8 +98,11 @@ def check_counts(modules: Sequence[Module]) -> None:
             ("inputs", len(module.inputs), _MOST),
             ("outputs", len(module.outputs), _MOST),
             ("states", len(module.states), _MOST),
-            ("layers", len(module.layers), _MOST_LAYERS),
-            *((f"outputs of {layer.name!r}", len(layer.outputs), _MOST) for layer in module.layers),
+            ("layers", len(module.called_layers), _MOST_LAYERS),
+            *(
+                (f"outputs of {layer.name!r}", len(layer.outputs), _MOST)
+                for layer in module.called_layers
+            ),
         ]
         for what, count, most in counts:
             if count > most:
@@ -111,13 +122,6 @@ def check_core(libraries: Sequence[ModelLibrary], board: Board) -> None:
     for library in libraries:
         for module in library.modules:
             check_suits(library, module, board)
-            if module.style == "plain":
-                raise InputError(
-                    f"{module.name!r} was compiled to plain C code, which the firmware of hil does "
-                    "not call",
-                    "compile it with --style tvm, whose kernels and results are the same; for your "
-                    "own firmware: hil export --style plain, whose example checks the outputs",
-                )
         names = " and ".join(module.name for module in library.modules)
         for path, data in library.files.items():
             if path.startswith((_OBJECTS, EXTRA)) and path.endswith(".o"):
@@ -227,7 +231,9 @@ def project_files(
                 files[_checked(path, library)] = data
         for module in library.modules:
             header = f"{_HEADERS}{module.symbol}.h"
-            glue = Glue if runtime is None else runtime.glue
+            # Plain code calls no run time.
+            needed = Glue if runtime is None else runtime.glue
+            glue = PlainGlue if module.style == "plain" else needed
             texts[f"generated/model_{model_key(module)}.c"] = glue(
                 module, workspace, has_header=header in library.files
             ).text()

@@ -19,7 +19,7 @@ from hil.access.bench_boards import held_board, reach_of, refuse_options
 from hil.board import Board, load_board
 from hil.board.bench import is_of_bench, unit_named
 from hil.device import Device, Model
-from hil.device.remarks import check_regions, feed_remark, tuning_remark
+from hil.device.remarks import check_regions, feed_remark, scratch_remark, tuning_remark
 from hil.device.route import Route, ready_route
 from hil.device.session import open_compiled
 from hil.errors import Attempt, InputError
@@ -288,8 +288,9 @@ def compiled_models(
             if remark := check_suits(library, module, board):
                 run.warn(remark)
         for model, report in library.reports.items():
-            if remark := feed_remark(report):
-                run.warn(f"{model}: {remark}")
+            for remark in (feed_remark(report), scratch_remark(report)):
+                if remark:
+                    run.warn(f"{model}: {remark}")
     return libraries, chosen
 
 

@@ -30,13 +30,21 @@ LOG_BYTES_MAX = 1 << 16
 _DIMENSIONS_MAX = 16
 #: Hint of a run that the model itself gives up.
 _FAILED_HINT = (
-    "an index is outside of its tensor, a loop exceeds its bound (--loop-bound), memory of the run "
-    "time is exhausted, or external code reports an error"
+    "an index is outside of its tensor, memory of the run time is exhausted, or external code "
+    "reports an error"
 )
 _PACKED_HINT = "compile the model with interface=packed and build the firmware again"
 _BOARD_NAME_BYTES_MAX = 100
 #: Control characters, which could change a terminal.
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
+
+
+class ModelFailedError(DeviceError):
+    """The model's function returned a status other than 0."""
+
+    def __init__(self, fact: str, hint: str, returned: int) -> None:
+        super().__init__(fact, hint)
+        self.returned = returned
 
 
 class NotInFirmwareError(DeviceError):
@@ -445,5 +453,5 @@ def _status_error(command: Command, status: int, detail: int, url: str) -> Devic
             "with `hil verify --per-layer`",
         )
     if status == Status.MODEL_FAILED and command in (Command.RUN, Command.RUN_LAYERS):
-        return DeviceError(fact, _FAILED_HINT)
+        return ModelFailedError(fact, _FAILED_HINT, detail)
     return DeviceError(fact)

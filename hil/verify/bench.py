@@ -374,7 +374,7 @@ def bench(
                 *(layer.name, layer.op, layer.macs, count, _limit(layer, board), layer.group_ops),
                 *share,
             )
-            for layer, count, share in zip(module.layers, profile, shares, strict=True)
+            for layer, count, share in zip(module.called_layers, profile, shares, strict=True)
         ),
         simulated=_simulated(device, counts, [parts for _, parts in found]),
         measured_input=random_input(seed) if sample is None else BenchReport.measured_input,

@@ -54,7 +54,8 @@ _COUNTS = (-1000, 1000)
 def random_sample(tensors: Sequence[TensorInfo], seed: int, index: int) -> dict[str, Array]:
     """Return sample ``index`` of the random series ``seed``; it does not depend on the length.
 
-    Quantized types are uniform over all values, floats are standard normal.
+    Quantized types are uniform over all values, floats are standard normal; the turns of a loop
+    are uniform from none to its bound.
     """
     rng = np.random.default_rng([seed, index])
     return {tensor.name: _random_array(rng, tensor) for tensor in tensors}
@@ -94,6 +95,8 @@ def _random_array(rng: np.random.Generator, tensor: TensorInfo) -> Array:
         return rng.integers(0, 1, tensor.shape, endpoint=True).astype(np.bool_)
     row = ELEMENT_TYPES[tensor.dtype]
     low, high = row.bounds if row.quantized else _COUNTS
+    if tensor.turns is not None:
+        low, high = 0, tensor.turns
     return rng.integers(low, high, tensor.shape, dtype=np.dtype(tensor.dtype), endpoint=True)
 
 
@@ -105,7 +108,8 @@ class StandardSamples(RandomSamples):
     """The samples of a verification for which none are given: extremes, then random ones.
 
     Every quantized input is at its lowest value, at its highest, then at zero; floats are only at
-    zero. The random samples are those of :func:`random_sample`, from its first on.
+    zero. A loop makes no turn, as many as its bound, then one. The random samples are those of
+    :func:`random_sample`, from its first on.
     :class:`TimeBoxed` decides how many are used.
     """
 
@@ -181,7 +185,11 @@ def _equal(one: Mapping[str, Array], other: Mapping[str, Array]) -> bool:
 
 
 def _extreme(tensor: TensorInfo) -> tuple[int, int, int] | None:
-    """Return the lowest value of an input, its highest, and that of the real number zero."""
+    """Return the lowest value of an input, its highest, and that of the real number zero; for the
+    turns of a loop one in its place.
+    """
+    if tensor.turns is not None:
+        return 0, tensor.turns, 1
     if tensor.dtype == "float32":
         return 0, 0, 0
     if tensor.dtype == "bool":

@@ -23,6 +23,7 @@ from hil.verify.bench import layer_counts, whole_counts
 from hilc.artifact.library import ModelLibrary
 from hilc.compiler import Programs
 from hilc.errors import InputError
+from hilc.executor import require_layers
 from hilc.lowering import candidates
 from hilc.lowering.choice import KernelSelection
 from hilc.lowering.kernels import KernelCall
@@ -159,6 +160,7 @@ def _layers_log(
         }
         library = compile_(KernelSelection(chosen), None)
         (module,) = library.modules
+        require_layers(module)
         with open_(library) as device:
             if wanted not in (None, device.counter):
                 raise InputError(

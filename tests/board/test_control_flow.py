@@ -14,7 +14,7 @@ import hil
 import hilc
 from hil import verify
 from hil.board import load_board
-from hil.errors import DeviceError
+from hil.errors import LoopBoundError
 from hil.verify import Oracle
 from hilc.frontends import Specialization, load_model, read_model
 from hilc.interpreter import Interpreter
@@ -91,9 +91,10 @@ def test_loops_and_branches_of_onnx(board: str) -> None:
         model = device["for"]
         model.set_input("x", np.ones(4, np.float32))
         model.set_input("n", np.array(7))
-        with pytest.raises(DeviceError, match="returned -1") as caught:
-            model.run()
-        assert "--loop-bound" in caught.value.hint
+        for run in (model.run, model.profile, lambda: list(model.layer_outputs())):
+            with pytest.raises(LoopBoundError, match="'y' exceeds its bound of 6") as caught:
+                run()
+            assert "--loop-bound" in caught.value.hint
         model.set_input("x", np.ones(4, np.float32))
         model.set_input("n", np.array(6))
         model.run()

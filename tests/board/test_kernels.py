@@ -37,6 +37,7 @@ from kernel_runner import BOARD_FLAGS, Case, run
 from layer_norms import layer_norm
 from linear_layers import Layer, grouped_layer, make_layer, random_layer
 from loose_call import loose_call
+from riscv_layers import deep_layers
 from single_op import (
     KINDS,
     ONNX_KINDS,
@@ -221,6 +222,23 @@ def test_every_kernel_for_thousands_of_layers(name: str, every: int) -> None:
     assert min(counts.values()) >= max(1, CALLS_OF_EACH // every), counts
     if every == 1:
         assert {n for n, k in family.items() if k.order != "none"} <= count(overlapping).keys()
+
+
+@pytest.mark.parametrize(
+    ("name", "prefix"), [("mps2-an386", "hil_dsp_"), ("mps3-an547", "hil_mve_")]
+)
+def test_deep_layers_are_exact(name: str, prefix: str) -> None:
+    """Sums of many products, at the ends of their ranges among them; by the family's kernels."""
+    board = load_board(name)
+    layers = deep_layers(np.random.default_rng(92))
+    found = [
+        (layer, one)
+        for i, layer in enumerate(layers)
+        for one in checks_of(layer, board.cpu, f"(layer {i} of seed 92)")
+        if one.kernel.startswith(prefix)
+    ]
+    check([one for _, one in found], board)
+    assert len({id(layer) for layer, _ in found}) == len(layers)
 
 
 @cases(("name", "every"), DRAWS, first=1)

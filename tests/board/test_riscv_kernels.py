@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from dataclasses import replace
 from pathlib import Path
@@ -13,6 +14,7 @@ from campaigns import cases
 from kernel_checks import Operator, check, checks_of, overlapping_checks, unequal_kernels
 from models import model_path
 from riscv_layers import (
+    deep_layers,
     emitted_checks,
     long_pad,
     moves,
@@ -22,10 +24,11 @@ from riscv_layers import (
     softmaxes,
     sums,
     tables,
+    transposed,
     wide_layers,
     wide_maxima,
 )
-from single_op import Draft, activation_tensor, finish, random_op
+from single_op import Draft, activation_tensor, finish, random_op, transpose_conv_draft
 
 import hil
 import hilc
@@ -78,6 +81,43 @@ def test_wide_layers_are_exact(core: str, vector_bits: int) -> None:
     check([one for _, one in found] + over, board)
     assert len(found) > 20
     assert len(over) > 10
+
+
+@cases(("core", "vector_bits"), [CORES[0], CORES[1]], first=2)
+def test_deep_layers_are_exact(core: str, vector_bits: int) -> None:
+    """Sums of many products, at the ends of their ranges among them, by the assembly."""
+    board = board_of(core, vector_bits)
+    layers = deep_layers(np.random.default_rng(92))
+    found = emitted_checks(layers, board.cpu, 92)
+    check([one for _, one in found], board)
+    assert len({id(layer) for layer, _ in found}) == len(layers)
+
+
+@cases("core", ["rv32imac", "rv32imac_zbb", "rv32imac_zve32x"], first=1)
+def test_transposed_layers_are_exact(core: str) -> None:
+    """Phase by phase, by the tiles of convolutions."""
+    board = board_of(core, 128 if core.endswith("zve32x") else 0)
+    found = emitted_checks(transposed(np.random.default_rng(93), 40), board.cpu, 93)
+    check([one for _, one in found], board)
+    assert len(found) > 30
+
+
+def test_transposed_layers_beat_portable_code() -> None:
+    """That takes 8 instructions a product."""
+    board = load_board("riscv-virt")
+    rng = np.random.default_rng(94)
+    image, out = (1, 6, 6, 16), (1, 12, 12, 16)
+    attrs = {"stride_h": 2, "stride_w": 2, "padding": "SAME"}
+    draft = transpose_conv_draft(rng, "int8", image, (3, 3), out, attrs)
+    layer = finish(rng, "TRANSPOSE_CONV", draft)
+    library = hilc.compile(
+        layer.graph(), cpu=board.cpu.name, name="t", optimize="speed", pools="external"
+    )
+    with hil.open(board, library) as device:
+        (counted,) = layer_counts(device, library.modules[0])
+    assert counted < 3 * math.prod(image) * 16 * 9
+    estimate = library.reports["t"].chosen.instructions
+    assert estimate == pytest.approx(counted, rel=0.12)
 
 
 @cases(("core", "vector_bits"), [CORES[0], CORES[1], CORES[3]], first=2)
@@ -256,7 +296,7 @@ def test_the_head_of_an_emitted_kernel_has_nine_parts(core: str) -> None:
     rng = np.random.default_rng(75)
     layers: list[Operator] = [random_op(rng, "UNIDIRECTIONAL_SEQUENCE_LSTM", "float32")]
     layers += [*riscv_layers(rng, 1), *wide_layers(rng, 1), *real_layers(rng, 1)]
-    layers += [*pools(rng, 1), *softmaxes(rng)[:1]]
+    layers += [*pools(rng, 1), *softmaxes(rng)[:1], *transposed(rng, 3)]
     found = emitted_checks(layers, get_cpu(core), 75)
     parts = ["Tile", "Registers", "Data", "Order", "Bounds", "Output", "Scratch", "Cost", "Tests"]
     root = Path(__file__).resolve().parents[2]

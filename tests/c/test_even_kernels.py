@@ -38,7 +38,7 @@ def test_kernels_are_their_references(kind):
     check(checks)
 
 
-@pytest.mark.parametrize("op", ["ADD", "SUB", "MUL"])
+@pytest.mark.parametrize("op", ["ADD", "SUB", "MUL", "DIV"])
 def test_sums_and_products_are_exact(op):
     pairs, values = every_pair()
     for single in ops(71, (op, "int8"), 12):
@@ -49,7 +49,7 @@ def test_sums_and_products_are_exact(op):
         assert (got != wanted).sum() == 0, single
 
 
-@pytest.mark.parametrize("op", ["ADD", "SUB", "MUL"])
+@pytest.mark.parametrize("op", ["ADD", "SUB", "MUL", "DIV"])
 def test_sums_and_products_of_16_bits(op):
     """A factor has 31 bits, so that one result in thousands is the neighbour of the exact one."""
     pairs, values = pairs_of_16_bits(np.random.default_rng(73))

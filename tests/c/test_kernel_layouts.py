@@ -19,6 +19,8 @@ from linear_layers import Layer, make_layer
 
 from hilc.lowering import candidates
 from hilc.lowering.kernels import KernelCall
+from hilc.lowering.mve.packing import line_pairs
+from hilc.lowering.parameters import HilOutputRange, HilRequantization
 from hilc.numerics.requantize import requantize
 from hilc.target import get_cpu
 
@@ -434,27 +436,63 @@ def test_windows_by_pairs_of_filters(depth: int) -> None:
     assert at == len(data)
 
 
-@pytest.mark.parametrize("depth", [16, 24])
+@pytest.mark.parametrize("depth", [7, 16, 24])
 def test_rows_of_windows_by_pairs_of_filters(depth: int) -> None:
     layer = windows(depth, 4)
-    p = packed(layer, HELIUM, "hil_mve_conv2d_s8_3x3_rows", lines=layer.out.shape[1])
+    p = packed(layer, HELIUM, "hil_mve_conv2d_s8_rows", lines=layer.out.shape[1])
+    # Two rows of up to eight channels are a pass.
+    rows, lanes = (2, 8) if depth <= 8 else (1, 16)
     data, n, at = p.stream, -(-depth // 16), 0
-    assert p.fields["chunks"] == n
+    passes = 2 if rows == 2 else 3 * n
+    assert (p.fields["chunks"], p.fields["passes"]) == (n, passes)
     for first in (0, 2):
         for i in (0, 1):
             for copy in range(4):
                 assert int32(data, at + 16 * i + 4 * copy) == p.of("bias", first + i)
-        for line, chunk, i, tap, lane in np.ndindex(3, n, 2, 3, 16):
-            where = at + 32 + 96 * (n * line + chunk) + 48 * i + 16 * tap + lane
-            channel = 16 * chunk + lane
-            inside = channel < depth
+        for part, i, tap, lane in np.ndindex(passes, 2, 3, 16):
+            where = at + 32 + 96 * part + 48 * i + 16 * tap + lane
+            line = part // n * rows + lane // lanes
+            channel = part % n * 16 + lane % lanes
             element = depth * (3 * line + tap) + channel
+            inside = channel < depth and line < 3
             assert int8(data, where) == (p.weight(first + i, element) if inside else 0)
         for i in (0, 1):
             for word, name in enumerate(("multipliers", "shifts")):
-                assert int32(data, at + 32 + 288 * n + 8 * word + 4 * i) == p.of(name, first + i)
-        at += 48 + 288 * n
+                where = at + 32 + 96 * passes + 8 * word + 4 * i
+                assert int32(data, where) == p.of(name, first + i)
+        at += 48 + 96 * passes
     assert at == len(data)
+
+
+@pytest.mark.parametrize("taps", [1, 2])
+def test_pairs_of_filters_of_a_phase(taps: int) -> None:
+    rng = np.random.default_rng(8)
+    filters = rng.integers(-127, 128, (3, 2, taps, 20)).astype(np.int8)
+    multipliers, shifts = rng.integers(1 << 30, 1 << 31, 3), rng.integers(-9, -1, 3)
+    outputs = HilRequantization(
+        output_range=HilOutputRange(out_zero_point=0, out_min=-128, out_max=127),
+        per_channel=1,
+        narrow=0,
+        bias=rng.integers(-3000, 3000, 3).astype(np.int32),
+        multipliers=multipliers.astype(np.int32),
+        shifts=shifts.astype(np.int32),
+    )
+    data, passes = bytes(line_pairs(filters, outputs).tobytes()), 2 * 2
+    pair_bytes = 48 + 32 * taps * passes
+    assert len(data) == 2 * pair_bytes
+    # The last filter makes a pair with the one before it.
+    for at, pair in ((0, (0, 1)), (pair_bytes, (1, 2))):
+        for i, channel in enumerate(pair):
+            for copy in range(4):
+                assert int32(data, at + 16 * i + 4 * copy) == outputs.bias[channel]
+            for line, chunk, tap, lane in np.ndindex(2, 2, taps, 16):
+                where = at + 32 + 32 * taps * (2 * line + chunk) + 16 * (taps * i + tap) + lane
+                inside = 16 * chunk + lane < 20
+                weight = filters[channel, line, tap, 16 * chunk + lane] if inside else 0
+                assert int8(data, where) == weight
+            scales = at + 32 + 32 * taps * passes
+            assert int32(data, scales + 4 * i) == multipliers[channel]
+            assert int32(data, scales + 8 + 4 * i) == shifts[channel]
 
 
 def test_depthwise_filters_and_tiles() -> None:
@@ -673,24 +711,23 @@ def test_rows_by_pairs_of_columns_with_lines(wide: int, group: int, activation: 
 @pytest.mark.parametrize("wide", [0, 1])
 @pytest.mark.parametrize("activation", ["RELU", "NONE"])
 def test_a_row_by_four_columns_with_lines(wide: int, activation: str) -> None:
-    # Small layers have wide weights alone, and shallow ones packed weights alone.
+    # Small layers have wide weights alone.
     depth, columns = (30, 10) if wide else (110, 10)
     name = "hil_dsp_matvec_s8_column_pairs"
     p = packed(row(depth, columns, activation), DSP, name, widened=1, wide=wide)
-    data, count = p.fields["stream"], p.fields["units"]
+    data, lines, count = p.fields["stream"], p.fields["lines"], p.fields["units"]
     own = 3 if p.fields["signs"] else 2
-    size = count * (8 if wide else 4)
-    words = 4 + size + 4 * own
-    assert len(data) == 3 * words
+    size, words = count * (8 if wide else 4), 4 + 4 * own
+    assert (len(data), len(lines)) == (3 * size, 3 * words + 4)
     for block in range(3):
         at = words * block
-        halves = data[at + 4 : at + 4 + size].astype(np.int32).view(np.int16)
+        halves = data[size * block : size * (block + 1)].astype(np.int32).view(np.int16)
         biases = [p.of("bias", 4 * block + i) for i in range(4)]
         if wide:
-            assert [int(v) for v in data[at : at + 4]] == [256 * bias for bias in biases]
+            assert [int(v) for v in lines[at : at + 4]] == [256 * bias for bias in biases]
         else:
             pairs = [(a, 256 * b + a) for a, b in (biases[:2], biases[2:])]
-            assert [int(v) for v in data[at : at + 4]] == [*pairs[0], *pairs[1]]
+            assert [int(v) for v in lines[at : at + 4]] == [*pairs[0], *pairs[1]]
         for unit, word, low in units(depth):
             for half in (0, 1):
                 for i in range(4 if wide else 0):
@@ -701,8 +738,8 @@ def test_a_row_by_four_columns_with_lines(wide: int, activation: str) -> None:
                     assert halves[where] == packed_half(p, 2 * block + pair, low + 2 * half)
         for i in range(4):
             if 4 * block + i < 10:
-                begin = at + 4 + size + own * i
-                check_lines(p, 4 * block + i, [int(v) for v in data[begin : begin + own]])
+                begin = at + 4 + own * i
+                check_lines(p, 4 * block + i, [int(v) for v in lines[begin : begin + own]])
 
 
 def test_a_column_of_eight() -> None:
@@ -747,6 +784,32 @@ def test_winograd_filters() -> None:
                 begin = at + 2 + own * i
                 multiplier, *others = (int(v) for v in data[begin : begin + own])
                 check_lines(p, filter_, [multiplier >> 2 - p.fields["left"], *others])
+
+
+def test_winograd_along_rows() -> None:
+    """Taps 0 2 4 and 1 3 of a filter of five with stride 2."""
+    attrs = conv("SAME", 2, activation="NONE")
+    layer = a_layer("CONV_2D", (1, 1, 16, 8), (3, 1, 5, 8), attrs)
+    p = packed(layer, DSP, "hil_dsp_conv2d_s8_winograd_rows")
+    data, count = p.fields["stream"], p.fields["units"]
+    assert list(p.fields["taps"]) == [0, 0, 0, 1]
+    own = 3 if p.fields["signs"] else 2
+    words = 2 + 2 * own + 4 * 7 * count
+    assert len(data) == 2 * words
+    for filter_ in range(3):
+        at, i = words * (filter_ // 2), filter_ % 2
+        assert data[at + i] == 64 * p.of("bias", filter_)
+        halves = data[at + 2 + 2 * own : at + words].astype(np.int32).view(np.int16)
+        for channel in range(8):
+            g = [p.weight(filter_, 8 * t + channel) for t in range(5)]
+            a, b = [32 * (g[0] + g[2] + g[4]), 64 * (g[1] + g[3])], [32 * (g[0] - g[2] + g[4])]
+            c, d = [64 * g[0], 64 * g[1]], [-64 * g[4], -64 * g[3]]
+            unit, word, half = channel // 4, channel % 4 % 2, channel % 4 // 2
+            for place, u in enumerate([*a, *b, *c, *d]):
+                assert halves[8 * (count * place + unit) + 4 * word + 2 * i + half] == u
+        begin = at + 2 + own * i
+        multiplier, *others = (int(v) for v in data[begin : begin + own])
+        check_lines(p, filter_, [multiplier >> 2 - p.fields["left"], *others])
 
 
 def test_winograd_filters_as_they_are() -> None:

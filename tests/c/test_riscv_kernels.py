@@ -16,6 +16,7 @@ from riscv_layers import (
     softmaxes,
     sums,
     tables,
+    transposed,
     wide_layers,
 )
 from single_op import random_op
@@ -60,6 +61,12 @@ def test_the_c_form_is_exact(core: str, every: int) -> None:
     counts = forms(layers, core, 71, every)
     assert counts.keys() == OPERATORS | {"softmax"} | ELEMENTWISE.get(core, set())
     assert min(counts.values()) >= 1, counts
+
+
+@cases("core", ["rv32imac", "rv32imac_zbb"], first=1)
+def test_c_form_of_transposed_layers(core: str) -> None:
+    counts = forms(transposed(np.random.default_rng(95), 40), core, 95, 2)
+    assert counts["transpose_conv2d"] > 10
 
 
 @cases("core", ["rv32imac", "rv32imac_zbb"], first=1)

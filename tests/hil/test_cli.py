@@ -666,6 +666,22 @@ def test_help_loads_neither_numpy_nor_the_compiler(words: list[str]) -> None:
     assert len(modules) < MOST_MODULES
 
 
+#: Modules of the compiler that a build loads whose model and image are in the cache.
+MOST_WARM_MODULES = 260
+
+
+def test_a_warm_build_loads_no_kernels(tmp_path: Path) -> None:
+    """They take longer to import than all else of the compiler, as their tables of costs do."""
+    model = tmp_path / "tiny.tflite"
+    model.write_bytes(dense_model(4, 2))
+    words = ["build", str(model), "--board", "native", "-o", str(tmp_path / "tiny"), "-q"]
+    assert main(words) == 0
+    own = {name for name in loaded(words) if name.partition(".")[0] == "hilc"}
+    assert own & {"hilc.compiler", "hilc.lowering.families", "hilc.lowering.parameters"} == set()
+    assert own & {f"hilc.lowering.{name}" for name in ("dsp", "generic", "mve", "riscv")} == set()
+    assert len(own) < MOST_WARM_MODULES
+
+
 @pytest.mark.parametrize("module", ["hil", "hil.cli"])
 def test_it_is_a_program(module: str) -> None:
     run = subprocess.run([sys.executable, "-m", module, "--version"], capture_output=True)

@@ -1,16 +1,17 @@
-"""Exported libraries of plain C code: their examples, licenses, and what takes no such code."""
+"""Plain C code in exported libraries and in the firmware of hil."""
 
 from __future__ import annotations
 
 import json
-import re
 from pathlib import Path
 from typing import Any
 
 import export_hosts as hosts
+import numpy as np
 import pytest
 from campaigns import sampled
-from stateful import keyword_file
+from onnx_control_flow import control_flow_model
+from stateful import keyword_file, samples
 
 import hil
 import hilc
@@ -18,6 +19,8 @@ from hil.board import load_board
 from hil.cli import main
 from hil.errors import InputError
 from hil.export import About
+from hilc.errors import LoopBoundError
+from hilc.frontends import load_model
 
 DIGITS = Path(__file__).resolve().parents[2] / "examples" / "digits" / "digits.tflite"
 FORMATS = ("cmake", "zephyr", "arduino", "cmsis-pack", "platformio", "esp-idf")
@@ -111,17 +114,94 @@ def test_without_the_option_the_code_is_tvms(tmp_path: Path) -> None:
         assert [*folder.rglob("tvmgen_digits.h")]
 
 
-def test_the_firmware_of_hil_takes_no_plain_code(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+#: Options of libraries that the firmware runs: memory of the caller, or static in the code.
+MEMORY: dict[str, dict[str, Any]] = {
+    "static": {},
+    "caller's": {"pools": "external"},
+    "in pools": {"pools": "external", "io_in_pool": True},
+}
+
+
+@pytest.mark.parametrize("way", MEMORY)
+def test_the_firmware_runs_plain_code(way: str) -> None:
+    """Three models in one image: of plain code, with a loop, and with microTVM's names."""
+    cpu = load_board("mps2-an386").cpu.name
+    loop = control_flow_model("loop_in_loop")
+    libraries = [
+        hilc.compile(DIGITS, cpu=cpu, style="plain", name="digits", **MEMORY[way]),
+        hilc.compile(
+            loop, cpu=cpu, style="plain", name="turns", loop_bounds={"y": 5, "u": 6}, **MEMORY[way]
+        ),
+        hilc.compile(DIGITS, cpu=cpu, name="other"),
+    ]
+    (image,) = samples(load_model(DIGITS.read_bytes()), 1)
+    with hil.open("mps2-an386", *libraries) as device, hilc.host.load(libraries[1]) as here:
+        found = []
+        for name in ("digits", "other"):
+            device[name].set_input("image", image["image"])
+            device[name].run()
+            found.append(device[name].get_output(0))
+        assert np.array_equal(found[0], found[1])
+        for model in (device["turns"], here):
+            model.set_input("x", np.ones(4, np.float32))
+            model.set_input("n", np.array(3))
+            model.run()
+        assert np.array_equal(device["turns"].get_output(0), here.get_output(0))
+        device["turns"].set_input("n", np.array(5))
+        with pytest.raises(LoopBoundError, match="'u' exceeds its bound of 6"):
+            device["turns"].run()
+        with pytest.raises(InputError, match="static functions"):
+            list(device["digits"].layer_outputs())
+        assert device["digits"].profile() == []
+
+
+@pytest.mark.parametrize("options", [{}, {"feed": "rows"}], ids=["states", "rows"])
+def test_the_firmware_resets_and_feeds_plain_code(options: dict[str, Any]) -> None:
+    model = DIGITS if options else keyword_file()
+    inputs = samples(load_model(model), 4)
+    found = []
+    for style in ("tvm", "plain"):
+        library = hilc.compile(model, style=style, pools="external", name="m", **options)
+        with hil.open("native", library) as device:
+            outputs: list[bytes] = []
+            for values in (*inputs, *inputs[:1]):
+                if len(outputs) == len(inputs):
+                    device["m"].reset_state()
+                for name, value in values.items():
+                    device["m"].set_input(name, value)
+                device["m"].run()
+                outputs.append(device["m"].get_output(0).tobytes())
+            found.append(outputs)
+    assert found[0] == found[1]
+    assert found[1][0] == found[1][-1] != found[1][1]
+
+
+def test_commands_run_plain_code(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Of a model and of an archive."""
+    archive = str(tmp_path / "plain.tar")
+    command = ["compile", str(DIGITS), "--board", "native", "--style", "plain", "-o", archive]
+    assert main(command) == 0
+    for words in ([archive], [str(DIGITS), "--style", "plain"]):
+        assert main(["verify", *words, "--board", "native", "--samples", "3"]) == 0
+        assert "match over 3 samples" in capsys.readouterr().out
+    assert main(["verify", archive, "--board", "native", "--per-layer"]) == 2
+    assert "--style tvm" in capsys.readouterr().err
+    command = ["bench", str(DIGITS), "--board", "mps2-an386", "--style", "plain", "--json"]
+    assert main(command) == 0
+    (result,) = json.loads(capsys.readouterr().out)["results"]
+    assert result["per_inference"] > 0
+    assert result["layers"] == []
+
+
+@pytest.mark.parametrize(
+    ("model", "options", "fact"),
+    [(DIGITS, {"io_in_pool": True}, "inputs and outputs"), (keyword_file(), {}, "states")],
+    ids=["inputs", "states"],
+)
+def test_static_memory_that_has_no_name_is_refused(
+    model: Any, options: dict[str, Any], fact: str
 ) -> None:
-    library = hilc.compile(DIGITS, cpu="cortex-m4", style="plain")
-    library.save(tmp_path / "plain.tar")
-    command = ["build", str(tmp_path / "plain.tar"), "--board", "mps2-an386"]
-    assert main([*command, "-o", str(tmp_path / "out")]) == 2
-    said = " ".join(capsys.readouterr().err.split())
-    assert "'digits' was compiled to plain C code, which the firmware of hil does not call" in said
-    assert re.search("hint: compile it with --style tvm", said)
-    with pytest.raises(InputError, match="plain C code"), hil.open("mps2-an386", library):
-        pass
-    assert main([*command[:1], str(DIGITS), *command[2:], "--style", "plain"]) == 2
-    assert "plain C code" in capsys.readouterr().err
+    library = hilc.compile(model, style="plain", name="m", **options)
+    with pytest.raises(InputError, match=f"the {fact} of 'm' lie in the static") as caught:
+        hil.build([library], load_board("native"))
+    assert "--pools external" in caught.value.hint

@@ -8,13 +8,16 @@ import sys
 from pathlib import Path
 
 import answers
+import numpy as np
 import pytest
+from single_op import random_op
 
 import hil
 from hil.board import load_board
 from hil.build import build
 from hil.cli import main
 from hil.errors import InputError
+from hil.firmware.fit import UNKNOWN_BYTES
 from hil.firmware.fitting import fit
 from hil.firmware.sources import ModelOptions, ModelSource, load_sources
 from hil.results.fit import FitEntry
@@ -47,6 +50,19 @@ def test_sizes_are_those_of_a_build(digits: FitEntry, index: int) -> None:
         assert program.fits == "yes"
 
 
+def test_ram_of_float_functions(tmp_path: Path) -> None:
+    """They bring data of the C library."""
+    model = tmp_path / "softmax.tflite"
+    model.write_bytes(random_op(np.random.default_rng(1), "SOFTMAX", "float32").tflite())
+    entry = fit(model, ["nucleo-f401re"])
+    board = load_board("nucleo-f401re")
+    libraries = load_sources([ModelSource(model, None)], ModelOptions(board.cpu.name, board=board))
+    sizes = build(libraries, board).sizes
+    ram = sizes.ram_bytes + sizes.stack_bytes + sizes.handler_stack_bytes
+    beside = ram - entry.boards[0].programs[0].ram_bytes
+    assert 128 < beside <= entry.ram_error_bytes
+
+
 def test_smallest_is_a_real_board(digits: FitEntry) -> None:
     # The other one has less RAM, and no flasher.
     assert digits.smallest == "microbit"
@@ -57,7 +73,8 @@ def test_one_byte_decides() -> None:
     (board,) = fit(DIGITS, cpu="cortex-m0", ram=8192, flash=65536).boards
     assert board.fits == "yes"
     least = min(program.ram_bytes for program in board.programs)
-    (fitting,) = fit(DIGITS, cpu="cortex-m0", ram=least + 128, flash=65536).boards
+    ram = least + UNKNOWN_BYTES
+    (fitting,) = fit(DIGITS, cpu="cortex-m0", ram=ram, flash=65536).boards
     assert fitting.fits == "yes"
     (other,) = fit(DIGITS, cpu="cortex-m0", ram=4096, flash=65536).boards
     assert (other.fits, other.best) == ("no", None)

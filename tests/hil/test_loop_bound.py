@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import numpy as np
 import onnx
 import pytest
+from onnx import parser
 from onnx_control_flow import control_flow_model
 
 import hilc
 from hil.cli import main
+from hil.samples import StandardSamples
+from hilc.artifact.library import ModelLibrary
 
 
 @pytest.fixture
@@ -41,6 +45,26 @@ def test_wrong_bounds_are_refused(
     assert "error: " in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(
+    ("bound", "value"),
+    [("0", "0"), ("-1", "-1"), ("2147483648", "2147483648"), ("99999999", "99,999,999 turns")],
+)
+def test_the_error_states_value_and_range(
+    bound: str, value: str, model: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """One range, whatever is wrong; for too many rows, the turns that memory has room for."""
+    command = ["compile", model, "-o", str(tmp_path / "net.tar"), "--loop-bound", f"y={bound}"]
+    assert main(command) == 2
+    said = capsys.readouterr().err
+    assert value in said
+    assert ("1 to 4,194,304" if "turns" in value else "1 to 2,147,483,647") in said
+
+
+def test_more_rows_than_65536_compile(model: str, tmp_path: Path) -> None:
+    command = ["compile", model, "-o", str(tmp_path / "net.tar"), "--loop-bound", "y=70000"]
+    assert main(command) == 0
+
+
 def test_a_bound_replaces_that_of_the_file() -> None:
     """Also where it names the loop by another of its outputs."""
     model = onnx.load_from_string(control_flow_model("for"))
@@ -49,7 +73,7 @@ def test_a_bound_replaces_that_of_the_file() -> None:
     assert {t.name: t.shape[0] for t in library.modules[0].outputs}["rows"] == 3
 
 
-@pytest.mark.parametrize(("turns", "code"), [(6, 0), (7, 4)])
+@pytest.mark.parametrize(("turns", "code"), [(6, 0), (7, 1)])
 def test_a_run_within_the_bound_matches(
     turns: int, code: int, model: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -60,4 +84,63 @@ def test_a_run_within_the_bound_matches(
     assert main(["compile", model, "--board", "native", "--loop-bound", "y=6", "-o", archive]) == 0
     for source in ([model, "--loop-bound", "y=6"], [archive]):
         assert main(["verify", *source, *words]) == code
-        assert ("--loop-bound" in capsys.readouterr().err) == bool(code)
+        said = capsys.readouterr().err
+        assert ("the loop of 'y' exceeds its bound of 6 turns" in said) == bool(code)
+        assert ("--loop-bound y=N" in said) == bool(code)
+
+
+@pytest.mark.parametrize("reference", ["onnx", "onnxruntime", "hilc"])
+def test_verify_draws_turns_within_the_bound(
+    reference: str, model: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Without inputs of the user: no turn, one, as many as the bound, and others."""
+    command = ["verify", model, "--board", "native", "--loop-bound", "y=6", "--json"]
+    assert main([*command, "--reference", reference]) == 0
+    (result,) = json.loads(capsys.readouterr().out)["results"]
+    assert result["match"]
+    assert result["samples"] >= 10
+
+
+@pytest.mark.parametrize(
+    ("name", "bounds", "input_name", "most"),
+    [
+        ("for", {"y": 6}, "n", 6),
+        ("for_of_one_element", {}, "n", 16),
+        ("for_of_one_element", {"y": 5_000_000}, "n", 4096),
+        ("rows", {"y": 6}, "n", 6),
+        ("in a branch", {"y": 3}, "n", 3),
+    ],
+)
+def test_samples_make_each_number_of_turns(
+    name: str, bounds: dict[str, int], input_name: str, most: int, tmp_path: Path
+) -> None:
+    data = LOOP_IN_BRANCH if name == "in a branch" else control_flow_model(name)
+    library = hilc.compile(data, loop_bounds=bounds, name="m")
+    inputs = ModelLibrary.load(library.save(tmp_path / "m.tar")).modules[0].inputs
+    # Other tensors do not speak of turns.
+    assert library.files["hil/m.json"].count(b'"turns"') == len(bounds) + 1
+    counts = {tensor.name: tensor.turns for tensor in inputs if tensor.turns is not None}
+    assert counts == {input_name: most}
+    drawn = [int(sample[input_name].item()) for sample in StandardSamples(inputs, seed=0)]
+    assert drawn[:3] == [0, most, 1]
+    assert min(drawn) == 0
+    assert max(drawn) == most
+    assert len(set(drawn)) > min(most, 20)
+    conditions = [tensor for tensor in inputs if tensor.dtype == "bool"]
+    for tensor in conditions:
+        taken = {bool(sample[tensor.name].item()) for sample in StandardSamples(inputs, seed=0)}
+        assert taken == {False, True}
+
+
+#: A loop in a branch, whose number of turns is an input of the model.
+LOOP_IN_BRANCH = parser.parse_model("""<ir_version: 8, opset_import: ["" : 17]>
+    g (float[4] x, int64 n, bool c) => (float[4] z) {
+        z = If (c) <
+            then_branch = t () => (float[4] y) {
+                y = Loop (n, "", x) <
+                    body = b (int64 i, bool q, float[4] v) => (bool q, float[4] w) {
+                    w = Add (v, x)
+                }>
+            },
+            else_branch = e () => (float[4] e) { e = Neg (x) }>
+    }""").SerializeToString()

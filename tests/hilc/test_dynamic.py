@@ -193,6 +193,59 @@ def test_sums_of_given_integers(dtype: str) -> None:
     np.testing.assert_array_equal(found, left @ numpy_helper.to_array(weights).astype(np.int64))
 
 
+def computed_scales(kind: str) -> tuple[onnx.ModelProto, dict[str, tuple[int, ...]]]:
+    """Conversions whose scales an operator or an input gives."""
+    shapes: dict[str, tuple[int, ...]] = {"x": (3, 8)}
+    net = Dynamic(kind)
+    q, *scales = net.add("DynamicQuantizeLinear", ["x"], 3)
+    axis: dict[str, int] = {}
+    if kind == "quantized again":
+        (q,) = net.add("QuantizeLinear", [net.add("Neg", ["x"])[0], *scales])
+    elif kind == "given channels":
+        shapes |= {"s": (8,)}
+        net.nodes.clear()
+        scales, axis = ["s", net.constant(np.full(8, 100, np.uint8))], {"axis": 1}
+        (q,) = net.add("QuantizeLinear", ["x", *scales], **axis)
+    (real,) = net.add("DequantizeLinear", [q, *scales], **axis)
+    if kind == "before a product":
+        weights = net.constant(net.rng.standard_normal((8, 4)).astype(np.float32))
+        (real,) = net.add("MatMul", [real, weights])
+    net.nodes[-1].output[0] = "y"
+    graph = helper.make_graph(
+        net.nodes,
+        "net",
+        [helper.make_tensor_value_info(name, 1, shape) for name, shape in shapes.items()],
+        [helper.make_tensor_value_info("y", 1, None)],
+        net.constants,
+    )
+    opsets = [helper.make_opsetid("", 21)]
+    return helper.make_model(graph, opset_imports=opsets, ir_version=10), shapes
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize(
+    "kind", ["dequantized", "quantized again", "before a product", "given channels"]
+)
+def test_scales_may_be_computed(kind: str, form: str) -> None:
+    """They were refused, with the hint to make the model's input a constant."""
+    model, shapes = computed_scales(kind)
+    graph, rng = graph_of(model.SerializeToString(), form), np.random.default_rng(1)
+    for spread in (1, 0, 40):
+        inputs = {
+            name: (np.abs(rng.standard_normal(shape)) * spread + (name == "s")).astype(np.float32)
+            for name, shape in shapes.items()
+        }
+        (expected,) = ReferenceEvaluator(model).run(None, inputs)
+        found = run(graph, inputs)["y"]
+        if kind == "before a product":
+            np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-5)
+        elif spread:
+            np.testing.assert_array_equal(found, expected)
+    if kind != "given channels":
+        x = rng.standard_normal((3, 8)).astype(np.float32)
+        check_code(model.SerializeToString(), [(x, run(graph, {"x": x})["y"])], dynamic=form)
+
+
 # TensorFlow Lite -------------------------------------------------------------------------------
 
 

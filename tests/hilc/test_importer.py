@@ -584,8 +584,42 @@ TENSORFLOW = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("name", "data", "message", "remedy"), TENSORFLOW)
-def test_files_of_tensorflow(
+def _archive(**members: bytes) -> bytes:
+    """The archive of torch.save or torch.jit.save, with these files in its folder."""
+    file = io.BytesIO()
+    with zipfile.ZipFile(file, "w") as archive:
+        for name, data in members.items():
+            archive.writestr(f"net/{name.replace('__', '/').replace('_pkl', '.pkl')}", data)
+    return file.getvalue()
+
+
+_WEIGHTS = (
+    b"\x80\x02ccollections\nOrderedDict\n)R(X\x01\x00\x00\x00wctorch._utils\n_rebuild_tensor_v2\n."
+)
+_MODULE = b"\x80\x02c__main__\nNet\n)\x81."
+#: In the protocol 4, a name is two texts.
+_MODULE_4 = b"\x80\x04\x8c\x08__main__\x8c\x03Net\x93)\x81."
+_BEFORE_1_6 = b"\x80\x02\x8a\nl\xfc\x9cF\xf9 j\xa8P\x19.\x80\x02M\xe9\x03.\x80\x02}."
+#: Files of PyTorch by name: what they are, and a part of the remedy.
+PYTORCH = [
+    ("script.pt", _archive(data_pkl=_MODULE, constants_pkl=b"", code____torch__=b""),
+     "TorchScript", "torch.onnx.export(torch.jit.load('{path}').eval(), (x,), "),
+    ("weights.pt", _archive(data_pkl=_WEIGHTS), "a state_dict",
+     "module.load_state_dict(torch.load('{path}', weights_only=True)); torch.export.save("),
+    ("module.pt", _archive(data_pkl=_MODULE), "a pickle of the class '__main__.Net'",
+     "module = torch.load('{path}', weights_only=False); torch.export.save("),
+    ("module_4.pt", _archive(data_pkl=_MODULE_4), "class '__main__.Net'", "torch.load('{path}'"),
+    ("weights.pth", _BEFORE_1_6 + _WEIGHTS, "a state_dict", "torch.load('{path}', weights_only=T"),
+    ("module.pth", _BEFORE_1_6 + _MODULE, "class '__main__.Net'", "weights_only=False"),
+    ("net.safetensors", (2).to_bytes(8, "little") + b"{}", "safetensors", "load_file('{path}')"),
+    ("net.pte", b"\x1c\0\0\0ET12" + bytes(9), "ExecuTorch", "torch.export.save("),
+    ("net.pt2", _archive(data__aotinductor__model__a_so=b""), "AOTInductor", "torch.export.save("),
+    ("forest.joblib", b"\x80\x04\x95" + bytes(9), "a pickle", "skl2onnx.to_onnx(model, x[:1])"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("name", "data", "message", "remedy"), TENSORFLOW + PYTORCH)
+def test_files_of_other_programs(
     name: str, data: bytes, message: str, remedy: str, tmp_path: Path
 ) -> None:
     path = tmp_path / name

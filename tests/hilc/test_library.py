@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 import pytest
 from campaigns import cases
+from onnx import TensorProto, helper, numpy_helper
 from random_graphs import GraphBuilder
 from small_models import convolutions
 
@@ -136,6 +137,25 @@ def test_the_parameters_are_the_models_constants() -> None:
     for name, data in constants.items():
         assert parameters[name].dtype == data.dtype
         np.testing.assert_array_equal(parameters[name], data)
+
+
+def test_a_transposed_constant_is_a_parameter_once() -> None:
+    """The model's own, which no layer reads, is in the model's file."""
+    weights = np.arange(32 * 8, dtype=np.float32).reshape(32, 8)
+    graph = helper.make_graph(
+        [helper.make_node("MatMul", ["x", "w"], ["y"])],
+        "net",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, [1, 32])],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, [1, 8])],
+        [numpy_helper.from_array(weights, "w")],
+    )
+    opset = helper.make_opsetid("", 18)
+    model = helper.make_model(graph, opset_imports=[opset]).SerializeToString()
+    files = hilc.compile(model, name="net").files
+    parameters = load_params(files["parameters/net.params"], "net.params")
+    sizes = [array.nbytes for array in parameters.values()]
+    assert sizes.count(weights.nbytes) == 1
+    assert files["src/net.onnx"] == model
 
 
 def test_the_cpp_run_time_is_not_shipped() -> None:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import tracemalloc
+from typing import Any
+
 import numpy as np
 import onnx
 import pytest
@@ -9,10 +12,11 @@ from onnx import parser
 from onnx_control_flow import BOUNDS, MODELS, control_flow_inputs, control_flow_model
 
 import hilc
-from hilc.errors import HilError, InputError, ModelError, UnsupportedError
+from hilc.errors import InputError, LoopBoundError, ModelError, UnsupportedError
 from hilc.frontends import Specialization, read_model
 from hilc.interpreter import Interpreter
 from hilc.ir import Array, Graph
+from hilc.ops.control_flow import LoopBound
 from hilc.references import get_reference
 
 RUNS = 8
@@ -94,11 +98,11 @@ def test_more_turns_than_the_bound_are_an_error(name: str) -> None:
                 want = Interpreter(read.graph).run(given)
                 np.testing.assert_array_equal(model.get_output("rows"), want["rows"])
                 continue
-            with pytest.raises(HilError, match="3 iterations, its bound"):
-                Interpreter(read.graph).run(given)
-            with pytest.raises(HilError, match="returned -1") as caught:
-                model.run()
-            assert "loop_bounds" in caught.value.hint
+            for run in (lambda: Interpreter(read.graph).run(given), model.run):  # noqa: B023
+                with pytest.raises(LoopBoundError, match="'y' exceeds its bound of 3") as caught:
+                    run()
+                assert "loop_bounds={'y': N}" in caught.value.hint
+                assert caught.value.exit_code == 1
 
 
 def test_a_bound_without_rows_ends_an_endless_loop() -> None:
@@ -106,7 +110,18 @@ def test_a_bound_without_rows_ends_an_endless_loop() -> None:
     library = hilc.compile(data, loop_bounds={"y": 50})
     with hilc.host.load(library) as model:
         model.set_input("x", np.zeros(4, np.float32))
-        with pytest.raises(HilError, match="returned -1"):
+        with pytest.raises(LoopBoundError, match="'y' exceeds its bound of 50"):
+            model.run()
+
+
+@pytest.mark.parametrize("options", [{}, {"api": "packed"}], ids=["plain", "packed"])
+def test_packed_functions_return_the_status(options: dict[str, Any]) -> None:
+    data = control_flow_model("for")
+    library = hilc.compile(data, loop_bounds={"y": 3}, interface="packed", **options)
+    assert library.modules[0].loop_bounds == (LoopBound("y", 3),)
+    with hilc.host.load(library) as model:
+        model.set_input("n", np.array(4))
+        with pytest.raises(LoopBoundError, match="'y' exceeds its bound of 3"):
             model.run()
 
 
@@ -119,12 +134,40 @@ def test_unknown_loops_are_refused(bounds: dict[str, int], match: str) -> None:
     assert "'y'" in caught.value.hint
 
 
-@pytest.mark.parametrize("value", ["0", "-1", "many", "9" * 30, ""])
+@pytest.mark.parametrize("value", ["0", "-1", "many", "9" * 30, "9" * 5000, ""])
 def test_bounds_in_metadata_are_checked(value: str) -> None:
     model = onnx.load_from_string(control_flow_model("for"))
     model.metadata_props.add(key="hil.loop-bound:y", value=value)
     with pytest.raises(ModelError, match="no number of turns"):
         read_model(model.SerializeToString(), "m")
+
+
+@pytest.mark.parametrize("bound", [0, -3, 2**31])
+def test_bounds_out_of_range_are_refused(bound: int) -> None:
+    with pytest.raises(InputError, match=f"loop 'rows' is {bound}") as caught:
+        hilc.compile(control_flow_model("for"), loop_bounds={"rows": bound})
+    assert "1 to 2,147,483,647" in caught.value.hint
+
+
+@pytest.mark.parametrize(("trips", "bounds"), [(60_000, {}), (2**62, {}), (2**62, {"y": 60_000})])
+def test_rows_are_checked_before_memory(trips: int, bounds: dict[str, int]) -> None:
+    """Two outputs of 983 MB: neither is allocated."""
+    data = text(
+        f"""g (float[4096] x, bool c) => (float[4096] y, float[n,4096] r, float[n,4096] s)
+        <int64 most = {{{trips}}}> {{
+            y, r, s = Loop (most, c, x) <
+                body = b (int64 i, bool q, float[4096] v)
+                    => (bool q, float[4096] w, float[4096] w, float[4096] w) {{ w = Neg (v) }}>
+        }}"""
+    )
+    tracemalloc.start()
+    try:
+        with pytest.raises(UnsupportedError, match="gathers 32,768 bytes in each") as caught:
+            read_model(data, "m", specialization=Specialization(loop_bounds=bounds))
+        assert tracemalloc.get_traced_memory()[1] < 1 << 25
+    finally:
+        tracemalloc.stop()
+    assert "1 to 2,048" in caught.value.hint
 
 
 def text(body: str) -> bytes:

@@ -144,6 +144,11 @@ CASES: Mapping[str, tuple[list[Any], dict[str, Any], Array]] = {
         means(REAL_X),
     ),
     "QLinearConcat": ([SCALE, ZERO, *PAIRS], {"axis": 1}, np.concatenate([REAL_X, REAL_Y], 1)),
+    "QLinearWhere": (
+        [X > 100, *PAIRS, SCALE, ZERO],
+        {},
+        np.where(X > 100, REAL_X, REAL_Y),
+    ),
     "QGemm": (
         [X[0, :, :, 0].T.copy(), SCALE, ZERO, W, OTHER, NONE, BIAS, SCALE, ZERO],
         {"transB": 1},
@@ -156,7 +161,7 @@ CASES: Mapping[str, tuple[list[Any], dict[str, Any], Array]] = {
 def test_onnxruntimes_integer_operators_use_integers(op: str) -> None:
     operands, attributes, real = CASES[op]
     arrays = [np.asarray(value) for value in operands]
-    given = {"QLinearConcat": (2, 5), "QGemm": (0,)}.get(
+    given = {"QLinearConcat": (2, 5), "QLinearWhere": (0, 1, 4)}.get(
         op, (0, 3) if op in ("QLinearAdd", "QLinearMul") else (0,)
     )
     made = node(op, len(arrays), "com.microsoft", **attributes)

@@ -28,14 +28,14 @@ from single_op import (
 from hilc.errors import ModelError, UnsupportedError
 from hilc.frontends import load_model
 from hilc.ir import Array, Numerics, Quant, Tensor
-from hilc.ops import LACKED_TYPES, OPS
+from hilc.ops import OPS, lacked_types
 from hilc.ops.batch_matmul import BatchMatmulAttributes
 from hilc.ops.verify import verify
 
 
 def lacked(reference: Numerics) -> set[tuple[str, str]]:
     """Operators with each type that the kernels of a reference do not take, as they state it."""
-    return {(op, dtype) for op, dtypes in LACKED_TYPES[reference].items() for dtype in dtypes}
+    return {(op, dtype) for op, dtypes in lacked_types(reference).items() for dtype in dtypes}
 
 
 NOT_IN_LITERT, NOT_IN_TFLM = lacked(Numerics.LITERT), lacked(Numerics.TFLM)

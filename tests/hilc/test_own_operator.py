@@ -23,7 +23,7 @@ from hilc.frontends import load_model
 from hilc.frontends.tflite import schema
 from hilc.ir import Attributes, Graph, Node, Quant, Rounding, Tensor
 from hilc.lowering import registry
-from hilc.ops import _OPS, register
+from hilc.ops import OPS, _tables, register
 from hilc.ops.attributes import ActivationAttributes
 from hilc.ops.quantize import QuantizeAttributes
 from hilc.ops.traits import IntegerOperands
@@ -47,7 +47,7 @@ def own_operator() -> Iterator[None]:
     sys.modules["own_operator"] = module
     spec.loader.exec_module(module)
     yield
-    del _OPS[module.NAME]
+    del _tables()[0][module.NAME]
     # What is compiled by builders from outside is not kept in the cache: other tests ask for that.
     del registry._ENTRIES[module.NAME]
     del schema._OPERATORS[schema.custom_name("Negate")]
@@ -160,7 +160,7 @@ def test_it_is_in_the_table_of_the_documents() -> None:
     ],
 )
 def test_old_fields_are_refused_by_name(old: str, new: str) -> None:
-    own = _OPS["NEGATE"]
+    own = OPS["NEGATE"]
     given: Any = {old: None}
     with pytest.raises(InputError, match=old) as caught:
         replace(own, **given)
@@ -185,7 +185,7 @@ def test_its_integer_form_is_fused() -> None:
     )
     graph = Graph("own", {t.name: t for t in tensors}, nodes, ("x",), ("y",))
     own = replace(
-        _OPS["NEGATE"],
+        OPS["NEGATE"],
         infer=lambda node, ins: [(t.shape, t.dtype) for t in ins if t is not None],
         attributes=Attributes,
         roundings=frozenset({Rounding.DOUBLE, even}),
@@ -193,11 +193,11 @@ def test_its_integer_form_is_fused() -> None:
     computed = {}
     for form in (None, IntegerOperands()):
         # Not elementwise for the passes: no table of its values is made.
-        _OPS["OWN_FLOAT"] = replace(own, rows=None, channel_groups=None, integer_form=form)
+        _tables()[0]["OWN_FLOAT"] = replace(own, rows=None, channel_groups=None, integer_form=form)
         try:
             fused = fuse_quantized(graph).graph
         finally:
-            del _OPS["OWN_FLOAT"]
+            del _tables()[0]["OWN_FLOAT"]
         computed[form] = [node.op for node in fused.nodes]
     assert computed[None] == ["DEQUANTIZE", "OWN_FLOAT", "QUANTIZE"]
     assert computed[IntegerOperands()] == ["OWN_FLOAT"]
@@ -205,6 +205,6 @@ def test_its_integer_form_is_fused() -> None:
 
 def test_names_are_taken_once() -> None:
     with pytest.raises(InputError, match="'NEGATE'"):
-        register("NEGATE", _OPS["RELU"])
+        register("NEGATE", OPS["RELU"])
     with pytest.raises(InputError, match="'Negate' is registered"):
         schema.register_custom("Negate", schema.Operator((1, 1)))

@@ -173,6 +173,35 @@ class TestFoldPad:
         _check(fold_pad, graph, ["CONV_2D", "CONV_2D"])
 
     @BOTH
+    @pytest.mark.parametrize("axis", [1, 2])
+    def test_behind_a_view_of_a_sequence(self, dtype: str, axis: int) -> None:
+        b = _Builder(dtype, (2, 9, 3))
+        padded = b.pad("x", ((0, 0), (4, 1), (0, 0)))
+        shape = (2, 1, 14, 3) if axis == 1 else (2, 14, 1, 3)
+        image = b.op("RESHAPE", (padded,), shape, new_shape=shape)
+        weights = b.constant((5, 1, 1, 3), Quant((0.01,) * 5, (0,) * 5))
+        y = b.op(
+            "CONV_2D",
+            (image, weights, ""),
+            (*shape[:3], 5),
+            Quant((0.7,), (-5,)),
+            stride_h=1,
+            stride_w=1,
+            dilation_h=1,
+            dilation_w=1,
+            padding="VALID",
+            activation="NONE",
+        )
+        _check(fold_pad, b.graph(y), ["RESHAPE", "CONV_2D"])
+
+    @BOTH
+    def test_stays_before_a_view_of_other_axes(self, dtype: str) -> None:
+        b = _Builder(dtype, (1, 8, 3))
+        padded = b.pad("x", ((0, 0), (4, 0), (0, 0)))
+        image = b.op("RESHAPE", (padded,), (1, 4, 3, 3), new_shape=(1, 4, 3, 3))
+        _check(fold_pad, b.graph(b.conv(image, 2)), ["PAD", "RESHAPE", "CONV_2D"])
+
+    @BOTH
     def test_stays_for_another_reader(self, dtype: str) -> None:
         b = _Builder(dtype, (1, 6, 5, 2))
         padded = b.pad("x", _SPATIAL)

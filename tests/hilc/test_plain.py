@@ -16,13 +16,15 @@ import pytest
 from campaigns import sampled
 from control_flow import FILES as CONTROL
 from control_flow import convolving_file
+from onnx import parser
+from onnx_control_flow import control_flow_model
 from random_graphs import random_graph
 from stateful import keyword_file, samples
 
 import hilc
 from hilc import host
 from hilc.artifact.library import ModelLibrary, merge
-from hilc.errors import InputError
+from hilc.errors import InputError, LoopBoundError
 from hilc.frontends import load_model
 from hilc.ir import Array
 from hilc.support.version import __version__
@@ -162,7 +164,113 @@ def test_branches_and_loops(name: str) -> None:
             values["start"] = np.array(index, np.int32)
     styles = [hilc.compile(CONTROL[name], style=style, name="m") for style in ("tvm", "plain")]
     assert results(styles[0], inputs) == results(styles[1], inputs)
-    assert not any("tvm" in text.lower() for text in _without_sections(styles[1]).values())
+
+
+#: Models with branches and loops, some within others, and the bounds of the loops.
+NESTED: dict[str, dict[str, int]] = {
+    "if_in_if": {},
+    "if_in_loop": {"odd": 6},
+    "loop_in_loop": {"y": 5, "u": 70_000},
+}
+
+
+def nested(name: str, cpu: str = "host", symbol: str = "m", **options: Any) -> ModelLibrary:
+    data = control_flow_model(name)
+    return hilc.compile(
+        data, cpu=cpu, name=symbol, style="plain", loop_bounds=NESTED[name], **options
+    )
+
+
+@pytest.mark.parametrize("cpu", sampled(COMPILERS, keep=["host", "cortex-m4", "rv32imac"]))
+def test_strict_compilers_accept_control_flow(cpu: str, tmp_path: Path) -> None:
+    for name in NESTED:
+        (compiled,) = built(nested(name, cpu), tmp_path / name, cpu)
+        assert compiled.stem == "m"
+    (compiled,) = built(
+        hilc.compile(convolving_file(), cpu=cpu, name="m", style="plain"), tmp_path / "c", cpu
+    )
+
+
+def test_strict_compilers_accept_numbers_of_floats(tmp_path: Path) -> None:
+    """An epsilon of 1e-5, which no float32 is, is written as one."""
+    text = """<ir_version: 9, opset_import: ["" : 17]>
+    g (float[2,8] x) => (float[2,8] y) <float[8] k = {1, 2, 3, 4, 5, 6, 7, 8}> {
+        y = LayerNormalization <epsilon = 1e-5> (x, k)
+    }"""
+    data = parser.parse_model(text).SerializeToString()
+    library = hilc.compile(data, cpu="host", name="m", style="plain")
+    assert ".epsilon = 0x1.4f8b58p-17f" in library.files["codegen/host/src/m.c"].decode()
+    built(library, tmp_path, "host")
+
+
+@pytest.mark.parametrize("name", NESTED)
+def test_control_flow_is_in_the_models_file(name: str, tmp_path: Path) -> None:
+    """Static, with the license and without TVM's words, as every layer."""
+    library = nested(name)
+    for path, text in files_of(library).items():
+        assert text.startswith("/* SPDX-License-Identifier: Apache-2.0 */\n"), path
+        assert f"hil {__version__}" in "\n".join(text.splitlines()[1:4]), path
+        assert "tvm" not in text.lower(), path
+    objects = built(library, tmp_path, "host")
+    symbols = [line.split()[-2:] for line in run("nm", *objects).splitlines()]
+    assert [name for kind, name in symbols if kind in "TDBRCV"] == ["m_run"]
+    own = [n for kind, n in symbols if kind in "tdbr" and not n.startswith((".", "hil_"))]
+    assert all(name.startswith("m_") for name in own)
+    source = library.files["codegen/host/src/m.c"].decode()
+    assert "section(" not in source
+    assert not re.findall(r"^(?!static)\w[\w ]*\(.*;$", source, re.MULTILINE), "a prototype"
+
+
+def test_the_header_states_each_status() -> None:
+    headers = {name: nested(name).files["codegen/host/include/m.h"].decode() for name in NESTED}
+    returns = {name: header.partition("@return ")[2] for name, header in headers.items()}
+    assert returns["loop_in_loop"].startswith(
+        "0,\n * -1 if a pointer is NULL,\n * -2 if the loop of 'y' exceeds 5 turns,\n"
+        " * or -3 if the loop of 'u' exceeds 70,000 turns. */"
+    )
+    assert returns["if_in_if"].startswith("0,\n * or -1 if a pointer is NULL. */")
+    assert "no loop without a fixed bound" in headers["loop_in_loop"]
+    endless = hilc.compile(control_flow_model("while"), style="plain", name="m")
+    assert "fixed bound" not in endless.files["codegen/host/include/m.h"].decode()
+
+
+@pytest.mark.parametrize("style", ["tvm", "plain"])
+def test_each_loop_has_a_status_of_its_own(style: str) -> None:
+    """The error names the loop that exceeds its bound, also in a loop."""
+    data = control_flow_model("loop_in_loop")
+    library = hilc.compile(data, style=style, name="m", loop_bounds={"y": 5, "u": 6})
+    with host.load(library) as model:
+        for turns, name in ((3, ""), (5, "'u'"), (4, ""), (6, "'u'")):
+            model.set_input("x", np.ones(4, np.float32))
+            model.set_input("n", np.array(turns))
+            if not name:
+                model.run()
+                continue
+            with pytest.raises(LoopBoundError, match=f"loop of {name} exceeds its bound of 6"):
+                model.run()
+    library = hilc.compile(data, style=style, name="m", loop_bounds={"y": 5, "u": 60})
+    with host.load(library) as model:
+        model.set_input("n", np.array(6))
+        with pytest.raises(LoopBoundError, match="loop of 'y' exceeds its bound of 5") as caught:
+            model.run()
+        assert "--loop-bound y=N" in caught.value.hint
+
+
+def test_constants_of_loops_are_shared() -> None:
+    """Two models with one loop body have its constants once."""
+    models = [nested("loop_in_loop", symbol=name) for name in ("first", "second")]
+    library = merge(models)
+    assert "first_while_0_body_constant_0" in (
+        library.files["codegen/host/include/first.shared.h"].decode()
+    )
+    assert "second_while_0_body_constant_0" not in (
+        library.files["codegen/host/src/second.c"].decode()
+    )
+    for name in ("first", "second"):
+        with host.load(library, name) as model:
+            model.set_input("x", np.ones(4, np.float32))
+            model.set_input("n", np.array(2))
+            model.run()
 
 
 @pytest.mark.parametrize("seed", sampled(range(20), keep=range(2)))
@@ -175,11 +283,6 @@ def test_random_graphs_of_several_outputs(seed: int) -> None:
 
 
 # -- text ---------------------------------------------------------------------------------------
-
-
-def _without_sections(library: ModelLibrary) -> dict[str, str]:
-    """Return the C files without the names of linker sections, which are the same in all code."""
-    return {p: re.sub(r'section\("[^"]*"\)', "", text) for p, text in files_of(library).items()}
 
 
 def test_every_file_has_license_and_version() -> None:
@@ -258,10 +361,11 @@ def test_strict_compilers_with_other_interfaces(options: dict[str, Any], tmp_pat
         built(library, tmp_path / str(index), "host")
 
 
-def test_only_explained_rules_of_misra_are_broken(tmp_path: Path) -> None:
+@pytest.mark.parametrize("name", ["digits", *NESTED])
+def test_only_explained_rules_of_misra_are_broken(name: str, tmp_path: Path) -> None:
     """Each finding of cppcheck's add-on is of a rule that the documentation explains."""
     assert shutil.which("cppcheck"), "install the package cppcheck"
-    sources, include = written(plain(), tmp_path)
+    sources, include = written(plain() if name == "digits" else nested(name), tmp_path)
     found = misra.findings(sources[0], include)
     assert found
     explained = misra.explained_rules()

@@ -203,6 +203,58 @@ def test_files_are_refused_by_what_is_wrong(data: Callable[[], bytes], words: st
     assert caught.value.hint
 
 
+_TYPED = 'File "<stdin>", line 6, in forward'
+_OWN = 'File "/home/user/torch/net.py", line 7, in forward\n    return self.act(x)\n'
+_OF_PYTORCH = (
+    '  File "/usr/lib/python3/dist-packages/torch/nn/modules/activation.py", line 8, in forward\n'
+    "    return F.relu(input)\n           ^^^^^^^^^^^^^\n"
+)
+_MADE = '  File "<eval_with_key>.3", line 9, in forward\n    relu = torch.relu(x)'
+
+
+@pytest.mark.parametrize(
+    ("trace", "source"),
+    [
+        pytest.param(_OWN + _OF_PYTORCH + _MADE, "net.py:7: return self.act(x)", id="own torch"),
+        pytest.param(_TYPED, "<stdin>:6", id="typed"),
+        pytest.param(_OF_PYTORCH + _TYPED + "\n", "<stdin>:6", id="typed, strict"),
+        pytest.param(
+            'File "C:\\me\\net.py", line 2, in forward\n    return x',
+            "net.py:2: return x",
+            id="drive",
+        ),
+    ],
+)
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"target": "torch.ops.aten.lgamma_.default"}, "the operator aten.lgamma_.default is not"),
+        ({"inputs": [{"name": "self", "arg": {"as_complex": "1j"}}]}, "aten.relu.default: an arg"),
+        ({"inputs": []}, "aten.relu.default has None as 'self'"),
+    ],
+    ids=["operator", "argument", "lacking"],
+)
+def test_an_error_states_the_line(
+    trace: str, source: str, change: Mapping[str, Any], words: str
+) -> None:
+    members = unpacked("relu")
+    program = json.loads(members[MODEL])
+    (node,) = program["graph_module"]["graph"]["nodes"]
+    node["metadata"]["stack_trace"] = trace
+    node.update(change)
+    with pytest.raises(ModelError) as caught:
+        load_model(packed({**members, MODEL: json.dumps(program).encode()}), "relu")
+    assert caught.value.fact.startswith(f"call 0 ({source}): ")
+    assert words in caught.value.fact
+
+
+def test_an_error_of_onnx_states_the_line() -> None:
+    """What a call becomes may be refused where it is read on as ONNX."""
+    with pytest.raises(UnsupportedError, match=r"\(Gelu, pt2_programs.py:45: return ") as caught:
+        load_model(edited("gelu", MODEL, b'"dtype": 7', b'"dtype": 28'), "gelu")
+    assert "uint16" in caught.value.fact
+
+
 @pytest.mark.parametrize(
     ("operator", "helps"), [("kron", True), ("cosine_similarity", True), ("lgamma", False)]
 )

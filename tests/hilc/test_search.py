@@ -20,6 +20,7 @@ from small_models import convolutions
 from tflite_builder import ModelBuilder
 
 import hilc
+from hil.cli.render import chosen_lines
 from hilc import interpreter
 from hilc.errors import InputError
 from hilc.fusion.call import FusedCall
@@ -549,3 +550,19 @@ def test_float_programs_fuse_at_their_code_size(cpu: str) -> None:
     library = hilc.compile(models.model_path("kws_float"), cpu=cpu, name="kws")
     assert library.reports["kws"].groups
     assert library.modules[0].workspace_bytes < 20_000
+
+
+def test_speed_says_what_its_scratch_takes() -> None:
+    """More than half of the workspace, which other goals weigh."""
+    builder = GraphBuilder()
+    graph = builder.graph(builder.conv(builder.input(1, 8, 8, 16), 16))
+    lines = {}
+    for goal in ("speed", "balanced"):
+        library = hilc.compile(
+            graph, cpu="cortex-m4", optimize=goal, io_in_pool=True, pools="external"
+        )
+        report = library.reports["net"]
+        lines[goal] = "\n".join(chosen_lines(report))
+    workspace = report.fastest.workspace_bytes
+    assert f"2,176 of {workspace:,} B of workspace are scratch" in lines["speed"]
+    assert "scratch" not in lines["balanced"]

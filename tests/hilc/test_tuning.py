@@ -124,9 +124,9 @@ def test_fields_of_another_type_are_refused(tmp_path: Path) -> None:
 )
 def test_a_log_of_something_else_is_refused(fields: dict[str, str], told: str) -> None:
     with pytest.raises(InputError, match=told):
-        log(**fields).check(source(), CPU, "1.2")
+        log(**fields).check("net", source().digest, CPU, "1.2")
     # A model's name may change.
-    log(model="other").check(source(), CPU, "1.2")
+    log(model="other").check("net", source().digest, CPU, "1.2")
 
 
 # -- programs --------------------------------------------------------------------------------------

@@ -40,6 +40,7 @@ from hilc.codegen.options import Options
 from hilc.codegen.plain import require_plain, write_plain_header
 from hilc.codegen.plain_text import plain_header
 from hilc.codegen.states import reset_bytes
+from hilc.codegen.statuses import loop_bounds
 from hilc.errors import InputError
 from hilc.frontends import reader_of
 from hilc.ir import Graph
@@ -49,6 +50,7 @@ from hilc.memory.plan import Program, Step
 from hilc.source import PreparedModel
 from hilc.transforms.io_types import io_saving
 from hilc.transforms.numerics import numerics_of
+from hilc.transforms.turn_counts import turn_counts
 
 _INCLUDE = re.compile(r'^#include "([^"]+)"', re.MULTILINE)
 #: Folder of the runtime's headers.
@@ -78,6 +80,9 @@ def generate(
     names = make_names(program, options.entry)
     source = write_operators(program, names, options)
     module = _module(program, names, source, options, prepared)
+    counts = turn_counts(program.graph)
+    inputs = tuple(replace(t, turns=counts.get(t.name)) for t in module.inputs)
+    module = replace(module, inputs=inputs)
     table = module.functions if options.with_registry else None
     files = _sources(program, names, source, options, table)
     externals = external_files(program, names)
@@ -229,6 +234,7 @@ def _module(
         io_savings=() if (saving := io_saving(program.graph)) is None else (saving,),
         dynamic_forms=annotations.dynamic_forms,
         fed_rows=0 if program.feed is None else program.fed_tensor.shape[1],
+        loop_bounds=loop_bounds(program),
         compressed=tuple(
             CompressedArrays(index, *step.call.compressed_bytes, step.call.tile_bytes)
             for index, step in enumerate(program.steps)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import math
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from math import prod
 from typing import Any, Literal
@@ -32,6 +32,7 @@ from hilc.ir import (
 )
 from hilc.ir.dtypes import DYNAMIC
 from hilc.memory.program import Pool
+from hilc.ops.control_flow import LoopBound
 from hilc.support.jsondata import decode, json_bytes, parse_json
 from hilc.target import get_cpu
 from hilc.transforms.fold_channels import NOTHING_FOLDED, Folded
@@ -78,6 +79,9 @@ class TensorInfo:
     pool: int = 0
     #: Indices along the last axis of the model's tensor that this one holds; None for all.
     channels: tuple[int, ...] | None = None
+    #: Of an input that states the number of turns of a loop: the most turns of a test. None for
+    #: any other.
+    turns: int | None = None
 
     def held(self, whole: Array) -> Array:
         """Return the part of ``whole``, the model's tensor, that this tensor holds.
@@ -211,6 +215,9 @@ class Module:
     #: Ways to compute dynamically quantized layers, the model's own first; none for a model without
     #: such layers.
     dynamic_forms: tuple[DynamicForm, ...] = ()
+    #: Loops with a bound, in the order of the statuses that a run beyond it returns
+    #: (:func:`hilc.ops.control_flow.exceeded`).
+    loop_bounds: tuple[LoopBound, ...] = ()
     #: Rows in which the caller brings the input, and which lie nowhere together; 0: as a whole.
     fed_rows: int = 0
     #: Layers whose constants are stored compressed.
@@ -222,6 +229,11 @@ class Module:
     goal: str | None = None
     #: ``plain``: C code without TVM's names and run time, whose layers are static functions.
     style: Literal["tvm", "plain"] = "tvm"
+
+    @property
+    def called_layers(self) -> tuple[Layer, ...]:
+        """The layers that a caller can call one by one: none in plain code, whose are static."""
+        return () if self.style == "plain" else self.layers
 
     @property
     def state_bytes(self) -> int:
@@ -263,6 +275,9 @@ class Module:
         for name in (*_OMITTED_WHEN_EMPTY, "fed_rows"):
             if not written[name]:
                 del written[name]
+        for info in _tensors(written):
+            if info["turns"] is None:
+                del info["turns"]
         if self.goal is None:
             del written["goal"]
         if self.style == "tvm":
@@ -285,6 +300,8 @@ class Module:
             value = {"reference": "litert-ref", "fed_rows": 0, "goal": None, **empty, **value}
             value.setdefault("style", "tvm")
             value["layers"] = _with_work(value.get("layers"))
+            for info in _tensors(value):
+                info.setdefault("turns", None)
         module = decode(Module, value, label)
         check_module(module, label)
         return module
@@ -298,9 +315,20 @@ _OMITTED_WHEN_EMPTY = (
     "rounded_biases",
     "io_savings",
     "dynamic_forms",
+    "loop_bounds",
     "compressed",
     "made_from",
 )
+
+
+def _tensors(written: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+    """Yield the tensors of a written description, which is not checked."""
+    layers = written.get("layers")
+    for owner in (written, *(layers if isinstance(layers, (list, tuple)) else ())):
+        for name in ("inputs", "outputs", "states") if isinstance(owner, dict) else ():
+            infos = owner.get(name)
+            if isinstance(infos, (list, tuple)):
+                yield from (info for info in infos if isinstance(info, dict))
 
 
 def _with_no_states(written: dict[str, Any]) -> dict[str, Any]:
@@ -384,6 +412,8 @@ def check_module(module: Module, label: str) -> None:
         require(form.dynamic in DYNAMIC, f"{form} is neither of {' and '.join(DYNAMIC)}")
     for bias in module.rounded_biases:
         require(0 <= bias.largest_effect < math.inf, f"{bias} has an effect out of range")
+    for bound in module.loop_bounds:
+        require(0 < bound.turns < 1 << 31, f"{bound} is out of range")
     for found in module.compressed:
         require(0 <= found.layer < len(module.layers), f"{found} is of no layer")
         sizes = found.nbytes, found.stored_bytes, found.decoded_bytes
@@ -468,6 +498,7 @@ def _check_tensor(info: TensorInfo, pools: tuple[Pool, ...], require: _Require) 
     _check_shape(info.shape, at, require)
     nbytes = prod(info.shape) * np.dtype(info.dtype).itemsize
     require(info.nbytes == nbytes < _MAX_BYTES, f"{at}: nbytes is {info.nbytes}")
+    require(info.turns is None or 0 < info.turns < 1 << 31, f"{at}: turns is {info.turns}")
     require((info.scale is None) == (info.zero_point is None), f"{at}: half a quantization")
     require(info.scale is None or (np.isfinite(info.scale) and info.scale > 0), f"{at}: scale")
     require(abs(info.zero_point or 0) < 1 << 31, f"{at}: zero_point")

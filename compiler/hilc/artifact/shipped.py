@@ -30,10 +30,14 @@ shipped_runtime = _SLOT.found
 
 
 def parameters_file(graph: Graph, module: str) -> dict[str, bytes]:
-    """Return the file of the parameters by its path: the constants of ``graph`` by name, as in the
-    model. The code holds them folded and packed.
+    """Return the file of the parameters by its path: the constants by name that the layers of
+    ``graph`` read. The code holds them folded and packed.
+
+    A front end may have transposed a constant of the model. Then that is left out: it is in the
+    model's own file, which the archive has as well.
     """
-    constants = {name: t.data for name, t in graph.tensors.items() if t.data is not None}
+    read = {name for node in graph.nodes for name in node.inputs} | set(graph.results)
+    constants = {n: t.data for n, t in graph.tensors.items() if t.data is not None and n in read}
     return {f"parameters/{module}.params": save_params(constants)}
 
 

@@ -43,6 +43,8 @@ class Operator:
     arguments: tuple[Argument, ...]
     input_count: int
     output_count: int
+    #: Whether its status says which loop failed, so that the main returns it; else that returns -1.
+    has_status: bool = False
 
     @property
     def parameters(self) -> list[str]:

@@ -51,6 +51,15 @@ def checked_call(function: str, arguments: Sequence[str]) -> str:
     return f"{call}        return -1;\n    }}\n"
 
 
+def passing_call(function: str, arguments: Sequence[str], indent: str = _INDENT) -> str:
+    """Return statements that call a function, and return its status if it fails."""
+    call = c_wrapped(f"{indent}    const int32_t status = {function}(", arguments, ");\n")
+    return (
+        f"{indent}{{\n{call}{indent}    if (status != 0) {{\n"
+        f"{indent}        return status;\n{indent}    }}\n{indent}}}\n"
+    )
+
+
 def device_hooks(device: Device, *hooks: str) -> str:
     """Return declarations of the device driver's functions."""
     return "".join(f"int32_t {device.hook(hook)}(void *context);\n" for hook in hooks)

@@ -26,6 +26,8 @@ class External:
     #: Statements before the call, and guards around it.
     preparation: str
     guards: Sequence[Guard]
+    #: Whether it is a static function of the same file, whose inputs are ``const``.
+    is_static: bool = False
 
 
 class Calls(ABC):
@@ -63,7 +65,7 @@ class Calls(ABC):
     @abstractmethod
     def layers(self, operators: Sequence[Operator], pointer: Callable[[Argument], str]) -> str:
         """Return statements that call the operators in order; they return -1 on the first
-        failure.
+        failure, or the status of an operator that has one.
         """
 
     def declarations(self, body: str) -> Iterable[str]:

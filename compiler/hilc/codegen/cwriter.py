@@ -193,7 +193,7 @@ def c_struct_initialiser(
     fields: Mapping[str, FieldValue], names: Mapping[str, str] | None = None
 ) -> str:
     """Return ``{.field = value, ...}``; ``names`` has the C expressions of some fields, of all
-    arrays.
+    arrays. Fields that are no integers are ``float``.
     """
     names = names or {}
 
@@ -201,8 +201,13 @@ def c_struct_initialiser(
         if field in names or isinstance(value, np.ndarray):
             return names[field]
         if isinstance(value, tuple):
-            return f"{{{', '.join(map(c_number, value))}}}"
-        return c_number(value)
+            return f"{{{', '.join(map(number, value))}}}"
+        return number(value)
+
+    def number(value: int | float) -> str:
+        # A double literal would be converted, which -Wconversion reports.
+        with np.errstate(over="ignore"):
+            return c_number(float(np.float32(value)) if isinstance(value, float) else value)
 
     entries = [f".{field} = {text(field, value)}," for field, value in fields.items()]
     return "{\n" + "".join(f"{_INDENT}{entry}\n" for entry in entries) + "}"

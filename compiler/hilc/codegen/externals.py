@@ -15,6 +15,7 @@ from hilc.codegen.constants import SECTION
 from hilc.codegen.cwriter import CONSTANT_ALIGNMENT, c_array, c_comment
 from hilc.codegen.dialects import CONVENTIONS
 from hilc.codegen.names import Names
+from hilc.codegen.statuses import control_of
 from hilc.errors import InputError
 from hilc.external import ExternalCall, ExternalModule
 from hilc.ir import Array
@@ -81,7 +82,11 @@ def external_files(program: Program, names: Names) -> dict[str, bytes]:
 
 def external_constants_bytes(program: Program) -> int:
     """Return the flash in bytes of the constants of external modules, each with its alignment."""
-    return sum(constants_bytes(module) for _, module in _modules(program))
+    return sum(
+        constants_bytes(step.call.module)
+        for step in program.steps
+        if isinstance(step.call, ExternalCall)
+    )
 
 
 def constants_bytes(module: ExternalModule) -> int:
@@ -114,7 +119,9 @@ def describe_externals(program: Program) -> tuple[External, ...]:
 
 def _modules(program: Program) -> Iterable[tuple[Step, ExternalModule]]:
     for step in program.steps:
-        if isinstance(step.call, ExternalCall):
+        control = control_of(step)
+        # The functions of control flow are part of the model's own file in plain code.
+        if isinstance(step.call, ExternalCall) and (control is None or not control.is_part):
             yield step, step.call.module
 
 

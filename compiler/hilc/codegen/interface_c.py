@@ -7,11 +7,12 @@ from collections.abc import Iterable, Sequence
 from hilc.codegen import feed
 from hilc.codegen.allocator import allocator
 from hilc.codegen.arguments import MainArgument, feed_arguments, main_arguments
-from hilc.codegen.cwriter import c_wrapped
+from hilc.codegen.cwriter import c_quoted, c_wrapped
 from hilc.codegen.interface import Interface
 from hilc.codegen.names import CONSTANT_POOL, Names
 from hilc.codegen.options import Options
 from hilc.codegen.states import reset_statements, state_pool
+from hilc.codegen.statuses import loop_statuses
 from hilc.memory.allocate import ALIGNMENT
 from hilc.memory.plan import BufferRef, Program
 
@@ -207,6 +208,7 @@ def _run_comment(program: Program, names: Names, options: Options) -> str:
         lines.append("No call may interrupt another one, or run beside it: they share memory.")
     if options.pools == "calls":
         lines.append(f"The workspace comes from {allocator().function}; -1 too when that fails.")
+    lines += [f"It returns {c_quoted(text)}." for text in loop_statuses(program)]
     if options.constants == "external":
         lines.append(f"The constants are aligned to {ALIGNMENT}; a run only reads them.")
     return "/*! " + "\n * ".join(lines) + " */\n"

@@ -75,7 +75,10 @@ class _Main:
             self._allocated = (name, program.pools[0].nbytes)
 
     def write(self) -> str:
-        comment = "/* Runs the layers in order; -1 as soon as one fails. */\n"
+        failure = "-1 as soon as one fails"
+        if any(operator.has_status for operator in self._operators):
+            failure = "the status of the first one that fails"
+        comment = f"/* Runs the layers in order; {failure}. */\n"
         layers = self._spend() + self._calls.layers(self._operators, self._pointers.of)
         used = {(a.kind, a.value if a.kind != "pool" else a.pool) for a in self._passed()}
         devices: dict[tuple[Kind, int], Device] = {

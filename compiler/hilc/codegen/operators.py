@@ -31,6 +31,7 @@ from hilc.codegen.main import Pointers, write_main
 from hilc.codegen.names import CONSTANT_POOL, Names
 from hilc.codegen.options import Options
 from hilc.codegen.plain_text import banner, c_headers, discard_results
+from hilc.codegen.statuses import control_of
 from hilc.external import ExternalCall
 from hilc.fusion.call import FusedCall, constant_arrays
 from hilc.ir import Node, Tensor
@@ -54,6 +55,9 @@ class Source:
     text: str
     operators: tuple[Operator, ...]
     constants: ConstantPool
+    #: Of a graph that a layer of plain code calls: the headers that it needs, which are not in the
+    #: text, as it is a part of the model's file.
+    headers: tuple[str, ...] = ()
 
     @property
     def constants_bytes(self) -> int:
@@ -100,7 +104,7 @@ def _plain_source(
     operators: tuple[Operator, ...],
     layers: list[str],
 ) -> Source:
-    """Return ``<name>.c`` of plain code, or the file of a graph that a layer calls."""
+    """Return ``<name>.c`` of plain code, or a part of it: a graph that a layer calls."""
     calls = writer.calls
     run = (
         [write_main(program, names, options, operators, calls)]
@@ -114,11 +118,15 @@ def _plain_source(
         *layers,
         *run,
     ]
+    controls = [control for step in program.steps if (control := control_of(step)) is not None]
+    parts = [*(control.source or "" for control in controls), *parts]
     text = discard_results("\n".join(parts))
-    what = "A graph that a layer calls" if names.called else "The neural network"
-    own = [] if names.called else [names.header]
-    needed = [*c_headers(text), "stdint.h", *own, *_headers(program, options, calls, text)]
-    head = banner(f'{what} "{program.graph.name}".', program.cpu)
+    headers = set(_headers(program, options, calls, text))
+    headers.update(header for control in controls for header in control.includes)
+    if names.called:
+        return Source(text, operators, writer.constants, tuple(headers))
+    needed = [*c_headers(text), "stdint.h", names.header, *sorted(headers)]
+    head = banner(f'The neural network "{program.graph.name}".', program.cpu)
     text = f"{head}{c_includes(*needed, library=names.header)}\n{text}"
     return Source(text, operators, writer.constants)
 
@@ -175,7 +183,14 @@ class _Writer:
         if self._names.plain and isinstance(step.call, FusedCall):
             op = "group"
         function = self._names.operator(op, index)
-        return Operator(function, tuple(arguments), len(reads), len(step.outputs))
+        control = control_of(step)
+        return Operator(
+            function,
+            tuple(arguments),
+            len(reads),
+            len(step.outputs),
+            has_status=control is not None and bool(control.bounds),
+        )
 
     def _argument(self, name: str) -> Argument:
         ref, tensor = self._program.buffers[name], self._program.graph.tensors[name]
@@ -402,6 +417,7 @@ class _Writer:
                 has_device=device is not None,
                 preparation=preparation,
                 guards=guards,
+                is_static=(control := control_of(step)) is not None and control.is_part,
             )
         )
         gap = "\n" if declaration else ""
@@ -444,6 +460,9 @@ def _describe(tensor: Tensor) -> str:
 
 def _comment(program: Program, step: Step, names: Names) -> str:
     """Return a comment that describes the layer in the model's terms."""
+    if names.plain and control_of(step) is not None:
+        (node,) = ExternalAttributes.of(step.node).graph.nodes
+        return c_comment(*_node_texts(program, node, names))
     macs = f", {step.call.macs:,} multiply-accumulates" if step.call.macs else ""
     external = isinstance(step.call, ExternalCall)
     maker = f" by {ExternalAttributes.of(step.node).generator}" if external else ""

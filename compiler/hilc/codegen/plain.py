@@ -14,17 +14,18 @@ from dataclasses import dataclass
 
 from hilc.codegen import feed
 from hilc.codegen.arguments import Argument, Kind, MainArgument, Operator
-from hilc.codegen.calls import checked_call, guarded_call
+from hilc.codegen.calls import checked_call, guarded_call, passing_call
 from hilc.codegen.constants import ConstantPool
 from hilc.codegen.convention import Calls, External
-from hilc.codegen.cwriter import C_TYPES, CONSTANT, c_array, c_wrapped
+from hilc.codegen.cwriter import C_TYPES, CONSTANT, c_array, c_quoted, c_wrapped
 from hilc.codegen.interface import Interface
 from hilc.codegen.main import Pointers
 from hilc.codegen.names import POOL, Names
 from hilc.codegen.options import Options
 from hilc.codegen.plain_text import banner, quantization, tensor_macros
 from hilc.codegen.states import reset_statements, reset_values, state_pool
-from hilc.codegen.unpacked import Unpacked, external_parameters
+from hilc.codegen.statuses import can_fail, is_endless, loop_statuses
+from hilc.codegen.unpacked import Unpacked, external_parameters, function_text
 from hilc.errors import InputError
 from hilc.ir import Tensor
 from hilc.memory.allocate import ALIGNMENT
@@ -134,6 +135,14 @@ def _null_test(given: Sequence[Parameter]) -> str:
 class Plain(Unpacked):
     """Calls between the functions of one file, which are static; what cannot fail returns void."""
 
+    def external_function(
+        self, symbol: str, input_count: int, output_count: int, has_scratch: bool, body: str
+    ) -> str:
+        """Return the definition of a function of IF or WHILE, which layers of its file call."""
+        given = external_parameters(input_count, output_count, has_scratch, has_device=False)
+        declared = [*(f"const {text}" for text in given[:input_count]), *given[input_count:]]
+        return function_text(f"static int32_t {symbol}(", declared, body)
+
     def calls(self, options: Options) -> Calls:
         """Return a writer of the functions of one file."""
         return PlainCalls()
@@ -165,6 +174,10 @@ class PlainCalls(Calls):
 
     def external(self, call: External) -> tuple[str, str]:
         """Return the declaration of another generator's function, and the call."""
+        if call.is_static:
+            passed = [text.removeprefix("(void *)") for text, _ in call.tensors]
+            passed += ["scratch"] * bool(call.scratch_bytes)
+            return "", call.preparation + guarded_call(call.symbol, passed, call.guards)
         outputs = len(call.tensors) - call.input_count
         declared = external_parameters(
             call.input_count, outputs, bool(call.scratch_bytes), has_device=False
@@ -188,11 +201,12 @@ class PlainCalls(Calls):
         has_operators: bool,
     ) -> str:
         """Return the beginning of the main of a graph that a layer calls."""
-        declared = [f"{argument.c_type}{argument.name}" for argument in arguments]
-        text = c_wrapped(f"int32_t {function}(", declared or ["void"], ")")
+        declared = [
+            f"{'const ' if argument.kind == 'input' else ''}{argument.c_type}{argument.name}"
+            for argument in arguments
+        ]
+        head = c_wrapped(f"static int32_t {function}(", declared or ["void"], ") {\n")
         unread = [a.name for index, a in enumerate(arguments) if index not in used]
-        # The file of the function that calls it has no header.
-        head = f"{text};\n\n{text} {{\n"
         return head + "".join(f"    (void){name};\n" for name in unread)
 
     def layers(self, operators: Sequence[Operator], pointer: Callable[[Argument], str]) -> str:
@@ -201,7 +215,8 @@ class PlainCalls(Calls):
         for operator in operators:
             passed = list(map(pointer, operator.arguments))
             if operator.function in self._fails:
-                text += checked_call(operator.function, passed)
+                checked = passing_call if operator.has_status else checked_call
+                text += checked(operator.function, passed)
             else:
                 text += c_wrapped(f"    {operator.function}(", passed, ");\n")
         return text
@@ -438,28 +453,19 @@ def _run_comment(program: Program, names: Names, options: Options) -> str:
         lines.append("Reentrant: calls at the same time need buffers of their own.")
     lines.append(
         "No recursion, no dynamic memory, and no loop without a fixed bound."
-        if not _has_control(program)
+        if not is_endless(program)
         else "No recursion and no dynamic memory."
     )
     if len(given) > 1:
         lines.append("The buffers must not overlap; each is aligned as its elements.")
     lines += [f"@param {parameter.name} {parameter.meaning}." for parameter in given]
-    failing = "a pointer is NULL"
-    if program.feed is not None:
-        failing += " or rows are missing"
-    elif not given:
-        failing = "a layer fails"
-    if _has_control(program):
-        failing += " or a loop exceeds its bound"
-    lines.append(f"@return 0, or -1 if {failing}.")
-    return "/** " + "\n * ".join(lines) + " */\n"
-
-
-def _has_control(program: Program) -> bool:
-    """Return whether a layer loops as often as values say, or code of others is called."""
-    from hilc.external import ExternalCall
-
-    return any(isinstance(step.call, ExternalCall) for step in program.steps)
+    failing = ["a pointer is NULL"] if given else []
+    failing += ["rows are missing"] if program.feed is not None else []
+    failing += ["a layer fails"] if can_fail(program) else []
+    statuses = [f"-1 if {' or '.join(failing)}"] if failing else []
+    *first, last = ["@return 0", *statuses, *loop_statuses(program)]
+    lines += [*(f"{text}," for text in first), f"{'or ' if first else ''}{last}."]
+    return "/** " + "\n * ".join(map(c_quoted, lines)) + " */\n"
 
 
 def write_plain_header(program: Program, names: Names, options: Options) -> str:

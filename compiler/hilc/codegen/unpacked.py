@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from collections.abc import Set as AbstractSet
 
 from hilc.codegen.arguments import Argument, MainArgument, Operator
-from hilc.codegen.calls import checked_call, guarded_call
+from hilc.codegen.calls import checked_call, guarded_call, passing_call
 from hilc.codegen.convention import Calls, Convention, External
 from hilc.codegen.cwriter import c_wrapped
 from hilc.codegen.options import Options
@@ -39,11 +39,7 @@ class Unpacked(Convention):
     ) -> str:
         """Return the definition of an external function around ``body``."""
         parameters = external_parameters(input_count, output_count, has_scratch, has_device=False)
-        names = [parameter.removeprefix("void *") for parameter in parameters]
-        unused = "".join(
-            f"    (void){name};\n" for name in names if not re.search(rf"\b{name}\b", body)
-        )
-        return f"{c_wrapped(f'int32_t {symbol}(', parameters, ') {')}\n{unused}{body}}}\n"
+        return function_text(f"int32_t {symbol}(", parameters, body)
 
     def calls(self, options: Options) -> Calls:
         """Return a writer of plain C calls."""
@@ -80,7 +76,9 @@ class _Calls(Calls):
 
     def layers(self, operators: Sequence[Operator], pointer: Callable[[Argument], str]) -> str:
         return "".join(
-            checked_call(operator.function, list(map(pointer, operator.arguments)))
+            (passing_call if operator.has_status else checked_call)(
+                operator.function, list(map(pointer, operator.arguments))
+            )
             for operator in operators
         )
 
@@ -88,6 +86,15 @@ class _Calls(Calls):
 def _main_head(function: str, arguments: Sequence[MainArgument], tail: str) -> str:
     parameters = [f"{argument.c_type}{argument.name}" for argument in arguments]
     return c_wrapped(f"int32_t {function}(", parameters or ["void"], tail)
+
+
+def function_text(head: str, parameters: Sequence[str], body: str) -> str:
+    """Return the definition of a function; parameters that ``body`` does not read are marked."""
+    names = [parameter.rpartition("*")[2] for parameter in parameters]
+    unused = "".join(
+        f"    (void){name};\n" for name in names if not re.search(rf"\b{name}\b", body)
+    )
+    return f"{c_wrapped(head, parameters, ') {')}\n{unused}{body}}}\n"
 
 
 def external_parameters(

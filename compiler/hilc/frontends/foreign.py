@@ -7,6 +7,7 @@ import zipfile
 from pathlib import Path
 
 from hilc.errors import ModelError
+from hilc.frontends.pytorch_files import kind_of
 
 #: The file in each SavedModel folder of TensorFlow.
 SAVED_MODEL = "saved_model.pb"
@@ -18,7 +19,7 @@ _SAVED_MODEL_START = b"\x08\x01\x12"
 _FROZEN = (b"Placeholder", b"Const")
 #: Start of a file, and what it is.
 _KINDS = (
-    (_ZIP, "a ZIP archive (a PyTorch checkpoint, or a .pt2 file that is cut off)"),
+    (_ZIP, "a ZIP archive (if it is a .pt2 file, it is cut off)"),
     (b"\x1f\x8b", "a gzip file"),
     (b"\x7fELF", "an ELF program"),
     (b"\x93NUMPY", "a numpy array"),
@@ -101,6 +102,8 @@ def foreign(data: bytes, path: Path | None, identifier: bytes) -> ModelError:
             f"{_FACT}; this looks like a frozen graph of TensorFlow 1",
             _FROZEN_HINT.format(name=name),
         )
+    if of_pytorch := kind_of(data):
+        return ModelError(f"{_FACT}; this is {of_pytorch.what}", of_pytorch.hint.format(name=name))
     if data.startswith(_PICKLES):
         kind = "a pickle of Python objects, as of scikit-learn, joblib or PyTorch"
         return ModelError(f"{_FACT}; this looks like {kind}", _PICKLE_HINT)

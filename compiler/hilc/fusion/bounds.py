@@ -150,6 +150,11 @@ class Bounds:
         return [self.stages.kernels(node, bands) for node, bands in pairs]
 
     @cached_property
+    def _accumulating(self) -> list[int]:
+        """The stages that accumulate."""
+        return [stage for stage, node in enumerate(self._nodes) if node.accumulates]
+
+    @cached_property
     def _peaks(self) -> list[tuple[int, int]]:
         """For each stage, the most bytes that are used while its scratch is live, apart from that
         scratch: of the group's scratch, and of that with the inputs and the output.
@@ -228,12 +233,15 @@ class Bounds:
         at most these figures, ``live_bytes`` without :attr:`Estimate.outside_bytes`.
         """
         live_bytes += self.outside
-        return [
-            # The scratch of a stage that accumulates is counted in all peaks.
-            max(room, 0) if node.accumulates else room
-            for node, (used, live) in zip(self._nodes, self._peaks, strict=True)
-            for room in [min(scratch_bytes - used, live_bytes - live)]
+        # Called for every group at every limit, so function calls are avoided.
+        rooms = [
+            scratch_bytes - used if scratch_bytes - used < live_bytes - live else live_bytes - live
+            for used, live in self._peaks
         ]
+        for stage in self._accumulating:
+            # Its scratch is counted in all peaks.
+            rooms[stage] = max(rooms[stage], 0)
+        return rooms
 
     def _cheapest_ways(self, prices: Prices) -> list[list[KernelOption]] | None:
         """For each stage, the ways to compute it, those first that are cheapest with the price of

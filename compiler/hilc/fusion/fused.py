@@ -9,7 +9,7 @@ from operator import lt
 from hilc.fusion.bands import Geometry, NotFusible, RowNodes, Variant
 from hilc.fusion.bounds import Bounds, Estimate, LeastCost, Prices, least_of
 from hilc.fusion.call import FusedCall
-from hilc.fusion.layout import Layout
+from hilc.fusion.layout import Frame, Layout
 from hilc.fusion.schedule import Schedule
 from hilc.fusion.slices import expansions, sliced, whole
 from hilc.fusion.stages import Stages
@@ -18,6 +18,9 @@ from hilc.lowering.access import ForbiddenInterval, forbidden_interval
 from hilc.lowering.choice import Group
 from hilc.lowering.registry import LoweredLayers
 from hilc.target import Cpu
+
+#: A group without its kernels.
+_Key = tuple[tuple[str, ...], int, str, int]
 
 
 class GroupCalls:
@@ -33,7 +36,7 @@ class GroupCalls:
         self._row_nodes = RowNodes()
         self._stages = Stages(layers or LoweredLayers(cpu))
         #: By group without kernels its schedules, or the reason why there are none.
-        self._frames: dict[Group, list[Bounds] | str] = {}
+        self._frames: dict[_Key, list[Frame] | str] = {}
         self._latest: tuple[Group, list[Layout]] | None = None
 
     def call(self, group: Group) -> FusedCall:
@@ -100,14 +103,14 @@ class GroupCalls:
             self._latest = group, layouts
         return self._latest[1]
 
-    def _frames_of(self, group: Group) -> list[Bounds]:
+    def _frames_of(self, group: Group) -> list[Frame]:
         """Return the group's schedules, which do not depend on its kernels."""
-        if group.kernels:
-            if len(group.kernels) != len(group.nodes):
-                fact = f"{len(group.kernels)} kernels for {len(group.nodes)} nodes"
-                raise NotFusible(fact)
+        if group.kernels and len(group.kernels) != len(group.nodes):
+            fact = f"{len(group.kernels)} kernels for {len(group.nodes)} nodes"
+            raise NotFusible(fact)
+        key = group.nodes, group.rows, group.direction, group.sliced
+        if key not in self._frames:
             group = replace(group, kernels=())
-        if group not in self._frames:
             try:
                 nodes = self._nodes(group)
                 graph, stages = self._graph, whole(nodes)
@@ -124,11 +127,10 @@ class GroupCalls:
                     if not variant.backwards or any(map(lt, known[variant], forwards)):
                         # Variants may be equivalent.
                         schedules.setdefault(schedule.key, schedule)
-                frames = [Bounds(self._stages, schedule) for schedule in schedules.values()]
-                self._frames[group] = frames
+                self._frames[key] = [Frame(self._stages, own) for own in schedules.values()]
             except NotFusible as error:
-                self._frames[group] = str(error)
-        found = self._frames[group]
+                self._frames[key] = str(error)
+        found = self._frames[key]
         if isinstance(found, str):
             raise NotFusible(found)
         return found

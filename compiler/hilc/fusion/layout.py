@@ -13,8 +13,9 @@ from hilc.fusion.bands import NotFusible
 from hilc.fusion.bounds import Bounds, Estimate
 from hilc.fusion.call import WORD, Entry, FusedCall, Location, Move, Part, Piece, Stage
 from hilc.fusion.row_allocation import Operand, RowAllocation
+from hilc.fusion.schedule import Schedule
 from hilc.fusion.scratch import ALIGNMENT, Item, Moment, Ranges, aligned, place_items
-from hilc.fusion.stages import StageCalls
+from hilc.fusion.stages import StageCalls, Stages
 from hilc.lowering.choice import Group
 from hilc.ops import OPS
 
@@ -62,6 +63,15 @@ class _Arena:
     moments: Sequence[Sequence[Moment]]
 
 
+class Frame(Bounds):
+    """A schedule with what its layouts share, whichever kernels compute its stages."""
+
+    def __init__(self, stages: Stages, schedule: Schedule) -> None:
+        super().__init__(stages, schedule)
+        #: By stage and the identity of its calls, the allocation problems of its entries.
+        self.allocations: dict[tuple[int, int], tuple[StageCalls, list[RowAllocation]]] = {}
+
+
 @dataclass
 class _Scratch:
     """The scratch of a group: rows, and the scratch of the stages."""
@@ -77,7 +87,7 @@ class _Scratch:
 class Layout:
     """Layout of a schedule's rows, for the kernels of ``group``."""
 
-    def __init__(self, frame: Bounds, group: Group) -> None:
+    def __init__(self, frame: Frame, group: Group) -> None:
         self._group = group
         self._frame = frame
         self._stages = frame.stages
@@ -353,17 +363,31 @@ class Layout:
         return end
 
     def _allocations(self, stages: Sequence[StageCalls]) -> list[RowAllocation]:
-        """Return the allocation problem of each entry."""
+        """Return the allocation problem of each entry, which depends on the kernel of its stage
+        only: layouts with other kernels for other stages share it.
+        """
+        known = self._frame.allocations
+        for index, stage in enumerate(stages):
+            if (index, id(stage)) not in known:
+                # Stored with the calls to keep their identity, the key, valid.
+                known[index, id(stage)] = stage, self._allocations_of(index, stage)
+        own = [iter(known[index, id(stage)][1]) for index, stage in enumerate(stages)]
+        return [next(own[index]) for index, _ in self._schedule.bands]
+
+    def _allocations_of(self, own: int, stage: StageCalls) -> list[RowAllocation]:
+        """Return the allocation problem of each entry of one stage."""
         number = self._numbers
         words = [nbytes % WORD == 0 for nbytes in self._schedule.buffers.values()]
         staying = {effect.grown for effect in self._schedule.effects if effect.held}
         allocations: list[RowAllocation] = []
+        node = self._nodes[own]
         for (index, band), effect in zip(self._schedule.bands, self._schedule.effects, strict=True):
+            if index != own:
+                continue
             if effect.grown is None:
                 allocation = RowAllocation(effect.sizes, effect.kept, None, 0, (), False, ())
                 allocations.append(self._stages.allocation(allocation))
                 continue
-            node, stage = self._nodes[index], stages[index]
             call, band_node = stage.calls[band.key], stage.band_nodes[band.key]
             place = {buffer: position for position, buffer in enumerate(effect.full)}
             whole = words[effect.grown] and all(words[buffer] for buffer in effect.full)

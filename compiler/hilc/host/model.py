@@ -24,6 +24,7 @@ from hilc.executor import (
     find_tensor,
     input_values,
     quantized,
+    require_layers,
     run_count,
 )
 from hilc.host.build import CONSTANTS
@@ -31,12 +32,10 @@ from hilc.host.code import Code, closed
 from hilc.host.runtime import Session, host_runtime, needs_runtime
 from hilc.ir import Array
 from hilc.memory.allocate import ALIGNMENT
+from hilc.ops.control_flow import exceeded
 
 #: Hint of a function that fails without a message.
-_FAILED_HINT = (
-    "an index is outside of its tensor, a loop exceeds its bound (loop_bounds), or external code "
-    "reports an error"
-)
+_FAILED_HINT = "an index is outside of its tensor, or external code reports an error"
 
 #: Contexts of devices by the device's name: an address, the bytes of the context, or none.
 Contexts = Mapping[str, "int | Array | None"]
@@ -355,11 +354,7 @@ class HostModel:
                 f"the library does not describe the layers of {self.name!r}",
                 "compile the model with hil compile",
             )
-        if self.module.style == "plain":
-            raise InputError(
-                f"the layers of {self.name!r} are static functions, which nothing calls one by one",
-                "compile the model with style=tvm: its layers compute the same",
-            )
+        require_layers(self.module)
         self._rows.require_all(1)
         with self._running():
             if self.module.fed_rows:
@@ -597,6 +592,8 @@ class HostModel:
                 raise HilError(f"{name} left {left} bytes of workspace allocated")
 
     def _failed(self, name: str, status: int) -> HilError:
+        if (error := exceeded(self.module.loop_bounds, status)) is not None:
+            return error
         text = self._session.last_error() if self._session else ""
         said = f": {text}" if text else ""
         # The C runtime's errors are documented in hexadecimal.

@@ -1,35 +1,37 @@
 """Which kernels can compute a layer, with which parameters and at what cost.
 
-Importing a module of a family registers its builders (:mod:`hilc.lowering.registry`). Builders of
-one rank are asked in the order in which they are registered: those for cores with certain features
-in the order of the imports, then those of :mod:`hilc.lowering.generic` by the names of its modules.
+Importing a module of a family registers its builders (:mod:`hilc.lowering.registry`); all are
+imported by :mod:`hilc.lowering.families`. The names of this package load them, so that they are
+registered before builders from outside. Its modules do not: a command that only reads a compiled
+library needs no kernels.
 """
 
 from importlib import import_module
-from pkgutil import iter_modules
+from typing import TYPE_CHECKING, Any
 
-from hilc.lowering import compact, dsp, fpu, generic, mve, resized, riscv, rvv, v6m, v7m, xpulp
-from hilc.lowering.kernels import KernelCall, register_kernels
-from hilc.lowering.registry import Layer, Rank, candidates, lowers
+if TYPE_CHECKING:
+    from hilc.lowering.kernels import KernelCall as KernelCall
+    from hilc.lowering.kernels import register_kernels as register_kernels
+    from hilc.lowering.registry import Layer as Layer
+    from hilc.lowering.registry import Rank as Rank
+    from hilc.lowering.registry import candidates as candidates
+    from hilc.lowering.registry import lowers as lowers
 
-__all__ = [
-    "KernelCall",
-    "Layer",
-    "Rank",
-    "candidates",
-    "compact",
-    "dsp",
-    "fpu",
-    "lowers",
-    "mve",
-    "register_kernels",
-    "resized",
-    "riscv",
-    "rvv",
-    "v6m",
-    "v7m",
-    "xpulp",
-]
+#: The public names, by their module.
+_MODULES = {
+    "KernelCall": "kernels",
+    "Layer": "registry",
+    "Rank": "registry",
+    "candidates": "registry",
+    "lowers": "registry",
+    "register_kernels": "kernels",
+}
 
-for _module in iter_modules(generic.__path__, f"{generic.__name__}."):
-    import_module(_module.name)
+__all__ = ["KernelCall", "Layer", "Rank", "candidates", "lowers", "register_kernels"]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _MODULES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    import_module("hilc.lowering.families")
+    return getattr(import_module(f"hilc.lowering.{_MODULES[name]}"), name)

@@ -92,3 +92,5 @@ class ChoiceReport:
     #: For an input that is fed by rows: bytes of workspace, inputs and outputs that a program for
     #: the whole input saves; 0 if it saves none.
     whole_saves_bytes: int = 0
+    #: The most scratch that a layer's kernel takes, in bytes; it is part of the workspace.
+    scratch_bytes: int = 0

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 
 import numpy as np
 
@@ -45,17 +46,22 @@ _TILE_BYTES = 2560
 #: Channels that kernels take at a time; tiles have a multiple of them.
 _BLOCKS = (8, 4, 2)
 
+
 #: Instructions of decoding. Its figures are fitted by hand, to counts under QEMU of a layer with
 #: five distributions of weights, with compressed weights and without: the counts are within 4 %.
-_COST = Cost(
-    on=shipped_figures("hil_decode"),
-    counts={
-        "symbol": "symbols",
-        "literal": "literals",
-        "repeat": "repeats",
-        "repeated": "decoded_bytes - literals",
-    },
-)
+@cache
+def _cost() -> Cost:
+    return Cost(
+        on=shipped_figures("hil_decode"),
+        counts={
+            "symbol": "symbols",
+            "literal": "literals",
+            "repeat": "repeats",
+            "repeated": "decoded_bytes - literals",
+        },
+    )
+
+
 #: Instructions of putting a row of a tile in its place.
 _PLACE_COST = 12
 
@@ -167,7 +173,7 @@ class CompressedCall(KernelCall):
         }
         placed = self.rows * self.tiles * _PLACE_COST if self.scattered else 0
         own = self.tiles * super().instructions(cpu)
-        return own + placed + _COST.instructions(facts, cpu)
+        return own + placed + _cost().instructions(facts, cpu)
 
     def access(self, inputs: Sequence[Tensor], outputs: Sequence[Tensor]) -> Access | None:
         """Return the kernel's access pattern; None with several tiles."""

@@ -24,6 +24,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
 from functools import wraps
+from importlib import import_module
 from typing import Any, TypeVar
 
 from hilc.external import ExternalCall
@@ -191,6 +192,8 @@ class LoweredLayer:
 
     def __init__(self, layer: Layer) -> None:
         self.layer = layer
+        # Not with this module: a command that only reads a compiled library needs no kernels.
+        import_module("hilc.lowering.families")
         self._entries = [entry for entry in _ENTRIES[layer.node.op] if entry.fits(layer)]
         built = [(call, entry) for entry in self._entries for call in _listed(entry.build(layer))]
         #: By variant, its builder.

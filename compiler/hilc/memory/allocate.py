@@ -610,11 +610,15 @@ class _BeamSearch:
             ]
             ends = self._ends(index, nbytes)
             found: dict[tuple[int, ...], _Chain | None] = {}
+            #: Offsets by the forbidden intervals, which many placements share.
+            known: dict[tuple[tuple[int, int], ...], list[int]] = {}
             for state, chain in states.items():
                 placed = tuple([state[p] for p in staying])
-                near = [(placed[p] + low, placed[p] + high) for p, low, high in forbidden]
-                near += self._pinned[index]
-                for offset in self._offsets(index, near, ends, nbytes):
+                near = tuple([(placed[p] + low, placed[p] + high) for p, low, high in forbidden])
+                if (offsets := known.get(near)) is None:
+                    near_all = (*near, *self._pinned[index])
+                    offsets = known[near] = self._offsets(index, near_all, ends, nbytes)
+                for offset in offsets:
                     found.setdefault((*placed, offset), (index, offset, chain))
                     if block.first == block.last or len(found) >= self._placements:
                         break
@@ -624,11 +628,11 @@ class _BeamSearch:
                 return None
             live.append(index)
             states = found
-        offsets = [0] * len(self._blocks)
+        result = [0] * len(self._blocks)
         link = next(iter(states.values()))
         while link is not None:
-            index, offsets[index], link = link[0], link[1], link[2]
-        return tuple(offsets)
+            index, result[index], link = link[0], link[1], link[2]
+        return tuple(result)
 
     def _ends(self, index: int, nbytes: int) -> list[int]:
         """Return the offsets next to a later placed block at the start or end of the pool."""

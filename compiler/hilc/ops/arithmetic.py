@@ -1,10 +1,12 @@
 """DIV, FLOOR_DIV, FLOOR_MOD, MAXIMUM, MINIMUM, POW, SQUARED_DIFFERENCE and the logic of bools, of
 two tensors that are broadcast to one shape.
 
-int8 DIV multiplies with a reciprocal in fixed point. int8 and int16 SQUARED_DIFFERENCE bring both
-operands to twice the larger input scale (int8 with 7 extra bits), and requantize the square. Other
-integers stand for themselves, whatever scale their tensors carry, and wrap around; a quotient by
-zero, at which the reference stops, is 0; one beyond the type is its largest number.
+int8 DIV multiplies with a reciprocal in fixed point. With ties to even it is a division that is
+rounded once, of int16 too; by 0 it gives the end of the type on the side of the numerator, and the
+least number for 0 / 0, as QUANTIZE does of infinity and NaN. int8 and int16 SQUARED_DIFFERENCE
+bring both operands to twice the larger input scale (int8 with 7 extra bits), and requantize the
+square. Other integers stand for themselves, whatever scale their tensors carry, and wrap around; a
+quotient by zero, at which the reference stops, is 0; one beyond the type is its largest number.
 """
 
 from __future__ import annotations
@@ -15,19 +17,20 @@ from typing import NamedTuple
 
 import numpy as np
 
-from hilc.ir import ELEMENT_TYPES, Array, Node, Tensor
+from hilc.ir import ELEMENT_TYPES, Array, Node, Rounding, Tensor
 from hilc.numerics.fixed_point import reciprocal
 from hilc.numerics.requantize import (
     FixedPoint,
     Int64Array,
     doubling_high_mul,
+    quantize_multiplier,
     requantize,
     rounding_divide_by_pot,
 )
 from hilc.ops import permuting
 from hilc.ops.attributes import ActivationAttributes
 from hilc.ops.broadcast import broadcast_channel_groups, broadcast_shape, operands_of_one_type
-from hilc.ops.opdef import OpDef, Signature
+from hilc.ops.opdef import TWICE_OR_EVEN, OpDef, Signature
 from hilc.ops.operands import (
     invalid,
     multiplier,
@@ -40,7 +43,7 @@ from hilc.ops.operands import (
     require_symmetric,
     undefined,
 )
-from hilc.ops.traits import BroadcastRows, ascending
+from hilc.ops.traits import BroadcastRows, IntegerOperands, ascending
 
 #: The types that an operator takes.
 DTYPES: Mapping[str, tuple[str, ...]] = {
@@ -60,6 +63,12 @@ _OF_SCALES = ("DIV", "SQUARED_DIFFERENCE")
 _CHOICES = ("MAXIMUM", "MINIMUM")
 _DIVISIONS = ("DIV", "FLOOR_DIV", "FLOOR_MOD")
 
+#: The types of a quotient that is rounded once.
+_EVEN_QUOTIENTS = ("int8", "int16")
+#: Places by which its divisor of 17 bits is raised.
+_QUOTIENT_RIGHT = (1, 44)
+#: Beyond every number of steps of a type.
+_BEYOND = 1 << 30
 #: The shift of an int8 quotient: the numerators are raised by 30 bits at most, and the reciprocals
 #: of 8 bits; below, a quotient would be shifted by less than no bits.
 _MOST_QUOTIENT_SHIFT = 22
@@ -86,6 +95,11 @@ def has_scale(node: Node, x: Tensor) -> bool:
     return x.element.quantized and node.op in _OF_SCALES
 
 
+def _is_even(node: Node) -> bool:
+    """Return whether the operator is rounded once, ties to even."""
+    return node.rounding is Rounding.NEAREST_EVEN
+
+
 def quotient_scale(node: Node, a: Tensor, b: Tensor, out: Tensor) -> FixedPoint:
     """Return the factor of an int8 quotient."""
     a_scale, b_scale, out_scale = (quantization(node, t)[0] for t in (a, b, out))
@@ -95,6 +109,17 @@ def quotient_scale(node: Node, a: Tensor, b: Tensor, out: Tensor) -> FixedPoint:
             node, f"has output scale {out_scale}, more than 2^22 times finer than its quotient's"
         )
     return scale
+
+
+def even_quotient_scale(node: Node, a: Tensor, b: Tensor, out: Tensor) -> FixedPoint:
+    """Return the factor of a quotient that is rounded once; its shift is to the right."""
+    a_scale, b_scale, out_scale = (quantization(node, t)[0] for t in (a, b, out))
+    real = a_scale / (b_scale * out_scale)
+    low, high = _QUOTIENT_RIGHT
+    if not 2.0 ** (31 - high) <= real < 2.0 ** (30 - low):
+        undefined(node, f"has a factor of {real:g} from its quotient to its output's scale")
+    found = quantize_multiplier(real)
+    return FixedPoint(found.multiplier, 31 - found.shift)
 
 
 def square_scales(node: Node, a: Tensor, b: Tensor, out: Tensor) -> SquareScales:
@@ -115,7 +140,8 @@ def square_scales(node: Node, a: Tensor, b: Tensor, out: Tensor) -> SquareScales
 
 def _infer(node: Node, ins: Sequence[Tensor | None]) -> list[Signature]:
     require_counts(node, inputs=2)
-    a, b = operands_of_one_type(node, ins, DTYPES[node.op])
+    is_even = _is_even(node)
+    a, b = operands_of_one_type(node, ins, _EVEN_QUOTIENTS if is_even else DTYPES[node.op])
     if has_scale(node, a):
         require_symmetric(node, a)
         require_symmetric(node, b)
@@ -128,7 +154,8 @@ def _check(node: Node, ins: Sequence[Tensor | None], outs: Sequence[Tensor]) -> 
         require_symmetric(node, out)
         if node.op == "DIV":
             output_clamp(node, out)
-            quotient_scale(node, a, b, out)
+            scale_of = even_quotient_scale if _is_even(node) else quotient_scale
+            scale_of(node, a, b, out)
         else:
             square_scales(node, a, b, out)
     elif node.op in _CHOICES:
@@ -162,7 +189,10 @@ def _reference(
     low, high = out.element.bounds
     if node.op == "DIV":
         low, high = output_clamp(node, out)
-        scaled = _quotient(steps_x, steps_y, quotient_scale(node, a, b, out))
+        if _is_even(node):
+            scaled = _even_quotient(steps_x, steps_y, even_quotient_scale(node, a, b, out))
+        else:
+            scaled = _quotient(steps_x, steps_y, quotient_scale(node, a, b, out))
     else:
         scales, raised = square_scales(node, a, b, out), SQUARE_HEADROOM_BITS[out.dtype]
         scaled_x = requantize(steps_x << raised, *scales.a)
@@ -192,6 +222,17 @@ def _quotient(x: Int64Array, y: Int64Array, scale: FixedPoint) -> Int64Array:
     quotient = doubling_high_mul(raised, scale.multiplier)
     result = rounding_divide_by_pot(quotient, np.clip(right, 0, 31))
     return np.where((right > 31) | (y == 0), 0, result)
+
+
+def _even_quotient(x: Int64Array, y: Int64Array, scale: FixedPoint) -> Int64Array:
+    """Return x / y in steps of the output, rounded once, ties to even."""
+    x, y = np.broadcast_arrays(np.where(y < 0, -x, x), np.abs(y))
+    numerator, divisor = x * scale.multiplier, np.maximum(y, 1) << scale.shift
+    floor = numerator // divisor
+    twice = 2 * (numerator - floor * divisor)
+    rounded = floor + ((twice > divisor) | ((twice == divisor) & (floor % 2 != 0)))
+    by_zero = np.where(x > 0, _BEYOND, -_BEYOND)
+    return np.where(y == 0, by_zero, np.clip(rounded, -_BEYOND, _BEYOND))
 
 
 def _divided(x: Array, y: Array) -> Array:
@@ -254,7 +295,12 @@ BINARY = OpDef(
 )
 MAXIMUM = replace(BINARY, bounds=ascending, copies_elements=True, neutral="lowest")
 MINIMUM = replace(MAXIMUM, neutral="highest")
-DIV = replace(BINARY, attributes=ActivationAttributes)
+DIV = replace(
+    BINARY,
+    attributes=ActivationAttributes,
+    roundings=TWICE_OR_EVEN,
+    integer_form=IntegerOperands(),
+)
 
 OPERATORS: Mapping[str, OpDef] = {
     "DIV": DIV,

@@ -8,7 +8,8 @@ the node does not give them.
 
 Graphs are called with a workspace in the scratch of the node, and may have such nodes themselves. A
 loop without a bound ends on a board when its condition says so, or the host gives the run up
-(``run_timeout_s``); one with a bound fails where it would exceed that, and the model's run with it.
+(``run_timeout_s``); one with a bound fails where it would exceed that, and the model's run with it,
+with a status of its own.
 Layer by layer, such a node is one layer. States of the graphs are operands of the node
 (:mod:`hilc.transforms.carried_states`).
 """
@@ -18,13 +19,39 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from hilc.errors import HilError
+from hilc.errors import HilError, LoopBoundError
 from hilc.ir import Array, Attributes, Graph, Node, Tensor
 from hilc.ops.opdef import Control, OpDef, RunGraph, Signature
 from hilc.ops.operands import invalid, operand, require_dtype
 
 #: Iterations after which the interpreter considers a loop endless.
 MAX_ITERATIONS = 1 << 20
+#: What a model's function returns where the first of its loops with a bound would exceed it; the
+#: second returns one less, and so on. Any other failure is -1.
+FIRST_STATUS = -2
+
+
+@dataclass(frozen=True)
+class LoopBound:
+    """The bound of a loop."""
+
+    #: Name of the loop: its first output.
+    name: str
+    #: The most turns.
+    turns: int
+
+    def __str__(self) -> str:
+        return f"the loop of {self.name!r} exceeds {self.turns:,} turns"
+
+
+def exceeded(bounds: Sequence[LoopBound], status: int) -> LoopBoundError | None:
+    """Return the error of a model's function that returns ``status``, where one of the model's
+    loops has exceeded its bound; else None.
+    """
+    index = FIRST_STATUS - status
+    if not 0 <= index < len(bounds):
+        return None
+    return LoopBoundError.of(bounds[index].name, bounds[index].turns)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -151,12 +178,11 @@ def _run_while(node: Node, operands: Sequence[Array | None], run: RunGraph) -> l
             return variables
         if iteration < most:
             variables = run(body, [*variables, *fixed])
+    if bound is not None:
+        raise LoopBoundError.of(node.name, bound)
     raise HilError(
-        f"{node.op} {node.name!r} has not ended after {most} iterations"
-        + (", its bound" if bound is not None else ""),
-        "look for a condition that never becomes false"
-        if bound is None
-        else "state a higher bound of its turns, or look for a condition that never becomes false",
+        f"{node.op} {node.name!r} has not ended after {most} iterations",
+        "look for a condition that never becomes false",
     )
 
 

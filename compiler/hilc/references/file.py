@@ -42,7 +42,10 @@ class ModelFile:
         self._copies = {
             node.name: node.inputs[0]
             for node in graph.nodes
-            if node.name not in indices and OPS[node.op].view and node.inputs[0] in indices
+            if node.name not in indices
+            and OPS[node.op].view
+            and node.inputs[0] in self.indices
+            and graph.outs(node)[0].shape == graph.tensors[node.inputs[0]].shape
         }
 
     def describe(self, reference: str) -> str:

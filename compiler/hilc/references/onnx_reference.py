@@ -96,8 +96,9 @@ class OnnxReference:
                 if value is not None and value.size < prod(shape):
                     # onnx.reference stacks rows along the first axis that they have.
                     made = value.reshape(-1, *shape[1:])
-                    rest = np.zeros((shape[0] - len(made), *shape[1:]), value.dtype)
-                    found[name] = np.concatenate([made, rest])
+                    rows = np.zeros(shape, self._graph.tensors[name].dtype)
+                    rows[: len(made)] = made
+                    found[name] = rows
 
     def reset_state(self) -> None:
         """Give the states their reset values."""
@@ -134,12 +135,32 @@ def _is_tensor(value: Any) -> bool:
 
 def _evaluator(model: bytes) -> Any:
     try:
-        return import_module("onnx.reference").ReferenceEvaluator(_raised(model))
+        return import_module("onnx.reference").ReferenceEvaluator(
+            _raised(model), new_ops=[_loop_without_turns()]
+        )
     except Exception as error:
         raise ModelError(
             f"onnx.reference cannot load this model: {' '.join(str(error).split())}",
             "choose the reference onnxruntime or hilc",
         ) from error
+
+
+def _loop_without_turns() -> type:
+    """Return the evaluator's Loop, which also accepts that there is no turn, as the standard
+    says.
+    """
+    base: Any = import_module("onnx.reference.ops.op_loop").Loop
+
+    class Loop(base):  # type: ignore[misc]
+        op_domain = ""
+
+        def _run(self, M: Any, cond: Any, *args: Any, **given: Any) -> Any:
+            if (M is not None and np.all(M <= 0)) or not np.all(cond):
+                # Outputs that gather rows have none.
+                return (*args, *[np.zeros(0)] * self.K)
+            return super()._run(M, cond, *args, **given)
+
+    return Loop
 
 
 def _raised(data: bytes) -> Any:

@@ -136,6 +136,7 @@ def choose(
         tuned=goals.tuned,
         measured=chosen.measured,
         counter=goals.counter,
+        scratch_bytes=max((step.call.scratch_bytes for step in chosen.program.steps), default=0),
     )
     return chosen, report
 

@@ -12,7 +12,6 @@ from pathlib import Path
 
 from hilc.errors import InputError
 from hilc.lowering.choice import Group, KernelSelection
-from hilc.source import PreparedModel
 from hilc.support.counters import Counter
 from hilc.support.inputs import check_regular
 from hilc.support.jsondata import decode, json_bytes, parse_json
@@ -122,16 +121,16 @@ class Tuning:
         """Return the program of a choice, built for a goal; None if it was not measured."""
         return next((p for p in self.shared_as(optimize) if p.choice == choice), None)
 
-    def check(self, source: PreparedModel, cpu: Cpu, compiler: str) -> None:
-        """Raise :class:`~hilc.errors.InputError` for a log of another model, core or compiler
-        version.
+    def check(self, model: str, digest: str, cpu: Cpu, compiler: str) -> None:
+        """Raise :class:`~hilc.errors.InputError` for a log of another digest, core or compiler
+        version; ``model`` is the model's name.
         """
         for what, own, wanted in (
             ("version of the compiler", self.compiler, compiler),
             ("core", self.cpu, cpu.name),
-            ("model", (self.model, self.digest[:12]), (source.graph.name, source.digest[:12])),
+            ("model", (self.model, self.digest[:12]), (model, digest[:12])),
         ):
-            differs = self.digest != source.digest if what == "model" else own != wanted
+            differs = self.digest != digest if what == "model" else own != wanted
             if differs:
                 raise InputError(
                     f"the tuning log was made for another {what}: {_words(own)}, "

@@ -4,11 +4,17 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import numpy as np
+
 from hilc.ir import Graph, Node
 from hilc.ops import OPS
 from hilc.ops.attributes import WindowAttributes
 from hilc.ops.geometry import MAX_ADDED_POSITIONS
 from hilc.ops.traits import WindowRows
+from hilc.ops.views import ReshapeAttributes
+
+#: Axes of images.
+_IMAGE = 4
 
 
 def fold_pad(graph: Graph) -> Graph:
@@ -17,6 +23,7 @@ def fold_pad(graph: Graph) -> Graph:
     Both pad with the real value zero, so every sum is the same. A PAD is folded only if all its
     readers can take it over: otherwise both its input and its output would be live.
     """
+    graph = _views_first(graph)
     readers, results = graph.consumers(), frozenset(graph.results)
     #: Replacements of nodes of the graph, by name.
     replacements: dict[str, tuple[Node, ...]] = {}
@@ -29,6 +36,52 @@ def fold_pad(graph: Graph) -> Graph:
             replacements.update({node.name: (node,) for node in folded if node})
     nodes = (n for node in graph.nodes for n in replacements.get(node.name, (node,)))
     return graph.with_(nodes=tuple(nodes))
+
+
+def _views_first(graph: Graph) -> Graph:
+    """Return the graph with each PAD behind the view that gives its output an axis of one element,
+    which is how files pad the sequence that a convolution of images reads.
+    """
+    readers, results = graph.consumers(), frozenset(graph.results)
+    tensors = dict(graph.tensors)
+    #: Replacements of nodes of the graph, by name.
+    replacements: dict[str, tuple[Node, ...]] = {}
+    for pad in graph.nodes:
+        explicit_padding = OPS[pad.op].explicit_padding
+        views = readers.get(pad.name, ())
+        if explicit_padding is None or pad.name in results or len(views) != 1:
+            continue
+        source, (view,) = graph.tensors[pad.inputs[0]], views
+        padded, viewed = graph.tensors[pad.name], graph.tensors[view.name]
+        axis = _added_axis(padded.shape, viewed.shape)
+        if not OPS[view.op].view or view.inputs[0] != pad.name or axis is None:
+            continue
+        amounts = np.insert(explicit_padding(pad, graph.ins(pad)), axis, 0, axis=0)
+        given = graph.tensors[pad.inputs[1]]
+        shape = (*source.shape[:axis], 1, *source.shape[axis:])
+        before, around = f"{pad.name}.viewed", f"{pad.name}.around"
+        tensors[before] = replace(source, name=before, shape=shape)
+        tensors[around] = replace(
+            given, name=around, shape=amounts.shape, data=amounts.astype(given.dtype)
+        )
+        attrs = ReshapeAttributes(new_shape=shape)
+        replacements[pad.name] = (
+            Node("RESHAPE", (source.name,), (before,), attrs, pad.index),
+            replace(pad, inputs=(before, around), outputs=(view.name,)),
+        )
+        replacements[view.name] = ()
+        del tensors[pad.name]
+    nodes = (n for node in graph.nodes for n in replacements.get(node.name, (node,)))
+    return graph.with_(tensors=tensors, nodes=tuple(nodes)) if replacements else graph
+
+
+def _added_axis(shape: tuple[int, ...], viewed: tuple[int, ...]) -> int | None:
+    """Return the axis of one element by which ``viewed`` has more than ``shape``; None if there is
+    no such axis.
+    """
+    axes = range(1, len(viewed))
+    found = (a for a in axes if viewed[a] == 1 and (*viewed[:a], *viewed[a + 1 :]) == shape)
+    return next(found, None) if len(viewed) == _IMAGE else None
 
 
 def _folded(graph: Graph, pad: Node, reader: Node) -> Node | None:
@@ -64,7 +117,7 @@ def _spatial(graph: Graph, pad: Node) -> tuple[int, int, int, int] | None:
     other axes.
     """
     source, explicit_padding = graph.tensors[pad.inputs[0]], OPS[pad.op].explicit_padding
-    if explicit_padding is None or len(source.shape) != 4:
+    if explicit_padding is None or len(source.shape) != _IMAGE:
         return None
     if source.quant != graph.tensors[pad.name].quant:
         return None

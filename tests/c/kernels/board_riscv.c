@@ -122,12 +122,12 @@ __attribute__((used)) static _Noreturn void take_trap(void) {
 }
 
 __attribute__((naked, aligned(4))) _Noreturn void trap(void) {
-    __asm volatile("la sp, stack_top\n\tj take_trap");
+    __asm volatile("la sp, stack_top\n\ttail take_trap");
 }
 
 /* The machine begins with the first instruction of its memory. */
 __attribute__((naked, section(".vectors"), used)) _Noreturn void reset(void) {
     __asm volatile("la sp, stack_top\n\tla t0, trap\n\tcsrw mtvec, t0\n\t"
                    /* Vectors on; 0 without. */
-                   "li t0, 0x6600\n\tcsrs mstatus, t0\n\tj run_program");
+                   "li t0, 0x6600\n\tcsrs mstatus, t0\n\ttail run_program");
 }

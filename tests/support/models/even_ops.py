@@ -18,11 +18,11 @@ from hilc.ops.operands import quantization
 #: Operators and types that have the policy, beside the linear layers.
 KINDS = (
     ("ADD", "int8"), ("SUB", "int8"), ("MUL", "int8"), ("MEAN", "int8"), ("QUANTIZE", "int8"),
-    ("QUANTIZE", "float32"), ("AVERAGE_POOL_2D", "int8"), ("SOFTMAX", "int8"),
+    ("QUANTIZE", "float32"), ("AVERAGE_POOL_2D", "int8"), ("SOFTMAX", "int8"), ("DIV", "int8"),
     ("BATCH_MATMUL", "int8"), ("TRANSPOSE_CONV", "int8"),
     ("ADD", "int16"), ("SUB", "int16"), ("MUL", "int16"), ("MEAN", "int16"),
     ("QUANTIZE", "int16"), ("AVERAGE_POOL_2D", "int16"), ("SOFTMAX", "int16"),
-    ("BATCH_MATMUL", "int16"), ("TRANSPOSE_CONV", "int16"),
+    ("BATCH_MATMUL", "int16"), ("TRANSPOSE_CONV", "int16"), ("DIV", "int16"),
 )  # fmt: skip
 
 
@@ -70,11 +70,22 @@ def _scale(tensor: Tensor) -> Fraction:
 
 
 def exact_pairs(single: SingleOp, values: Sequence[tuple[int, int]]) -> list[int]:
-    """The outputs of ADD, SUB or MUL for pairs of int8 numbers, in fractions."""
+    """The outputs of ADD, SUB, MUL or DIV for pairs of integers, in fractions.
+
+    By 0 a quotient is beyond every type, on the side of its numerator; 0 / 0 below.
+    """
     (a, b), out = single.ins, single.outs[0]
-    combine = {"ADD": operator.add, "SUB": operator.sub, "MUL": operator.mul}[single.node.op]
+    combine = {
+        "ADD": operator.add,
+        "SUB": operator.sub,
+        "MUL": operator.mul,
+        "DIV": operator.truediv,
+    }[single.node.op]
     found = []
     for x, y in values:
+        if single.node.op == "DIV" and not _steps(b, y):
+            found.append(1 << 30 if _steps(a, x) > 0 else -(1 << 30))
+            continue
         real = combine(_steps(a, x) * _scale(a), _steps(b, y) * _scale(b))
         # round() of a fraction is to even.
         found.append(round(real / _scale(out)) + quantization(single.node, out)[1])

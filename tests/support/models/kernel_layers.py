@@ -125,6 +125,35 @@ CASES: dict[str, tuple[Any, ...]] = {
     "two rows at a time, a single one": (
         "CONV_2D", (1, 3, 5, 16), (1, 3, 3, 16), conv("VALID"), WINOGRAD, "conv2d",
     ),
+    "a row of three taps": (
+        "CONV_2D", (1, 1, 18, 16), (6, 1, 3, 16), conv("SAME"), CONV_PAIRS, "conv2d",
+    ),
+    "a row of three taps, dilated": (
+        "CONV_2D", (1, 1, 24, 8), (4, 1, 3, 8), conv("VALID", dilation_w=2), CONV_PAIRS, "conv2d",
+    ),
+    "a row of three taps, dilated by three, linear": (
+        "CONV_2D", (2, 1, 27, 8), (5, 1, 3, 8),
+        conv("SAME", activation="NONE", dilation_w=3), CONV_PAIRS, "conv2d",
+    ),
+    "a row of five taps, stride 2": (
+        "CONV_2D", (1, 1, 37, 16), (6, 1, 5, 16), conv("SAME", 2), CONV_PAIRS, "conv2d",
+    ),
+    "a row of seven taps, linear": (
+        "CONV_2D", (1, 1, 20, 12), (4, 1, 7, 12),
+        conv("SAME", activation="NONE"), CONV_PAIRS, "conv2d",
+    ),
+    "a row of four taps, two turns": (
+        "CONV_2D", (1, 1, 9, 96), (2, 1, 4, 96), conv("SAME"), CONV_PAIRS, "conv2d",
+    ),
+    "a row of two taps": (
+        "CONV_2D", (1, 1, 10, 4), (3, 1, 2, 4), conv("VALID"), CONV_PAIRS, "conv2d",
+    ),
+    "rows of five taps": (
+        "CONV_2D", (1, 6, 8, 8), (3, 5, 5, 8), conv("SAME"), CONV_PAIRS, "conv2d",
+    ),
+    "rows of three taps, stride 2": (
+        "CONV_2D", (2, 7, 7, 16), (4, 3, 3, 16), conv("SAME", 2), CONV_PAIRS, "conv2d",
+    ),
     "sixteen units": (
         "CONV_2D", (1, 4, 4, 64), (20, 1, 1, 64), conv("SAME"), MATMUL_PAIRS, "matmul",
     ),
@@ -357,6 +386,28 @@ PIXELS: tuple[Shapes, ...] = (
             (2, 9, 16, 1, "SAME", 1, "NONE"),
             (1, 13, 16, 3, "SAME", 2, "RELU"),
             (1, 8, 20, 7, "VALID", 1, "NONE"),
+        )
+    ),
+    # Rows of windows of other filters of three columns: two rows of few channels in a chunk, lines
+    # of dilated windows, blocks of a row's windows.
+    *(
+        (
+            "CONV_2D",
+            (batch, *image, depth),
+            (count, *filters, depth),
+            conv(padding, stride, act, **attrs),
+        )
+        for batch, image, depth, count, filters, padding, stride, act, attrs in (
+            (2, (6, 9), 8, 3, (5, 3), "SAME", 1, "NONE", {}),
+            (1, (7, 13), 7, 4, (2, 3), "SAME", 1, "RELU", {}),
+            (1, (9, 11), 6, 2, (4, 3), (3, 2, 4, 3), 2, "RELU6", {}),
+            (1, (3, 40), 24, 5, (1, 3), "SAME", 2, "RELU", {}),
+            (2, (2, 21), 16, 4, (1, 3), "SAME", 1, "NONE", {"dilation_w": 2}),
+            (1, (2, 9), 33, 2, (1, 3), (0, 0, 1, 5), 1, "RELU", {"dilation_w": 4}),
+            (1, (1, 5), 16, 2, (1, 3), "SAME", 1, "RELU", {"dilation_w": 7}),
+            (1, (1, 290), 32, 3, (1, 3), "VALID", 1, "RELU", {"dilation_w": 3}),
+            (1, (2, 700), 16, 1, (1, 3), "SAME", 1, "NONE", {}),
+            (1, (4, 120), 64, 2, (3, 3), "SAME", 1, "RELU", {}),
         )
     ),
     # Dilated windows of whole chunks, four at a time.

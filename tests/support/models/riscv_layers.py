@@ -38,6 +38,8 @@ SHAPES = (
     ("CONV_2D", (1, 9, 8, 3), (8, 3, 3, 3), conv("SAME", 2)),
     ("CONV_2D", (1, 9, 8, 2), (5, 3, 2, 2), {**conv("SAME"), "dilation_h": 2, "dilation_w": 2}),
     ("FULLY_CONNECTED", (7, 30), (13, 30), {"activation": "NONE"}),
+    # Rows of outputs beyond the offset of a store.
+    ("CONV_2D", (1, 2, 5, 9), (701, 1, 1, 9), conv("SAME", activation="NONE")),
     ("DEPTHWISE_CONV_2D", (1, 25, 5, 8), (1, 3, 3, 8), depthwise(1)),
     ("DEPTHWISE_CONV_2D", (2, 6, 23, 5), (1, 3, 3, 5), depthwise(1)),
     ("DEPTHWISE_CONV_2D", (1, 13, 24, 4), (1, 3, 3, 4), depthwise(2)),
@@ -56,6 +58,19 @@ SHAPES = (
     ("DEPTHWISE_CONV_2D", (1, 11, 14, 6), (1, 5, 5, 6), depthwise(1)),
     ("DEPTHWISE_CONV_2D", (2, 10, 9, 34), (1, 5, 5, 34), depthwise(2)),
     ("DEPTHWISE_CONV_2D", (1, 8, 7, 5), (1, 4, 7, 5), depthwise(1)),
+    # More rows than arguments in registers, a long row, more filters than channels, pixels that the
+    # offset of a load does not reach.
+    ("DEPTHWISE_CONV_2D", (1, 9, 8, 5), (1, 7, 7, 5), depthwise(1)),
+    ("DEPTHWISE_CONV_2D", (1, 5, 8, 34), (1, 9, 3, 34), depthwise(1)),
+    ("DEPTHWISE_CONV_2D", (2, 1, 40, 3), (1, 1, 15, 3), depthwise(1)),
+    ("DEPTHWISE_CONV_2D", (1, 8, 9, 3), (1, 3, 3, 3), depthwise(3)),
+    ("DEPTHWISE_CONV_2D", (1, 6, 7, 5), (1, 3, 3, 10), {**depthwise(1), "depth_multiplier": 2}),
+    ("DEPTHWISE_CONV_2D", (2, 7, 5, 1), (1, 5, 5, 8), {**depthwise(2), "depth_multiplier": 8}),
+    ("DEPTHWISE_CONV_2D", (1, 5, 5, 1500), (1, 3, 3, 1500), depthwise(2)),
+    (
+        "DEPTHWISE_CONV_2D", (1, 3, 4, 700), (1, 2, 3, 2100),
+        {**depthwise(1), "depth_multiplier": 3},
+    ),
 )  # fmt: skip
 
 
@@ -160,6 +175,11 @@ def tables(rng: np.random.Generator, count: int) -> list[SingleOp]:
     """Return functions of int8 and changes of its scale, whose kernels are tables."""
     operators = ("LOGISTIC", "TANH", "HARD_SWISH", "QUANTIZE")
     return [random_op(rng, op, "int8") for op in operators for _ in range(count)]
+
+
+def transposed(rng: np.random.Generator, count: int) -> list[SingleOp]:
+    """Return transposed convolutions of int8."""
+    return [random_op(rng, "TRANSPOSE_CONV", "int8") for _ in range(count)]
 
 
 def pools(rng: np.random.Generator, count: int) -> list[SingleOp]:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Sequence
 from collections.abc import Set as AbstractSet
 
 from hilc.codegen.arguments import Argument, MainArgument, Operator, c_type
-from hilc.codegen.calls import checked_call, guarded_call
+from hilc.codegen.calls import checked_call, guarded_call, passing_call
 from hilc.codegen.convention import Calls, Convention, External
 from hilc.codegen.cwriter import c_int, c_wrapped
 from hilc.codegen.options import Options
@@ -255,7 +255,8 @@ class _Calls(Calls):
                     )
             count = str(len(operator.arguments))
             passed = ["values", "codes", count, "&result", "&result_code", "resource_handle"]
-            text += checked_call(operator.function, passed)
+            checked = passing_call if operator.has_status else checked_call
+            text += checked(operator.function, passed)
         return text
 
     def declarations(self, body: str) -> Iterable[str]:

@@ -11,6 +11,7 @@ from hilc.codegen.interface import Interface
 from hilc.codegen.names import CONSTANT_POOL, Names
 from hilc.codegen.options import Options
 from hilc.codegen.states import reset_statements, state_pool
+from hilc.codegen.statuses import loop_statuses
 from hilc.compat.tvm.c_metadata import write_c_metadata
 from hilc.compat.tvm.convention import (
     MODULE_CONTEXT,
@@ -236,6 +237,7 @@ def _run_comment(program: Program, names: Names, options: Options) -> str:
     lines.append("Tensors are compact, aligned as their elements are, and do not overlap.")
     if options.pools == "calls":
         lines.append("The workspace comes from TVMBackendAllocWorkspace; -1 too when that fails.")
+    lines += [f"It returns {c_quoted(text)}." for text in loop_statuses(program)]
     return "/*! " + "\n * ".join(lines) + " */\n"
 
 

@@ -25,6 +25,7 @@ from hilc.frontends.onnx.load import load
 from hilc.frontends.onnx.loop_bounds import loop_bounds
 from hilc.frontends.onnx.operation import (
     DEFAULT_DOMAIN,
+    SOURCE,
     Operation,
     Translator,
     UnknownOperandError,
@@ -596,7 +597,8 @@ def _data(tensor: Tensor) -> Array:
 
 def _label(node: onnx.NodeProto, number: int) -> str:
     named = f" {node.name!r}" if node.name else ""
-    return f"node {number} ({node.op_type}{named})"
+    source = next((f", {e.value}" for e in node.metadata_props if e.key == SOURCE), "")
+    return f"node {number} ({node.op_type}{named}{source})"
 
 
 @contextmanager

@@ -6,6 +6,7 @@ whose output, or whose node, is called NAME.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 
 import onnx
@@ -13,6 +14,10 @@ import onnx
 from hilc.errors import InputError, ModelError
 
 _PREFIX = "hil.loop-bound:"
+#: Largest bound; the number of turns is a 32-bit counter of the generated code.
+_MOST = 2**31 - 1
+#: The bounds that are accepted, for messages.
+ACCEPTED = f"1 to {_MOST:,}"
 
 
 def loop_bounds(model: onnx.ModelProto) -> dict[str, int]:
@@ -24,10 +29,10 @@ def loop_bounds(model: onnx.ModelProto) -> dict[str, int]:
     for entry in model.metadata_props:
         if not entry.key.startswith(_PREFIX):
             continue
-        if not (entry.value.isascii() and entry.value.isdecimal() and 0 < int(entry.value) < 2**31):
+        if not re.fullmatch(r"[0-9]{1,10}", entry.value) or not 0 < int(entry.value) <= _MOST:
             raise ModelError(
                 f"the model's metadata {entry.key!r} = {entry.value!r:.40} are no number of turns",
-                "1 to 2147483647 is accepted",
+                f"{ACCEPTED} is accepted",
             )
         bounds[entry.key.removeprefix(_PREFIX)] = int(entry.value)
     return bounds
@@ -36,7 +41,7 @@ def loop_bounds(model: onnx.ModelProto) -> dict[str, int]:
 def set_loop_bounds(model: onnx.ModelProto, bounds: Mapping[str, int]) -> None:
     """State bounds in a model's metadata, in place of those that it has for the same loops.
 
-    Raise :class:`~hilc.errors.InputError` for a name that no loop has.
+    Raise :class:`~hilc.errors.InputError` for a name that no loop has, or a bound out of range.
     """
     loops = list(_loops(model))
     known = {name for names in loops for name in names}
@@ -46,6 +51,10 @@ def set_loop_bounds(model: onnx.ModelProto, bounds: Mapping[str, int]) -> None:
             raise InputError(
                 f"the model has no loop {name!r}, whose bound is stated",
                 f"its loops are {shown}" if shown else "it has no loop: leave out the bound",
+            )
+        if not 1 <= bound <= _MOST:
+            raise InputError(
+                f"the bound of the loop {name!r} is {bound}", f"{ACCEPTED} is accepted"
             )
         same = {f"{_PREFIX}{other}" for names in loops if name in names for other in names}
         if other := next((o for o in bounds if o != name and f"{_PREFIX}{o}" in same), None):

@@ -46,6 +46,8 @@ _TRANSLATORS: dict[tuple[str, str], Translator] = {}
 
 #: The name of ONNX's own set of operators.
 DEFAULT_DOMAIN = ""
+#: The entry of a node's metadata with the line of the user's code that made the node.
+SOURCE = "hil.source"
 #: The name of onnxruntime's own operators.
 MICROSOFT = "com.microsoft"
 

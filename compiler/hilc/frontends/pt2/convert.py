@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import islice, zip_longest
 
@@ -19,7 +19,7 @@ from hilc.frontends.pt2.model import (
     translator_of,
     unknown,
 )
-from hilc.frontends.pt2.program import Call, Program, Ref, Signature
+from hilc.frontends.pt2.program import Call, Program, Ref, Region, Signature, Symbol, place
 from hilc.frontends.pt2.sizes import Sizes, solve
 from hilc.frontends.readers import OpenShapeError
 from hilc.ir import Array
@@ -36,6 +36,10 @@ _VIEWS = frozenset(
         "unsqueeze", "view", "view_as",
     )
 )  # fmt: skip
+#: Begins of the names of functions on Python numbers.
+_ON_NUMBERS = ("_operator.", "math.", "torch.sym_")
+#: Operators that make a Python number of a tensor's value.
+_READ_VALUES = frozenset(("aten.item.default", "aten._local_scalar_dense.default"))
 
 
 def convert(program: Program, shapes: Mapping[str, tuple[int, ...]], name: str) -> onnx.ModelProto:
@@ -46,14 +50,16 @@ def convert(program: Program, shapes: Mapping[str, tuple[int, ...]], name: str) 
     return _Converter(program, shapes).model(name)
 
 
-class _Converter:
-    def __init__(self, program: Program, shapes: Mapping[str, tuple[int, ...]]) -> None:
-        self._program = program
-        self._region = program.region
-        open_sizes = _open_sizes(program, shapes)
-        self._sizes = Sizes(open_sizes, self._region.symbols)
-        self._model = OnnxModel(self._region.signatures)
-        #: The current name of each tensor of the program.
+class _RegionConverter:
+    """The walk over the calls of a region, into a model."""
+
+    def __init__(
+        self, region: Region, sizes: Sizes, model: OnnxModel, read: Iterable[str],
+    ) -> None:  # fmt: skip
+        self._region = region
+        self._sizes = sizes
+        self._model = model
+        #: The current name of each tensor of the region.
         self._names: dict[str, str] = {}
         #: The tensor whose memory another shares.
         self._shares: dict[str, str] = {}
@@ -61,21 +67,153 @@ class _Converter:
         self._stale: set[str] = set()
         #: The value after a run of each buffer that a run changes.
         self._mutated: dict[str, str] = {}
-        self._outputs: set[str] = set()
         #: Outputs that their translator does not make, with the call and their position.
         self._untranslated: dict[str, tuple[Call, int]] = {}
         #: The tensors that a call, or the caller, reads.
         self._read = {
-            ref.name for call in self._region.calls for ref in _refs(tuple(call.arguments.values()))
-        } | {*program.outputs, *program.mutated.values()}
+            ref.name for call in region.calls for ref in _refs(tuple(call.arguments.values()))
+        } | set(read)
+
+    def _walk(self) -> None:
+        for call in self._region.calls:
+            with _located(call):
+                self._translate(call)
+
+    def _run(
+        self, region: Region, operands: Sequence[str], model: OnnxModel
+    ) -> list[tuple[str, Signature]]:
+        """Translate the calls of an inner region into a model; return its outputs."""
+        outputs = [ref for ref in region.outputs if isinstance(ref, Ref)]
+        inputs = [ref.name for ref in region.inputs if isinstance(ref, Ref)]
+        if len(outputs) != len(region.outputs) or len(inputs) != len(operands):
+            raise UnsupportedError(
+                "a graph that it runs takes or returns numbers beside tensors",
+                "let it take and return tensors, torch.tensor(x)",
+            )
+        inner = _RegionConverter(
+            region, self._sizes.within(region.symbols), model, [ref.name for ref in outputs]
+        )
+        inner._names.update(zip(inputs, operands, strict=True))
+        inner._walk()
+        return [
+            (inner._current(ref.name), inner._sizes.signature(region.signatures[ref.name]))
+            for ref in outputs
+        ]
+
+    def _translate(self, call: Call) -> None:
+        written = _written(call)
+        if not list(_refs(call.outputs)) and call.target.startswith(_ON_NUMBERS):
+            return  # the program states what it gives, as an expression of open sizes
+        name = call.target
+        if written is not None:
+            head, _, overload = call.target.rpartition(".")
+            name = f"{head.removesuffix('_')}.{overload}"
+        self._require_known_shapes(call)
+        translator = translator_of(name)
+        if translator is None:
+            raise unknown(call.target)
+        for value in _refs(tuple(call.arguments.values())):
+            if value.name in self._untranslated:
+                raise self._unread(value.name, call.target)
+            if value.name in self._stale:
+                raise UnsupportedError(
+                    f"{call.target} reads {value.name!r}, whose memory an operation in place has "
+                    "changed",
+                    "save program.run_decompositions({}), which has no operations in place",
+                )
+        call = Call(name, call.arguments, call.outputs, call.index, call.source)
+        operation = Operation(
+            call, self._model, self._names, self._region.signatures, self._sizes,
+            set(self._mutated), self._read, self._run,
+        )  # fmt: skip
+        made = translator(operation)
+        results = [made] if isinstance(made, str) else list(made)
+        refs = operation.output_refs
+        for number, (ref, result) in enumerate(zip_longest(refs, results[: len(refs)])):
+            if isinstance(ref, Ref) and result:
+                self._names[ref.name] = result
+                self._model.rename(result, ref.name)
+            elif isinstance(ref, Ref):
+                self._untranslated[ref.name] = (call, number)
+        if written is not None and refs:
+            self._overwrite(written.name, refs[0].name)
+        elif name.rpartition(".")[0] in _VIEWS:
+            for source in islice(_refs(tuple(call.arguments.values())), 1):
+                self._shares.update((ref.name, self._root(source.name)) for ref in refs)
+
+    def _require_known_shapes(self, call: Call) -> None:
+        """Refuse an operator that makes a shape, or a number, depend on values of tensors."""
+        for output in _parts(call.outputs):
+            if isinstance(output, Ref) and output.name in self._region.signatures:
+                shape = self._region.signatures[output.name].shape
+                if not all(map(self._sizes.is_known, shape)):
+                    listed = ", ".join(map(str, shape))
+                    raise UnsupportedOperatorError(
+                        f"{call.target} makes a tensor of the shape [{listed}]; shapes that depend "
+                        "on values are not supported",
+                        "compute with tensors of fixed shapes, for example torch.where(mask, x, 0) "
+                        "in place of x[mask] or nonzero",
+                        call.target,
+                    )
+            if isinstance(output, Symbol) and call.target in _READ_VALUES:
+                raise UnsupportedOperatorError(
+                    f"{call.target} makes a Python number of a value known only at run time, which "
+                    "is not supported",
+                    "keep the value in a tensor",
+                    call.target,
+                )
+
+    def _overwrite(self, target: str, value: str) -> None:
+        """Let a tensor have another value from here on."""
+        root = self._root(target)
+        sharing = {name for name, own in self._shares.items() if own == root} | {root}
+        self._stale |= sharing - {target, value}
+        if target != root:
+            # Part of another tensor is written: reading that needs a scatter.
+            self._stale.add(root)
+        self._names[target] = self._names[value]
+        self._shares[value] = root
+        if target in self._mutated:
+            self._mutated[target] = self._names[value]
+
+    def _root(self, name: str) -> str:
+        return self._shares.get(name, name)
+
+    def _unread(self, name: str, reader: str) -> UnsupportedOperatorError:
+        """Return the error for reading an output that its translator does not make."""
+        call, number = self._untranslated[name]
+        place = f" at {call.source}" if call.source else ""
+        return UnsupportedOperatorError(
+            f"{reader} reads output {number} of {call.target}{place}, which is not supported",
+            "use the first output only",
+            call.target,
+        )
+
+    def _current(self, name: str) -> str:
+        if name in self._untranslated:
+            raise self._unread(name, "the program's output")
+        if name not in self._names:
+            raise ModelError(f"no call computes the output {name!r}")
+        return self._names[name]
+
+
+class _Converter(_RegionConverter):
+    """The walk over a whole program."""
+
+    def __init__(self, program: Program, shapes: Mapping[str, tuple[int, ...]]) -> None:
+        region = program.region
+        super().__init__(
+            region, Sizes(_open_sizes(program, shapes), region.symbols),
+            OnnxModel(region.signatures), {*program.outputs, *program.mutated.values()},
+        )  # fmt: skip
+        self._program = program
+        self._outputs: set[str] = set()
 
     def model(self, name: str) -> onnx.ModelProto:
         """Return the ONNX model."""
         program = self._program
         given = self._declared_inputs()
-        for call in self._region.calls:
-            with _located(call):
-                self._translate(call)
+        self._walk()
         for before, after in program.mutated.items():
             self._mutated[before] = self._current(after)
         signatures = {n: self._sizes.signature(s) for n, s in self._region.signatures.items()}
@@ -115,77 +253,6 @@ class _Converter:
             if target is not None and target.name in self._program.buffers:
                 yield target.name
 
-    def _translate(self, call: Call) -> None:
-        written = _written(call)
-        name = call.target
-        if written is not None:
-            head, _, overload = call.target.rpartition(".")
-            name = f"{head.removesuffix('_')}.{overload}"
-        translator = translator_of(name)
-        if translator is None:
-            raise unknown(call.target)
-        for value in _refs(tuple(call.arguments.values())):
-            if value.name in self._untranslated:
-                raise self._unread(value.name, call.target)
-            if value.name in self._stale:
-                raise UnsupportedError(
-                    f"{call.target} reads {value.name!r}, whose memory an operation in place has "
-                    "changed",
-                    "save program.run_decompositions({}), which has no operations in place",
-                )
-        call = Call(name, call.arguments, call.outputs, call.index, call.source)
-        operation = Operation(
-            call, self._model, self._names, self._region.signatures, self._sizes,
-            set(self._mutated), self._read,
-        )  # fmt: skip
-        made = translator(operation)
-        results = [made] if isinstance(made, str) else list(made)
-        refs = operation.output_refs
-        for number, (ref, result) in enumerate(zip_longest(refs, results[: len(refs)])):
-            if isinstance(ref, Ref) and result:
-                self._names[ref.name] = result
-                self._model.rename(result, ref.name)
-            elif isinstance(ref, Ref):
-                self._untranslated[ref.name] = (call, number)
-        if written is not None and refs:
-            self._overwrite(written.name, refs[0].name)
-        elif name.rpartition(".")[0] in _VIEWS:
-            for source in islice(_refs(tuple(call.arguments.values())), 1):
-                self._shares.update((ref.name, self._root(source.name)) for ref in refs)
-
-    def _overwrite(self, target: str, value: str) -> None:
-        """Let a tensor have another value from here on."""
-        root = self._root(target)
-        sharing = {name for name, own in self._shares.items() if own == root} | {root}
-        self._stale |= sharing - {target, value}
-        if target != root:
-            # Part of another tensor is written: reading that needs a scatter.
-            self._stale.add(root)
-        self._names[target] = self._names[value]
-        self._shares[value] = root
-        if target in self._mutated:
-            self._mutated[target] = self._names[value]
-
-    def _root(self, name: str) -> str:
-        return self._shares.get(name, name)
-
-    def _unread(self, name: str, reader: str) -> UnsupportedOperatorError:
-        """Return the error for reading an output that its translator does not make."""
-        call, number = self._untranslated[name]
-        place = f" at {call.source}" if call.source else ""
-        return UnsupportedOperatorError(
-            f"{reader} reads output {number} of {call.target}{place}, which is not supported",
-            "use the first output only",
-            call.target,
-        )
-
-    def _current(self, name: str) -> str:
-        if name in self._untranslated:
-            raise self._unread(name, "the program's output")
-        if name not in self._names:
-            raise ModelError(f"no call computes the output {name!r}")
-        return self._names[name]
-
     def _own(self, output: str) -> str:
         """Return the name of an output that only this output has."""
         current = self._current(output)
@@ -212,11 +279,16 @@ def _written(call: Call) -> Ref | None:
 
 
 def _refs(value: object) -> Iterator[Ref]:
-    if isinstance(value, Ref):
-        yield value
-    elif isinstance(value, tuple):
+    return (part for part in _parts(value) if isinstance(part, Ref))
+
+
+def _parts(value: object) -> Iterator[object]:
+    """Yield a value, or the values in a tuple."""
+    if isinstance(value, tuple):
         for part in value:
-            yield from _refs(part)
+            yield from _parts(part)
+    else:
+        yield value
 
 
 def _checked(name: str, value: Array, signature: Signature) -> Array:
@@ -261,9 +333,7 @@ def _open_sizes(program: Program, shapes: Mapping[str, tuple[int, ...]]) -> dict
 @contextmanager
 def _located(call: Call) -> Iterator[None]:
     """Put the call, and the line that made it, in front of a complaint about it."""
-    label = f"call {call.index}"
-    if call.source:
-        label += f" ({call.source})"
+    label = place(call.index, call.source)
     try:
         yield
     except UnsupportedOperatorError as error:

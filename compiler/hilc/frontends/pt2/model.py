@@ -7,7 +7,8 @@ references of ONNX models hold for it. Tensors keep their names.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence, Set
+import copy
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from typing import Any, NoReturn
 
 import numpy as np
@@ -15,12 +16,12 @@ import onnx
 from onnx import TensorProto, helper, numpy_helper
 
 from hilc.errors import ModelError, UnsupportedError
+from hilc.frontends.onnx.operation import SOURCE
 from hilc.frontends.pt2.decomposable import DECOMPOSABLE
-from hilc.frontends.pt2.program import Call, Code, Ref, Signature, Symbol
+from hilc.frontends.pt2.program import Call, Code, Ref, Region, Signature, Symbol
 from hilc.frontends.pt2.sizes import Sizes
 from hilc.ir import Array
 from hilc.support.identifiers import NumberedNames
-from hilc.support.suggest import nearest
 
 #: Version of ONNX's operators: the first with Attention and RMSNormalization.
 OPSET = 23
@@ -79,7 +80,7 @@ def unknown(target: str) -> UnsupportedOperatorError:
     """Return the error for an operator without a translator."""
     name = target.rpartition(".")[0]
     return UnsupportedOperatorError(
-        f"the operator {target} is not supported{nearest(name, _TRANSLATORS)}",
+        f"the operator {target} is not supported",
         "save program.run_decompositions(), which replaces it by more basic operators"
         if name.removeprefix("aten.") in DECOMPOSABLE
         else "compute the same with other operators",
@@ -98,6 +99,16 @@ class OnnxModel:
         self._final: dict[str, str] = {}
         #: The final names that are given.
         self._given: set[str] = set()
+        self._is_part = False
+
+    def part(self) -> OnnxModel:
+        """Return the model of a graph that a node runs: its nodes are its own, and constants and
+        names are those of the whole, where a name stands for one tensor.
+        """
+        inner = copy.copy(self)
+        inner.nodes = []
+        inner._is_part = True
+        return inner
 
     def fresh(self, base: str) -> str:
         """Return a name that no tensor has."""
@@ -114,7 +125,12 @@ class OnnxModel:
 
         A tensor that has one keeps it: an operator only passes it on.
         """
-        if ":" in made and made not in self._final and name not in self._given:
+        if (
+            not self._is_part
+            and ":" in made
+            and made not in self._final
+            and name not in self._given
+        ):
             self._final[made] = name
             self._given.add(name)
 
@@ -130,23 +146,33 @@ class OnnxModel:
 
         A constant that is an input too is the value of that where the caller gives none.
         """
-        for node in self.nodes:
+        read = set(inputs)
+        for node in _all_nodes(self.nodes):
             node.input[:] = map(self.final, node.input)
             node.output[:] = map(self.final, node.output)
-        read = {given for node in self.nodes for given in node.input} | set(inputs)
+            read.update(node.input)
         constants = {self.final(name): value for name, value in self.constants.items()}
         graph = helper.make_graph(
             self.nodes,
             name,
-            [_value_info(given, signature) for given, signature in inputs.items()],
-            [_value_info(output, signatures[output]) for output in outputs],
+            [value_info(given, signature) for given, signature in inputs.items()],
+            [value_info(output, signatures[output]) for output in outputs],
             # Counters of batches, weights in another order: what nothing reads is left out.
             [numpy_helper.from_array(constants[n], n) for n in constants if n in read],
         )
         return helper.make_model(graph, opset_imports=[helper.make_opsetid("", OPSET)])
 
 
-def _value_info(name: str, signature: Signature) -> onnx.ValueInfoProto:
+def _all_nodes(nodes: Iterable[onnx.NodeProto]) -> Iterator[onnx.NodeProto]:
+    """Yield nodes and those of the graphs that they run."""
+    for node in nodes:
+        yield node
+        for attribute in node.attribute:
+            if attribute.HasField("g"):
+                yield from _all_nodes(attribute.g.node)
+
+
+def value_info(name: str, signature: Signature) -> onnx.ValueInfoProto:
     if signature.dtype not in TYPES:
         raise UnsupportedError(
             f"the tensor {name!r} is of the type {signature.dtype}, which is not supported",
@@ -155,15 +181,21 @@ def _value_info(name: str, signature: Signature) -> onnx.ValueInfoProto:
     return helper.make_tensor_value_info(name, TYPES[signature.dtype], list(signature.shape))
 
 
+#: Translates the calls of a region into a model, with the names of its inputs; returns the names
+#: and signatures of its outputs.
+Run = Callable[[Region, Sequence[str], OnnxModel], list[tuple[str, Signature]]]
+
+
 class Operation:
     """A call of the program, as its translator sees it."""
 
     def __init__(
         self, call: Call, model: OnnxModel, names: Mapping[str, str],
         signatures: Mapping[str, Signature], sizes: Sizes, states: Set[str] = frozenset(),
-        read: Set[str] = frozenset(),
+        read: Set[str] = frozenset(), run: Run | None = None,
     ) -> None:  # fmt: skip
         self.call = call
+        self._run = run
         self._read = read
         self._states = states
         self._model = model
@@ -327,7 +359,10 @@ class Operation:
         listed = list(inputs)
         while listed and not listed[-1]:
             listed.pop()
-        self._model.nodes.append(helper.make_node(op, listed, outputs, **stated))
+        node = helper.make_node(op, listed, outputs, **stated)
+        if self.call.source:
+            node.metadata_props.add(key=SOURCE, value=self.call.source)
+        self._model.nodes.append(node)
         return outputs
 
     @property
@@ -352,6 +387,31 @@ class Operation:
         if dtype not in TYPES or dtype == "bfloat16":
             self.refuse(f"computes in {dtype}", f"supported: {', '.join(TYPES)}")
         return self.constant(value, dtype)
+
+    def inlined(self, region: Region, operands: Sequence[str]) -> list[str]:
+        """Compute a region in place of the call; return the names of its outputs."""
+        assert self._run is not None
+        return [name for name, _ in self._run(region, operands, self._model)]
+
+    def graph(
+        self, name: str, inputs: Sequence[tuple[str, Signature]],
+        compute: Callable[[Run, OnnxModel], list[tuple[str, Signature]]],
+    ) -> onnx.GraphProto:  # fmt: skip
+        """Return a graph for a node to run, of what ``compute`` adds to its model and returns."""
+        assert self._run is not None
+        part = self._model.part()
+        outputs = []
+        for value, signature in compute(self._run, part):
+            # What an outer graph computes is no output.
+            made = part.fresh(self.base)
+            part.nodes.append(helper.make_node("Identity", [value], [made]))
+            outputs.append(value_info(made, signature))
+        given = [value_info(value, signature) for value, signature in inputs]
+        return helper.make_graph(part.nodes, name, given, outputs)
+
+    def new_name(self) -> str:
+        """Return a name for an input of a graph."""
+        return self._model.fresh(self.base)
 
     def cast(self, tensor: str, of: str, to: str) -> str:
         """Return a tensor of the element type ``of`` as one of ``to``."""

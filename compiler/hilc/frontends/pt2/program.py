@@ -15,6 +15,14 @@ from hilc.ir import Array
 _SYMBOL = re.compile(r"Symbol\('(\w+)'[^()]*\)")
 #: The major version of the schema (``torch/_export/serde/schema.py``).
 _SCHEMA = 8
+#: A frame of a stack trace: file, line, and the text of the line where the file has one.
+_FRAME = re.compile(
+    r'^ *File "([^"\n]*)", line (\d+)[^\n]*(?:\n(?! *File ")([^\n]*))?', re.MULTILINE
+)
+#: Files of PyTorch where it is installed; a folder of the user may be called torch too.
+_OF_PYTORCH = re.compile(r"-packages[/\\]torch[/\\]")
+#: Code that PyTorch and Python generate, which is in no file of the user.
+_GENERATED = ("<eval_with_key>", "<frozen ")
 _MAX_CALLS = 100_000
 _EXPORT_AGAIN = "export and save the program again"
 
@@ -28,7 +36,7 @@ class Ref:
 
 @dataclass(frozen=True)
 class Symbol:
-    """An integer of the program that depends on sizes which the export left open."""
+    """A number of the program that depends on sizes which the export left open, or on values."""
 
     name: str
 
@@ -58,6 +66,7 @@ class Call:
     #: Name of the operator and its overload: ``aten.conv2d.default``.
     target: str
     #: Arguments by the names of the operator's schema; those that equal its defaults may be absent.
+    #: Of an operator without one, ``higher_order.cond``, by their positions.
     arguments: Mapping[str, Argument]
     #: A tensor, a tuple of tensors, or a symbol, for each result.
     outputs: tuple[Argument, ...]
@@ -83,8 +92,8 @@ class Region:
     outputs: tuple[Argument, ...]
     calls: tuple[Call, ...]
     signatures: Mapping[str, Signature]
-    #: Expressions of open sizes by the names of symbolic integers.
-    symbols: Mapping[str, int | str]
+    #: Expressions of open sizes by the names of symbolic numbers.
+    symbols: Mapping[str, int | float | str]
 
 
 @dataclass(frozen=True)
@@ -210,7 +219,11 @@ def _region(graph: Mapping[str, Any]) -> Region:
     nodes = graph["nodes"]
     if len(nodes) > _MAX_CALLS:
         raise ModelError(f"the program has {len(nodes)} calls; at most {_MAX_CALLS} are read")
-    symbols = {name: _size(value) for name, value in graph["sym_int_values"].items()}
+    symbols: dict[str, int | float | str] = {
+        name: _size(value)
+        for kind in ("sym_int_values", "sym_float_values", "sym_bool_values")
+        for name, value in graph.get(kind, {}).items()
+    }
     return Region(
         tuple(map(_argument, graph["inputs"])),
         tuple(map(_argument, graph["outputs"])),
@@ -222,35 +235,49 @@ def _region(graph: Mapping[str, Any]) -> Region:
 
 def _call(node: Mapping[str, Any], index: int) -> Call:
     target = node["target"].removeprefix("torch.ops.")
-    arguments = {given["name"]: _argument(given["arg"]) for given in node["inputs"]}
-    outputs = tuple(map(_argument, node["outputs"]))
-    return Call(target, arguments, outputs, index, _source(node["metadata"].get("stack_trace", "")))
+    source = _source(node["metadata"].get("stack_trace", ""))
+    try:
+        # Operators with graphs, such as cond, have arguments without names.
+        arguments = {
+            given["name"] or str(position): _argument(given["arg"])
+            for position, given in enumerate(node["inputs"])
+        }
+        outputs = tuple(map(_argument, node["outputs"]))
+    except ModelError as error:
+        raise type(error)(f"{place(index, source)}: {target}: {error.fact}", error.hint) from error
+    return Call(target, arguments, outputs, index, source)
+
+
+def place(index: int, source: str) -> str:
+    """Return the words of a message for the place of a call."""
+    return f"call {index} ({source})" if source else f"call {index}"
 
 
 def _source(trace: str) -> str:
-    """Return the line of the innermost frame that is not PyTorch's own."""
-    lines = trace.splitlines()
+    """Return the line of the innermost frame that is not PyTorch's own.
+
+    Code that was typed into an interpreter has a line and no text.
+    """
     found = ""
-    for head, text in zip(lines, lines[1:], strict=False):
-        place = head.strip()
-        # Code that PyTorch generates has no file: <eval_with_key>.3.
-        is_of_user = place.startswith('File "') and not place.startswith('File "<')
-        if is_of_user and "/torch/" not in place and "\\torch\\" not in place:
-            path, _, rest = place.removeprefix('File "').partition('", line ')
-            number = rest.partition(",")[0]
-            found = f"{path.replace(chr(92), '/').rpartition('/')[2]}:{number}: {text.strip()}"
+    for path, number, text in _FRAME.findall(trace):
+        if not path.startswith(_GENERATED) and not _OF_PYTORCH.search(path):
+            file = path.replace("\\", "/").rpartition("/")[2]
+            found = f"{file}:{number}" + (f": {text.strip()}" if text.strip() else "")
     return found
 
 
 def _signature(meta: Mapping[str, Any]) -> Signature:
     dtype = SCALAR_TYPES.get(meta["dtype"], f"number {meta['dtype']}")
-    return Signature(dtype, tuple(map(_size, meta["sizes"])))
+    sizes = tuple(map(_size, meta["sizes"]))
+    if any(isinstance(size, float) for size in sizes):
+        raise ModelError(f"the sizes {sizes!r:.60} are no integers", _EXPORT_AGAIN)
+    return Signature(dtype, tuple(size for size in sizes if not isinstance(size, float)))
 
 
-def _size(value: Mapping[str, Any]) -> int | str:
+def _size(value: Mapping[str, Any]) -> int | float | str:
     ((kind, size),) = value.items()
-    if kind == "as_int" and type(size) is int:
-        return size
+    if (kind, type(size)) in (("as_int", int), ("as_float", float), ("as_bool", bool)):
+        return size  # type: ignore[no-any-return]
     if kind == "as_expr" and isinstance(size["expr_str"], str):
         return _SYMBOL.sub(r"\1", size["expr_str"])
     raise ModelError(f"the size {_shown(value)} is neither a number nor an expression")
@@ -262,8 +289,8 @@ def _argument(value: Mapping[str, Any]) -> Argument:
     if kind in _READERS:
         return _READERS[kind](content)
     raise UnsupportedError(
-        f"the program has an argument of the kind {kind!r} ({_shown(content)})",
-        f"read are: {', '.join(_READERS)}",
+        f"an argument of the kind {kind!r} ({_shown(content)}) is not supported",
+        "supported are tensors, numbers, texts, element types, and lists of them",
     )
 
 
@@ -276,9 +303,14 @@ def _optional(content: Mapping[str, Any]) -> Ref | None:
     return None if kind == "as_none" else _ref(inner)
 
 
-def _integer(content: Mapping[str, Any]) -> int | Symbol:
-    ((kind, inner),) = content.items()
-    return Symbol(_of(str, inner)) if kind == "as_name" else _of(int, inner)
+def _symbolic(kind: type[Any]) -> Any:
+    """Return the reader of a number that may depend on sizes which the export left open."""
+
+    def reader(content: Mapping[str, Any]) -> Any:
+        ((form, inner),) = content.items()
+        return Symbol(_of(str, inner)) if form == "as_name" else _of(kind, inner)
+
+    return reader
 
 
 def _of(kind: type[Any], content: Any) -> Any:
@@ -324,8 +356,10 @@ _READERS: Mapping[str, Any] = {
     "as_bools": _tuple_of(_scalar(bool)),
     "as_string": _scalar(str),
     "as_strings": _tuple_of(_scalar(str)),
-    "as_sym_int": _integer,
-    "as_sym_ints": _tuple_of(_integer),
+    "as_sym_int": _symbolic(int),
+    "as_sym_ints": _tuple_of(_symbolic(int)),
+    "as_sym_float": _symbolic(float),
+    "as_sym_bool": _symbolic(bool),
     "as_scalar_type": _code("element type"),
     "as_memory_format": _code("memory format"),
     "as_layout": _code("layout"),

@@ -28,8 +28,11 @@ def specialize(data: bytes, stated: Specialization) -> bytes:
     program = read_program(read_archive(data))
     # It imports the package onnx.
     converter = import_module("hilc.frontends.pt2.convert")
-    model: bytes = converter.convert(program, stated.shapes, "main").SerializeToString()
-    return model
+    loop_bounds = import_module("hilc.frontends.onnx.loop_bounds")
+    model = converter.convert(program, stated.shapes, "main")
+    loop_bounds.set_loop_bounds(model, stated.loop_bounds)
+    specialized: bytes = model.SerializeToString()
+    return specialized
 
 
 def import_graph(data: bytes, name: str) -> Reading:

@@ -50,7 +50,14 @@ from hilc.frontends.budget import MAX_DEPTH, NodeBudget
 from hilc.frontends.readers import Reading
 from hilc.frontends.tflite.decode import decoded
 from hilc.frontends.tflite.flatbuffer import check
-from hilc.frontends.tflite.hybrid import HybridLayer, HybridOperator, asymmetric_inputs
+from hilc.frontends.tflite.hybrid import (
+    ASYMMETRIC,
+    FLOATS_ALONE,
+    HybridOperator,
+    asymmetric_inputs,
+    hybrid_weights,
+    layer_parts,
+)
 from hilc.frontends.tflite.list_items import with_fixed_lists
 from hilc.frontends.tflite.schema import (
     MODEL,
@@ -78,6 +85,7 @@ from hilc.ir import (
     Tensor,
 )
 from hilc.ir.dtypes import FLOAT, INTEGER
+from hilc.ops import OPS
 from hilc.ops.cast import CastAttributes
 from hilc.ops.complex_numbers import PARTS
 from hilc.ops.concat_split import ConcatenationAttributes
@@ -586,10 +594,9 @@ class Importer:
             operator = self.subgraph.Operators(i)
             code = self._code(i, operator)
             inputs = self._indices(operator, "Inputs", f"operator {i} ({code})")
-            if code in _LINEAR and len(inputs) > 1 and min(inputs[:2]) >= 0:
-                x, weights = self.tensor(inputs[0]), self.tensor(inputs[1])
-                if _is_hybrid(code, x, weights):
-                    found[inputs[1]] = None
+            operands = [self.tensor(index) if index >= 0 else None for index in inputs]
+            for position in hybrid_weights(code, operands):
+                found[inputs[position]] = None
         return tuple(found)
 
     def tensor(self, index: int) -> Tensor:
@@ -639,11 +646,13 @@ class Importer:
             if self.names[i] not in self.open_shapes:
                 self._refuse_empty(i, "its output")
         named = [self.tensor(i) if i >= 0 else None for i in inputs]
-        if code in _LINEAR and named[0] and named[1] and _is_hybrid(code, named[0], named[1]):
-            self.has_hybrid_layers = True
-            if self.hybrid:
-                return self._on_integers(index, code, operator, named, outputs[0], tensors)
-            named[1] = self._float_weights(named[1])
+        if positions := hybrid_weights(code, named):
+            has_kernel = code not in FLOATS_ALONE
+            self.has_hybrid_layers |= has_kernel
+            if self.hybrid and has_kernel:
+                return self._on_integers(index, code, operator, named, tensors)
+            for position in positions:
+                named[position] = self._float_weights(named[position])
         for tensor in (*named, *(self.tensor(i) for i in outputs)):
             if tensor is not None:
                 tensors.setdefault(tensor.name, tensor)
@@ -704,36 +713,62 @@ class Importer:
         code: str,
         operator: Any,
         named: Sequence[Tensor | None],
-        output: int,
         tensors: dict[str, Tensor],
     ) -> list[Node]:
         """Return the nodes of a dynamic-range layer whose weights stay integers."""
-        (x, weights), out = named[:2], self.tensor(output)
-        assert x is not None
-        assert weights is not None
-        bias = named[2] if len(named) > 2 else None
         row = OPERATORS[code]
+        inputs = self._indices(operator, "Inputs", "it")
+        variables = self._variables(row.states, inputs)
+        for i in inputs:
+            if i >= 0 and i not in variables:
+                self._refuse_variable(i)
+        operands, out = list(named), self.tensor(self._indices(operator, "Outputs", "it")[0])
+        for position, number in zip(row.states, variables, strict=True):
+            variable = self.tensor(number)
+            tensors.setdefault(variable.name, variable)
+            operands[position] = tensors[self._states.get(number, variable.name)]
+        updated = [tensors[self._updated(number, tensors)] for number in variables]
         attrs = row.read_attributes(operator)
-        asymmetric = code == "FULLY_CONNECTED" and row.read_options(operator, asymmetric_inputs)
+        asymmetric = code in ASYMMETRIC and row.read_options(operator, asymmetric_inputs)
+        names: set[str] = set()
 
         def fresh(base: str) -> str:
             name = base
-            while name in tensors or name in self.names or name in layer_names:
+            while name in tensors or name in self.names or name in names:
                 name += "_"
-            layer_names.add(name)
+            names.add(name)
             return name
 
-        layer_names: set[str] = set()
-        layer = HybridLayer(
-            HybridOperator(index, code, x, weights, bias, out, attrs, asymmetric), fresh
-        )
-        for tensor in (x, bias, out):
-            if tensor is not None:
+        layer = HybridOperator(index, code, operands, out, attrs, asymmetric, updated)
+        weights = hybrid_weights(code, named)
+        if code not in _LINEAR:
+            self._require_float_layer(layer, weights)
+        parts = layer_parts(layer, fresh)
+        for position, tensor in enumerate((*named, out)):
+            if tensor is not None and position not in weights:
                 tensors.setdefault(tensor.name, tensor)
-        tensors.update(layer.tensors)
+        tensors.update(parts.tensors)
         if out.name in self.open_shapes:
-            self.open_shapes |= {name for name, t in layer.tensors.items() if t.data is None}
-        return layer.nodes
+            self.open_shapes |= {name for name, t in parts.tensors.items() if t.data is None}
+        return parts.nodes
+
+    def _require_float_layer(self, layer: HybridOperator, weights: Sequence[int]) -> None:
+        """Raise ModelError if the same layer of float weights is none."""
+        real = [
+            self._float_weights(tensor) if position in weights else tensor
+            for position, tensor in enumerate(layer.operands)
+        ]
+        taken = OPERATORS[layer.code].supported_inputs or range(len(real))
+        ins = [real[position] for position in taken]
+        names = tuple(tensor.name if tensor else "" for tensor in ins)
+        outputs = [layer.out, *layer.updated]
+        node = Node(layer.code, names, tuple(t.name for t in outputs), layer.attrs, layer.index)
+        found = OPS[layer.code].infer(node, ins)
+        if found != [(t.shape, t.dtype) for t in outputs]:
+            raise ModelError(
+                f"it gives {layer.out.dtype}{list(layer.out.shape)}, which must be "
+                f"{found[0][1]}{list(found[0][0])}"
+            )
 
     def _widened_rows(
         self, node: Node, named: Sequence[Tensor | None], tensors: dict[str, Tensor]
@@ -834,7 +869,8 @@ class Importer:
             )
         self._tensors[output] = tensors[dense.name] = replace(dense, data=source.data)
 
-    def _float_weights(self, weights: Tensor) -> Tensor:
+    def _float_weights(self, weights: Tensor | None) -> Tensor:
+        assert weights is not None
         name = f"{weights.name}:float32"
         while name in self.names:
             name += "_"
@@ -1080,17 +1116,6 @@ def rounding_of_sums(code: str, ins: Sequence[Tensor | None]) -> Rounding:
     if x is None or not x.element.biases:
         return Rounding.DOUBLE
     return _ROUNDINGS.get(x.element.sums(bias.dtype if bias else None), Rounding.DOUBLE)
-
-
-def _is_hybrid(code: str, x: Tensor, weights: Tensor) -> bool:
-    return (
-        code in _LINEAR
-        and bool(x.element.weights)
-        and not x.element.quantized
-        and weights.element.needs_scale
-        and weights.is_constant
-        and weights.quant is not None
-    )
 
 
 def dequantized(weights: Tensor) -> Array:

@@ -32,6 +32,7 @@ from hilc.lowering.parameters import (
     HilDspConv2dS8Partial,
     HilDspConv2dS8Winograd,
     HilDspConv2dS8WinogradPacked,
+    HilDspConv2dS8WinogradRows,
     HilDspPairs,
 )
 
@@ -41,6 +42,7 @@ def conv2d(form: Convolution) -> list[Parameters]:
     none if no kernel gives its outputs exactly.
     """
     first, last = _winograd(form)
+    last += _winograd_rows(form)
     direct, with_padding = _direct(form)
     partial = _partial(form)
     packed = packed_columns_of_layer(form.packing, PAIR)
@@ -252,22 +254,125 @@ def _winograd_streams(weights: LinearWeights, in_c: int) -> tuple[Affine, int, A
         return None
     channels, affine = plain
     filters = padded(channels.weights.astype(np.int64), PAIR).reshape(-1, 3, 3, in_c)
-    # The kernel has 64 times the sums; lines are for 256 times.
-    multipliers, *others = affine.scales
-    left = 0 if multipliers.max() < 2**29 else 2
-    scales = padded(np.stack([multipliers << (2 - left), *others], axis=1), PAIR)
-    bias = padded(affine.bias, PAIR).reshape(-1, PAIR)
-
-    def stream(factor: int, weights: Array) -> Array:
-        """Return biases, scales and weights of each two filters."""
-        parts = [factor * bias, scales.reshape(len(bias), -1), weights.reshape(len(bias), -1)]
-        return np.concatenate(parts, axis=1).reshape(-1).astype(np.int32)
-
+    left = _winograd_left(affine)
     places = np.einsum("iy,jx,oyxc->ojic", _WINOGRAD_ROWS, _WINOGRAD, filters)
-    units = places.reshape(-1, PAIR, 16, in_c // UNIT, UNIT)[..., UNIT_ORDER]
-    # Words of both filters of a pair in turn.
-    words = units.reshape(*units.shape[:4], 2, 2).transpose(0, 2, 3, 4, 1, 5).astype(np.int16)
+    units = places.reshape(-1, PAIR, 16, in_c // UNIT, UNIT)
     taps = filters.reshape(-1, PAIR, 9, in_c // UNIT, UNIT).transpose(0, 3, 1, 2, 4)
-    unfolded = stream(64, np.ascontiguousarray(words).view(np.int32))
-    packed = stream(4, np.ascontiguousarray(taps.astype(np.int8)).view(np.int32))
+    unfolded = _winograd_stream(affine, 64, _words_in_turn(units))
+    packed = _winograd_stream(affine, 4, np.ascontiguousarray(taps.astype(np.int8)).view(np.int32))
     return affine, left, unfolded, packed
+
+
+def _winograd_left(affine: Affine) -> int:
+    """Return by how many bits sums are shifted to the left before their requantization."""
+    # The kernels have 64 times the sums; lines are for 256 times.
+    return 0 if affine.scales[0].max() < 2**29 else 2
+
+
+def _words_in_turn(units: Array) -> Array:
+    """Return the words of both filters of each pair in turn, from ``[pair, filter, place, unit,
+    channel]``.
+    """
+    words = units[..., UNIT_ORDER].reshape(*units.shape[:4], 2, 2).transpose(0, 2, 3, 4, 1, 5)
+    return np.ascontiguousarray(words.astype(np.int16)).view(np.int32)
+
+
+def _winograd_stream(affine: Affine, factor: int, weights: Array) -> Array:
+    """Return biases, so many times, scales and weights of each two filters."""
+    multipliers, *others = affine.scales
+    multipliers = multipliers << (2 - _winograd_left(affine))
+    scales = padded(np.stack([multipliers, *others], axis=1), PAIR)
+    bias = padded(affine.bias, PAIR).reshape(-1, PAIR)
+    parts = [factor * bias, scales.reshape(len(bias), -1), weights.reshape(len(bias), -1)]
+    return np.concatenate(parts, axis=1).reshape(-1).astype(np.int32)
+
+
+#: What Winograd F(2, 3), F(2, 2) and a single tap multiply with the pixels that they share: rows
+#: of the places A, B, C and D of ``conv2d_s8_winograd_rows.h``, 64 times.
+_ROW_PARTS = {
+    3: ([[32, 32, 32]], [[32, -32, 32]], [[64, 0, 0]], [[0, 0, -64]]),
+    2: ([[64, 64]], [], [[64, 0]], [[0, -64]]),
+    1: ([], [], [[64]], [[64]]),
+}
+#: Most pixels between the outputs of a tile: V of twice as many is made at a time.
+_MOST_STEP = 32
+
+
+def _winograd_rows(form: Convolution) -> list[Parameters]:
+    """Return the parameters of Winograd along rows, if filters have taps that can share products:
+    with a stride those that are so far apart, with a dilation neighbours.
+    """
+    in_c, window = form.images.in_c, form.window
+    stride, step = window.stride_w, window.dilation_w
+    parts = _parts_of_row(window.filter_w, stride)
+    if in_c % UNIT != 0 or (stride > 1 and step > 1) or len(parts) == window.filter_w:
+        return []
+    # A block has outputs that are `step` apart, in an even number of tiles.
+    if (step > 1 and 2 * step > form.images.out_w) or step > _MOST_STEP:
+        return []
+    streams = _row_stream(form.packing, window.filter_h, window.filter_w, stride)
+    if streams is None:
+        return []
+    affine, left, stream = streams
+    sizes = [size for _, size in parts] * window.filter_h
+    taps = [
+        [row, first]
+        for wanted in _ROW_PARTS
+        for row in range(window.filter_h)
+        for first, size in parts
+        if size == wanted
+    ]
+    return [
+        form.parameters(
+            HilDspConv2dS8WinogradRows,
+            units=in_c // UNIT,
+            triples=sizes.count(3),
+            pairs=sizes.count(2),
+            singles=sizes.count(1),
+            step=step,
+            apart=2 * step if step % 2 else 1,
+            tile_pairs=step if step % 2 else step // 2,
+            signs=int(affine.corrections is not None),
+            shift=affine.shift,
+            left=left,
+            taps=np.array(taps, np.int32).reshape(-1),
+            stream=stream,
+            border=border_pixel(form.packing, in_c),
+            dsp_range=range_of(form.requantization),
+        )
+    ]
+
+
+def _parts_of_row(taps: int, stride: int) -> list[tuple[int, int]]:
+    """Return the first tap and the number of taps, ``stride`` apart, of each part of a row."""
+    parts = []
+    for phase in range(min(stride, taps)):
+        own = range(phase, taps, stride)
+        parts += [(own[i], len(own[i : i + 3])) for i in range(0, len(own), 3)]
+    return parts
+
+
+@packed_once
+def _row_stream(
+    weights: LinearWeights, filter_h: int, filter_w: int, stride: int
+) -> tuple[Affine, int, Array] | None:
+    """Return the requantization, by how many bits sums are shifted to the left before it, and the
+    stream that ``conv2d_s8_winograd_rows.h`` draws; None where channels have no requantization by
+    one shift for all.
+    """
+    if (plain := _plain_lines(weights)) is None:
+        return None
+    channels, affine = plain
+    in_c = weights.depth // filter_h // filter_w
+    filters = padded(channels.weights.astype(np.int64), PAIR).reshape(-1, filter_h, filter_w, in_c)
+    parts = _parts_of_row(filter_w, stride)
+    places = [
+        np.einsum("it,otc->oic", factors, filters[:, row, first : first + size * stride : stride])
+        for place in range(4)
+        for wanted, matrices in _ROW_PARTS.items()
+        for row in range(filter_h)
+        for first, size in parts
+        if size == wanted and (factors := matrices[place])
+    ]
+    u = np.concatenate(places, axis=1).reshape(-1, PAIR, len(places), in_c // UNIT, UNIT)
+    return affine, _winograd_left(affine), _winograd_stream(affine, 64, _words_in_turn(u))

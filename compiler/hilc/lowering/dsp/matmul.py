@@ -50,9 +50,6 @@ from hilc.lowering.registry import Layer, lowers
 from hilc.lowering.rounds import rounding_of
 from hilc.lowering.v7m.conv2d import with_int32_multiplies
 
-#: Depth from which a single row's weights may take twice the room. They are most of such a model,
-#: and the shallower the layer, the less of its time the products take.
-_DEEP = 256
 #: Depth for which a column's weights stay in registers, columns up to which outputs of a column are
 #: a step of an instruction apart, and rows at a time.
 _EIGHT, _MOST_COLUMNS, _EIGHT_GROUPS = 8, 255, (128, 32)
@@ -168,14 +165,12 @@ def _matvec_pairs(form: MatrixProduct) -> Iterator[Parameters]:
     affine = affine_of_wide(form.packing, True)
     if affine is None or not affine.shares_one_shift:
         return
-    narrow = _vector_stream(form.packing, False)
     # Wide weights take twice the room and save an instruction in five.
-    small = form.weights.size <= SMALL_WEIGHTS
-    kinds = [False] if narrow is not None and not small else []
-    kinds += [True] if narrow is None or small or form.depth >= _DEEP else []
-    for wide in kinds:
-        stream = _vector_stream(form.packing, wide)
-        assert stream is not None
+    for wide in (False, True):
+        packed = _vector_stream(form.packing, wide)
+        if packed is None or (not wide and form.weights.size <= SMALL_WEIGHTS):
+            continue
+        stream, lines = packed
         # Without scratch it costs five instructions in 32.
         for widened in (1, 0) if form.depth % UNIT == 0 else (1,):
             yield form.parameters(
@@ -186,14 +181,15 @@ def _matvec_pairs(form: MatrixProduct) -> Iterator[Parameters]:
                 signs=int(affine.corrections is not None),
                 shift=affine.shift,
                 stream=stream,
+                lines=lines,
                 dsp_range=range_of(outputs),
             ).as_form("wide" if wide else "", "widened" if widened else "")
 
 
 @packed_once
-def _vector_stream(weights: LinearWeights, wide: bool) -> Array | None:
-    """Return the packed columns for single rows; None where a pair of them needs 17 bits, or has
-    sums that do not fit.
+def _vector_stream(weights: LinearWeights, wide: bool) -> tuple[Array, Array] | None:
+    """Return the packed columns for single rows and their lines; None where a pair of columns needs
+    17 bits, or has sums that do not fit.
     """
     channels, affine = channels_of(weights), affine_of_wide(weights, True)
     assert channels is not None, "a layer that has an affine requantization has channels"
@@ -205,4 +201,6 @@ def _vector_stream(weights: LinearWeights, wide: bool) -> Array | None:
         packed = paired_weights(channels.weights, VECTOR_BLOCK) if affine.bits == BITS else None
     if packed is None:
         return None
-    return column_stream(affine, packed.view(np.int32), wide, VECTOR_BLOCK)
+    lines = column_stream(affine, np.zeros(0, np.int32), wide, VECTOR_BLOCK)
+    # The kernel reads the starts of four columns more than there are.
+    return packed.view(np.int32), np.concatenate([lines, np.zeros(VECTOR_BLOCK, np.int32)])

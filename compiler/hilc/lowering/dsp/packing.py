@@ -176,7 +176,7 @@ def column_stream(
     blocks = len(scales) // block
     parts = [
         bias.reshape(blocks, -1),
-        weights.reshape(blocks, -1),
+        weights.reshape(blocks, len(weights) // blocks),
         scales.reshape(blocks, -1),
     ]
     words = np.concatenate(parts, axis=1)

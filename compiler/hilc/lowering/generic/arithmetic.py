@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
+from hilc.ir import Rounding
 from hilc.lowering.generic.binary import binary_walk
 from hilc.lowering.kernels import KernelCall, Parameters
 from hilc.lowering.parameters import (
+    HilDivEven,
     HilGenericCombineF32,
     HilGenericCombineS8,
     HilGenericCombineS16,
@@ -25,6 +27,8 @@ from hilc.lowering.parameters import (
     HilGenericDivideS32,
     HilGenericDivideS64,
     HilGenericDivS8,
+    HilGenericDivS8Even,
+    HilGenericDivS16Even,
     HilGenericFloorDivF32,
     HilGenericFloorModF32,
     HilGenericPowF32,
@@ -36,7 +40,7 @@ from hilc.lowering.parameters import (
 from hilc.lowering.registry import Layer, lowers
 from hilc.lowering.strides import broadcast_strides, nest, walk
 from hilc.ops import arithmetic, comparison
-from hilc.ops.arithmetic import quotient_scale, square_scales
+from hilc.ops.arithmetic import even_quotient_scale, quotient_scale, square_scales
 from hilc.ops.comparison import comparison_scale
 from hilc.ops.operands import output_clamp, plain_clamp, quantization
 from hilc.ops.selection import condition_shape
@@ -97,6 +101,28 @@ def portable(layer: Layer) -> KernelCall:
     if node.op == "DIV" and arithmetic.holds_floats(a):
         return KernelCall(HilGenericDivF32(binary=binary_walk(layer), low=low, high=high), (0, 1))
     return _plain(layer)
+
+
+@lowers("DIV", dtypes={"int8", "int16"}, roundings=(Rounding.NEAREST_EVEN,))
+def quotient_to_even(layer: Layer) -> KernelCall:
+    """Return the quotient that is rounded once, ties to even."""
+    node, a, b, out = layer.node, layer.operand(0), layer.operand(1), layer.out
+    multiplier, right = even_quotient_scale(node, a, b, out)
+    low, high = output_clamp(node, out)
+    kernel = HilGenericDivS16Even if out.element.symmetric else HilGenericDivS8Even
+    parameters = kernel(
+        div_even=HilDivEven(
+            binary=binary_walk(layer),
+            a_zero_point=quantization(node, a)[1],
+            b_zero_point=quantization(node, b)[1],
+            out_zero_point=quantization(node, out)[1],
+            multiplier=multiplier,
+            right=right,
+            low=low,
+            high=high,
+        )
+    )
+    return KernelCall(parameters, (0, 1))
 
 
 @lowers("ADD", "SUB", "MUL", dtypes={"int32", "int64"})

@@ -7,7 +7,7 @@ from math import prod
 
 import numpy as np
 
-from hilc.ir import Node, Tensor
+from hilc.ir import Tensor
 from hilc.lowering.kernels import KernelCall
 from hilc.lowering.parameters import HilGenericJoin, HilGenericSplit, HilGenericSplitBlocks
 from hilc.lowering.registry import Layer, lowers
@@ -21,31 +21,39 @@ from hilc.ops.concat_split import (
 )
 
 
-def _join(node: Node, parts: Sequence[Tensor], axis: int) -> KernelCall:
-    """Return the call that copies the contiguous block from ``axis`` on of each part in turn."""
+def _join(parts: Sequence[Tensor], axis: int) -> HilGenericJoin:
+    """Return the copies of the contiguous block from ``axis`` on of each part in turn."""
     itemsize = np.dtype(parts[0].dtype).itemsize
     blocks = [prod(part.shape[axis:]) * itemsize for part in parts]
-    parameters = HilGenericJoin(
+    return HilGenericJoin(
         rows=prod(parts[0].shape[:axis]),
         parts=len(parts),
         length=sum(blocks),
         blocks=np.array(blocks, np.int32),
     )
-    return KernelCall(parameters, tuple(range(len(parts))))
+
+
+def _joining(join: HilGenericJoin) -> KernelCall:
+    return KernelCall(join, tuple(range(join.parts)))
+
+
+def joined(layer: Layer) -> HilGenericJoin:
+    """Return the blocks that a CONCATENATION takes of each operand in turn."""
+    node, ins = layer.node, layer.ins
+    return _join(parts(node, ins), concatenation_axis(node, ins))
 
 
 @lowers("CONCATENATION")
 def concatenation(layer: Layer) -> KernelCall:
     """Return the call that takes blocks of each operand in turn."""
-    node, ins = layer.node, layer.ins
-    return _join(node, parts(node, ins), concatenation_axis(node, ins))
+    return _joining(joined(layer))
 
 
 @lowers("PACK")
 def pack(layer: Layer) -> KernelCall:
     """Return the call that takes blocks of each operand in turn."""
     node, ins = layer.node, layer.ins
-    return _join(node, parts(node, ins), pack_axis(node, ins))
+    return _joining(_join(parts(node, ins), pack_axis(node, ins)))
 
 
 @lowers("SPLIT")

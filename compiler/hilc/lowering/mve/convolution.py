@@ -13,11 +13,13 @@ from hilc.lowering.mve.packing import (
     CHUNK,
     DEEPEST,
     FARTHEST,
+    LINES_BYTES,
     any_of,
     bytes_of,
     columns_of,
     few_columns,
     is_full,
+    line_pairs,
     linear_of,
     packed_pixels,
     packed_quads,
@@ -26,6 +28,7 @@ from hilc.lowering.mve.packing import (
     shallow_stream,
     ties,
 )
+from hilc.lowering.mve.windows import GATHERED, small_windows
 from hilc.lowering.parameters import (
     HilMveColumns,
     HilMveConv2dS8,
@@ -33,16 +36,18 @@ from hilc.lowering.parameters import (
     HilMveConv2dS8Gathered6x4,
     HilMveConv2dS8Rgb,
     HilMveConv2dS8RgbCopied,
+    HilMveConv2dS8Rows,
     HilMveConv2dS81x1Strided,
     HilMveConv2dS83x3,
-    HilMveConv2dS83x3Rows,
     HilMvePixels,
 )
 
-#: Strips of windows: bytes that a gather reaches, and windows at least and at most.
-GATHERED, _SHORTEST_STRIP, _LONGEST_STRIP = 256, 4, 32
-#: Rows of windows: bytes of scratch that they may take, and channels at least.
-_LINES_BYTES, _FEW_CHANNELS = (8192, 4096, 2048), 6
+#: Strips of windows: windows at least and at most.
+_SHORTEST_STRIP, _LONGEST_STRIP = 4, 32
+#: Rows of windows: channels at least.
+_FEW_CHANNELS = 6
+#: Bytes of scratch that a row of windows of a sequence may take.
+_SEQUENCE_BYTES = 16384
 #: Bytes of scratch of a window of 27 values, and of its sums.
 _WINDOW_BYTES = 40
 
@@ -54,8 +59,8 @@ def conv2d(form: Convolution) -> list[Parameters]:
         return [] if gathered is None else [gathered]
     made = [make(form) for make in (_points, _three_by_three)]
     calls = [*_lines(form), *(call for call in made if call is not None)]
-    if not calls:
-        calls = [*_rgb(form), *_strips(form)]
+    if not calls or form.window.filter_h != 3:
+        calls = [*calls, *_rgb(form), *small_windows(form), *_strips(form)]
     # Behind the others, which take less scratch for bands of few rows.
     return [*calls, *([] if gathered is None else [gathered]), *_windows(form), *_sixes(form)]
 
@@ -153,7 +158,7 @@ def _windows(form: Convolution) -> Iterator[Parameters]:
         return
     stream = _window_stream(form.packing)
     found: set[int] = set()
-    for most in _LINES_BYTES:
+    for most in LINES_BYTES:
         lines = min(images.out_h, most // (_WINDOW_BYTES * out_w))
         if lines in (0, *found):
             continue
@@ -200,7 +205,7 @@ def _sixes(form: Convolution) -> Iterator[Parameters]:
         return
     pixels = packed_quads(form.packing, True)
     found: set[int] = set()
-    for most in _LINES_BYTES:
+    for most in LINES_BYTES:
         fitting = most // (chunks * CHUNK * out_w)
         # Whole sixes, where there are any.
         lines = next((n for n in range(fitting, 0, -1) if n * out_w % 6 == 0), fitting)
@@ -303,62 +308,74 @@ def _3x3_stream(layer: LinearWeights, in_c: int) -> Array:
 
 
 def _lines(form: Convolution) -> Iterator[Parameters]:
-    """Yield filters of 3x3 pixels over some rows of outputs at a time, fewer in less scratch."""
+    """Yield filters of three columns over some outputs at a time, fewer in less scratch."""
     images, window, count, outputs = form.images, form.window, form.channels, form.requantization
-    in_c, out_w, stride = images.in_c, images.out_w, window.stride_h
-    shape = [window.filter_h, window.filter_w, window.dilation_h, window.dilation_w]
+    in_c, out_w, stride, dilation = images.in_c, images.out_w, window.stride_w, window.dilation_w
+    filter_h, single = window.filter_h, window.filter_h == 1
+    # A dilated row of windows is as many lines, which share no rows of pixels.
+    dense = single if dilation > 1 else single or window.dilation_h == 1
     if (
-        shape != [3, 3, 1, 1]
-        or stride != window.stride_w
-        or stride not in (1, 2)
+        window.filter_w != 3
+        or stride not in ((1, 2) if dilation == 1 else (1,))
+        or not dense
         or in_c < _FEW_CHANNELS
-        or 3 * count + 1 > FARTHEST
+        or 3 * dilation * count + 1 > FARTHEST
     ):
         return
-    chunks, fours = -(-in_c // CHUNK), -(-out_w // 4)
-    width = 4 * stride * fours + 3 - stride
+    paired = int(in_c <= CHUNK // 2 and not single)
+    chunks = -(-in_c // CHUNK)
 
-    def scratch(lines: int) -> int:
-        return CHUNK * chunks * (stride * (lines - 1) + 3) * width + 32 * lines * fours
+    def fours_of(across: int) -> int:
+        return -(-across // (4 * dilation))
 
-    most = 0
-    for most_bytes in _LINES_BYTES:
-        fitting = sum(scratch(lines) <= most_bytes for lines in range(1, images.out_h + 1))
-        # Blocks of about the same height.
-        lines = -(-images.out_h // -(-images.out_h // fitting)) if fitting else 0
-        if lines in (0, most):
+    def planes_of(lines: int) -> int:
+        return lines * dilation if single else window.stride_h * (lines - 1) + filter_h
+
+    def width_of(across: int) -> int:
+        return 4 * stride * fours_of(across) + 3 - stride
+
+    def scratch(lines: int, across: int) -> int:
+        pixels = CHUNK * chunks * planes_of(lines) * width_of(across)
+        return pixels + 32 * lines * dilation * fours_of(across)
+
+    found: set[tuple[int, int]] = set()
+    # A whole row of a sequence may be long.
+    for most in (_SEQUENCE_BYTES, *LINES_BYTES) if single else LINES_BYTES:
+        fitting = sum(scratch(lines, out_w) <= most for lines in range(1, images.out_h + 1))
+        # Blocks of about the same height, or of about the same width.
+        lines, across = -(-images.out_h // -(-images.out_h // max(fitting, 1))), out_w
+        if not fitting:
+            step = 4 * dilation
+            widest = sum(scratch(1, width) <= most for width in range(step, out_w, step))
+            if not widest:
+                continue
+            across = -(-out_w // (-(-out_w // (widest * step)) * step)) * step
+        if (lines, across) in found:
             continue
-        most = lines
+        found.add((lines, across))
         yield form.parameters(
-            HilMveConv2dS83x3Rows,
-            stride=stride,
+            HilMveConv2dS8Rows,
             lines=lines,
+            across=across,
+            planes=planes_of(lines),
+            paired=paired,
             chunks=chunks,
-            fours=fours,
-            width=width,
+            passes=-(-filter_h // 2) if paired else filter_h * chunks,
+            fours=fours_of(across),
+            width=width_of(across),
             any=int(not is_full(outputs)),
             linear=linear_of(outputs),
-            stream=_line_stream(form.packing, in_c),
-        ).as_form(f"{most_bytes}_bytes")
+            stream=_line_stream(form.packing, in_c, filter_h),
+        ).as_form(f"{most}_bytes")
 
 
 @packed_once
-def _line_stream(layer: LinearWeights, in_c: int) -> Array:
-    """Return pairs of filters as ``conv2d_3x3_lines_s8.h`` takes them."""
-    outputs, chunks, pairs = layer.requantization, -(-in_c // CHUNK), pairs_of(layer.channels)
-    weights = np.zeros((len(pairs), 2, 3, 3, chunks * CHUNK), np.int8)
-    weights[..., :in_c] = layer.matrix[pairs].reshape(-1, 2, 3, 3, in_c)
-    weights = weights.reshape(-1, 2, 3, 3, chunks, CHUNK).transpose(0, 2, 4, 1, 3, 5)
-    bias, multipliers, shifts = (
-        np.broadcast_to(each, (layer.channels,))[pairs]
-        for each in (outputs.bias, outputs.multipliers, outputs.shifts)
-    )
-    parts = [
-        bytes_of(np.repeat(bias, 4, axis=1)),
-        weights.reshape(len(pairs), -1),
-        bytes_of(np.hstack([multipliers, shifts])),
-    ]
-    return np.hstack(parts).reshape(-1)
+def _line_stream(layer: LinearWeights, in_c: int, filter_h: int) -> Array:
+    """Return pairs of filters as ``conv2d_s8_rows.h`` takes them."""
+    # Two rows of few channels fill a chunk.
+    rows = 2 if in_c <= CHUNK // 2 and filter_h > 1 else 1
+    filters = layer.matrix.reshape(-1, filter_h, 3, in_c)
+    return line_pairs(filters, layer.requantization, rows)
 
 
 def _gathered(form: Convolution) -> Parameters | None:

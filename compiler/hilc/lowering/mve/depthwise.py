@@ -12,8 +12,8 @@ import numpy.typing as npt
 from hilc.lowering.forms import limited
 from hilc.lowering.kernels import KernelCall, Parameters
 from hilc.lowering.linear import DepthwiseConvolution, LinearWeights, packed_once
-from hilc.lowering.mve.convolution import GATHERED
 from hilc.lowering.mve.packing import CHUNK, FARTHEST, any_of, bytes_of, narrow_first, ties
+from hilc.lowering.mve.windows import GATHERED
 from hilc.lowering.parameters import (
     HilMveDepthwiseConv2dS8,
     HilMveDepthwiseConv2dS8Rows,

@@ -43,6 +43,7 @@ from hilc.lowering.mve.packing import (
     vector_weights,
     whole_chunks,
 )
+from hilc.lowering.mve.windows import short_rows
 from hilc.lowering.parameters import (
     HilMveMatmulS8,
     HilMveMatmulS82x16,
@@ -98,7 +99,7 @@ def _matmul(form: MatrixProduct) -> list[Parameters]:
         ]
     if not ties(outputs):
         ways.append(_many_rows(form, HilMveMatmulS84x4, 4))
-        ways = [*_shallow(form), *ways]
+        ways = [*_shallow(form), *short_rows(form), *ways]
     columns = packed_pairs(form.packing)
     if columns is not None:
         ways.append(HilMveMatmulS8(rows=rows, depth=depth, mve_columns=columns))

@@ -27,6 +27,8 @@ _ROWS, VECTOR_COLUMNS = 4, 8
 _VECTOR_ORDER = (0, 2, 4, 6, 1, 3, 5, 7)
 #: The outputs of a block are stored at 16-bit distances.
 FARTHEST = (1 << 16) - 1
+#: Bytes of scratch that rows of windows may take.
+LINES_BYTES = (8192, 4096, 2048)
 #: Largest right shift at which the largest 16-bit product gives 255 or more.
 _NEAR_SHIFT = 8
 #: Limits of ``matmul_s8_8x2.h``: the bytes that a store of eight rows reaches, and the farthest
@@ -319,6 +321,21 @@ def pairs_of(count: int) -> npt.NDArray[np.int64]:
     return np.stack([first, np.minimum(first + 1, count - 1)], axis=1)
 
 
+def line_pairs(filters: Array, outputs: HilRequantization, rows: int = 1) -> npt.NDArray[np.int8]:
+    """Return pairs of ``filters [channels, height, width, depth]`` as ``conv2d_s8_rows.h`` draws
+    them, ``rows`` of a filter in a chunk.
+    """
+    count, height, width, depth = filters.shape
+    pairs = pairs_of(count)
+    lanes = CHUNK // rows
+    passes, chunks = -(-height // rows), -(-depth // lanes)
+    weights = np.zeros((len(pairs), 2, passes * rows, width, chunks * lanes), np.int8)
+    weights[:, :, :height, :, :depth] = filters[pairs]
+    weights = weights.reshape(-1, 2, passes, rows, width, chunks, lanes)
+    weights = weights.transpose(0, 2, 5, 1, 4, 3, 6)
+    return window_pairs(weights, outputs, count).reshape(-1)
+
+
 def few_columns(count: int, outputs: HilRequantization) -> bool:
     """Return whether ``matmul_s8_8x2.h`` supports the number of columns and the outputs."""
     return (
@@ -330,14 +347,24 @@ def few_columns(count: int, outputs: HilRequantization) -> bool:
 
 def shallow_stream(weights: npt.NDArray[np.int8], outputs: HilRequantization, count: int) -> Array:
     """Return the packed form of each pair of ``count`` columns, ``weights [pairs, 4, CHUNK]``."""
+    shifts = np.broadcast_to(outputs.shifts, (count,)).astype(np.int64)[pairs_of(count)]
+    moved = (outputs.output_range.out_zero_point << -shifts) + (1 << (-shifts - 1))
+    return np.hstack([window_pairs(weights, outputs, count), bytes_of(moved)]).reshape(-1)
+
+
+def window_pairs(
+    weights: npt.NDArray[np.int8], outputs: HilRequantization, count: int
+) -> npt.NDArray[np.int8]:
+    """Return biases, ``weights [pairs, 4, CHUNK]`` and scales of each pair of ``count`` columns, a
+    row for each.
+    """
     bias, multipliers, shifts = (
-        np.broadcast_to(each, (count,)).astype(np.int64)[pairs_of(count)]
+        np.broadcast_to(each, (count,))[pairs_of(count)]
         for each in (outputs.bias, outputs.multipliers, outputs.shifts)
     )
-    moved = (outputs.output_range.out_zero_point << -shifts) + (1 << (-shifts - 1))
     parts = [
         bytes_of(np.repeat(bias, 4, axis=1)),
         weights.reshape(len(weights), -1),
-        bytes_of(np.hstack([multipliers, shifts, moved])),
+        bytes_of(np.hstack([multipliers, shifts])),
     ]
-    return np.hstack(parts).reshape(-1)
+    return np.hstack(parts)

@@ -6,7 +6,9 @@ image on the left and right are left out: their part, the zero point times their
 sums. Rows outside are read from a row of zero points.
 
 A filter of more than nine taps has a tile of one row, and the weights of one row of the filter in
-registers; taps outside the image are multiplied with the zero point.
+registers; taps outside the image are multiplied with the zero point. Several filters of a channel
+are one after the other, and read its pixels once each. Pixels that the offset of a load does not
+reach are read from an address of their own.
 
 What is checked here for each layer:
 
@@ -46,7 +48,7 @@ from hilc.lowering.riscv.arithmetic import (
     scale_words,
 )
 from hilc.lowering.riscv.emitted import NAME, Description, EmittedParameters, emitted
-from hilc.lowering.riscv.emitter import LARGEST_OFFSET, Function, OutOfRegisters, Register
+from hilc.lowering.riscv.emitter import LARGEST_OFFSET, Function, Moving, OutOfRegisters, Register
 from hilc.lowering.riscv.linear import kernel_head
 from hilc.lowering.riscv.outputs import output_of
 from hilc.lowering.riscv.wide import wide_output_of
@@ -62,7 +64,7 @@ _COLUMNS = range(1, 7)
 #: Columns of a tile of one row, for filters whose weights are in registers row by row; the most
 #: columns of such a filter.
 _LONG_COLUMNS = range(1, 13)
-_MOST_FILTER_COLUMNS = 9
+_MOST_FILTER_COLUMNS = 16
 #: Instructions of the glue: of a call, of a row of tiles, of a tile.
 _GLUE = {"call": 60.0, "pad_byte": 0.5, "row": 50.0, "tile": 30.0}
 _GLUE_BYTES = 700
@@ -91,17 +93,24 @@ class Geometry:
     dilation_h: int
     dilation_w: int
     pad_left: int
+    #: Filters of a channel.
+    multiplier: int
     arithmetic: Arithmetic
 
     @property
     def pixel_bytes(self) -> int:
-        """Bytes of a pixel."""
+        """Bytes of a pixel of the input."""
         return self.arithmetic.element * self.in_c
+
+    @property
+    def out_bytes(self) -> int:
+        """Bytes of a pixel of the output."""
+        return self.pixel_bytes * self.multiplier
 
     @property
     def row_bytes(self) -> int:
         """Bytes of a row of outputs."""
-        return self.out_w * self.pixel_bytes
+        return self.out_w * self.out_bytes
 
     @property
     def taps(self) -> int:
@@ -155,6 +164,12 @@ class Tile:
         return tuple(y for y in range(self.in_rows) if _vertical(self, y))
 
     @property
+    def is_far(self) -> bool:
+        """Whether the offset of a load does not reach all pixels of a row."""
+        last = self.begin + LARGEST_OFFSET // self.geometry.pixel_bytes
+        return max(columns_of(self), default=0) > last
+
+    @property
     def held(self) -> int:
         """Weights of a channel that are in registers at a time: all, or those of a row."""
         taps = self.geometry.taps
@@ -179,7 +194,7 @@ class Tile:
     def outs(self) -> int:
         """Addresses of outputs: one serves all rows where offsets reach them."""
         g = self.geometry
-        reach = (self.rows - 1) * g.row_bytes + (self.columns - 1) * g.pixel_bytes
+        reach = (self.rows - 1) * g.row_bytes + (self.columns - 1) * g.out_bytes
         return 1 if reach <= LARGEST_OFFSET else self.rows
 
 
@@ -192,11 +207,7 @@ class Packed:
 def depthwise(form: DepthwiseConvolution, extension: str) -> Iterator[EmittedParameters]:
     """Yield the emitted kernel of a depthwise convolution, if it serves the layer."""
     window, images = form.window, form.images
-    if (
-        form.multiplier != 1
-        or window.filter_w > _MOST_FILTER_COLUMNS
-        or window.stride_h != window.stride_w
-    ):
+    if window.filter_w > _MOST_FILTER_COLUMNS or window.stride_h != window.stride_w:
         return
     packed = _packed(form.packing, extension)
     if packed is None:
@@ -219,6 +230,7 @@ def geometry_of(form: DepthwiseConvolution, output: AnyOutput) -> Geometry:
         dilation_h=window.dilation_h,
         dilation_w=window.dilation_w,
         pad_left=window.pad_left,
+        multiplier=form.multiplier,
         arithmetic=arithmetic_of(output),
     )
 
@@ -276,36 +288,42 @@ def _class(
     packed = _packed(layer, extension)
     assert packed is not None
     is_long = geometry.taps > _MOST_TAPS
-    heights, widths = ([1], _LONG_COLUMNS) if is_long else ([_ROWS, 1], _COLUMNS)
+    heights = [[1]] if is_long else [[_ROWS, 1], [1]]
+    for tried in heights:
+        if ways := _ways(packed, geometry, layer.pad_value, tried, is_long):
+            _, way = min(ways, key=lambda way: way[0])
+            return emitted_depthwise(
+                "xpulp" if extension == "xpulp" else "riscv",
+                _INCLUDE,
+                geometry,
+                way,
+                packed.output.features,
+                _head(geometry, way[0]),
+                f"{tried[0]}x{way[0][0].columns}",
+            )
+    return None
+
+
+def _ways(
+    packed: Packed, geometry: Geometry, pad_value: int, heights: Sequence[int], is_long: bool
+) -> list[tuple[float, list[list[Tile]]]]:
+    """Return the rows of tiles of these heights, by the columns of a tile, that registers suffice
+    for, with the instructions of the first.
+    """
     ways: list[tuple[float, list[list[Tile]]]] = []
-    for columns in widths:
+    for columns in _LONG_COLUMNS if is_long else _COLUMNS:
         if columns > geometry.out_w:
             break
-        way = [tiles_of(Tile, geometry, packed, layer.pad_value, rows, columns) for rows in heights]
+        way = [tiles_of(Tile, geometry, packed, pad_value, rows, columns) for rows in heights]
         if not all(columns_of(tile) for tiles in way for tile in tiles):
             # Windows that lie beside the image as a whole.
             continue
         try:
             costs = [[_known(tile).instructions for tile in tiles] for tiles in way]
-        except (OutOfRegisters, OutOfReach):
+        except OutOfRegisters:
             continue
         ways.append((sum(costs[0]) + _GLUE["tile"] * len(costs[0]), way))
-    if not ways:
-        return None
-    _, way = min(ways, key=lambda way: way[0])
-    return emitted_depthwise(
-        "xpulp" if extension == "xpulp" else "riscv",
-        _INCLUDE,
-        geometry,
-        way,
-        packed.output.features,
-        _head(geometry, way[0]),
-        f"{heights[0]}x{way[0][0].columns}",
-    )
-
-
-class OutOfReach(Exception):
-    """The pixels of a tile are too far from each other for the offsets of loads."""
+    return ways
 
 
 _FUNCTIONS: dict[Tile, Function] = {}
@@ -335,14 +353,6 @@ def emit_tile(tile: Tile) -> Function:
     of outputs, and the channels' words.
     """
     g = tile.geometry
-    left, right = tile.missing
-    span = (tile.columns - 1) * g.stride + (g.filter_w - 1) * g.dilation_w + 1 - left - right
-    if (
-        max(span - 1, tile.columns - 1) * g.pixel_bytes > LARGEST_OFFSET
-        # Arguments are passed in registers.
-        or tile.in_rows + tile.rows + 1 > 8
-    ):
-        raise OutOfReach
     used = tile.used
     parameters = [(f"row{y}", "read") for y in used]
     parameters += [(f"out{r}", "write") for r in range(tile.outs)] + [("channels", "read")]
@@ -354,10 +364,10 @@ def emit_tile(tile: Tile) -> Function:
         f.save(out, f"out{r}")
     f.release(*outs)
     end = f.address("end")
-    f.distance(end, channels, 4 * tile.words * g.in_c)
+    f.distance(end, channels, 4 * tile.words * g.in_c * g.multiplier)
     # What stays in a register, where one is left, besides those that the products take.
     sums = tile.rows * tile.columns
-    taken = tile.held + sums + 3
+    taken = tile.held + sums + 3 + tile.is_far
     constants = None
     free = g.arithmetic.free(f)
     keeps_end = free >= taken
@@ -369,10 +379,34 @@ def emit_tile(tile: Tile) -> Function:
     shared = tile.outs < tile.rows
     places = [(0, r * g.row_bytes) if shared else (r, 0) for r in range(tile.rows)]
     with f.loop(g.in_c, channels, end):
-        _emit_channel(f, tile, rows, channels, constants, places)
+        if g.multiplier > 1:
+            _emit_filters(f, tile, rows, channels, constants, places)
+        else:
+            _emit_channel(f, tile, rows, channels, constants, places)
+        for row in rows.values():
+            f.advance(row, g.arithmetic.element)
         if not keeps_end:
             f.restore(end, "end")
     return f
+
+
+def _emit_filters(
+    f: Function,
+    tile: Tile,
+    rows: dict[int, Register],
+    channels: Register,
+    constants: list[Register] | None,
+    places: list[tuple[int, int]],
+) -> None:
+    """Emit the products and outputs of the filters of a channel."""
+    multiplier = tile.geometry.multiplier
+    behind = f.address("behind")
+    f.distance(behind, channels, 4 * tile.words * multiplier)
+    f.save(behind, "behind")
+    f.release(behind)
+    with f.loop(multiplier, channels, behind):
+        _emit_channel(f, tile, rows, channels, constants, places)
+        f.restore(behind, "behind")
 
 
 def _vertical(tile: Tile, y: int) -> list[tuple[int, int]]:
@@ -425,8 +459,6 @@ def _emit_channel(
     for place in sorted(sums.keys() - begun):
         # All of its taps lie outside the image.
         f.zero_float(sums[place])
-    for row in rows.values():
-        f.advance(row, g.arithmetic.element)
     f.release(*weights, *pixels, product)
     output = tile.output
     scale = output.scale(f)
@@ -437,12 +469,13 @@ def _emit_channel(
     for r, (index, offset) in enumerate(out_places):
         if offset == 0:
             f.restore(out, f"out{index}")
+            address = Moving(f, out, spare)
         for c in range(tile.columns):
             value = sums[r, c]
             output.emit(f, value, scale, constants or own, spare)
-            g.arithmetic.store(f, value, offset + c * g.pixel_bytes, out)
+            g.arithmetic.store(f, value, address.reach(offset + c * g.out_bytes), out)
         if r + 1 == len(out_places) or out_places[r + 1][1] == 0:
-            f.advance(out, g.arithmetic.element)
+            address.move(g.arithmetic.element)
             f.save(out, f"out{index}")
     f.release(out, spare, *scale, *own, *sums.values())
 
@@ -463,10 +496,20 @@ def _emit_products(
     """
     g = tile.geometry
     places = [(y, row, x) for y, row in rows.items() for x in columns_of(tile)]
+    far = f.address("far") if tile.is_far else None
+    # The row that the address of its own belongs to, and by how much it is behind that.
+    ahead: tuple[Register | None, int] = None, 0
 
     def load_pixel(index: int) -> None:
+        nonlocal ahead
         _, row, x = places[index]
-        g.arithmetic.load(f, pixels[index % 2], (x - tile.begin) * g.pixel_bytes, row)
+        base, at = row, (x - tile.begin) * g.pixel_bytes
+        if at > LARGEST_OFFSET and far is not None:
+            if ahead[0] is not row or at - ahead[1] > LARGEST_OFFSET:
+                f.distance(far, row, at)
+                ahead = row, at
+            base, at = far, at - ahead[1]
+        g.arithmetic.load(f, pixels[index % 2], at, base)
 
     # A pixel that was just loaded would stall its first product. A tile may lie beside the image.
     if places:
@@ -479,6 +522,8 @@ def _emit_products(
             for c, kx in _horizontal(tile, x):
                 weight = weights[(ky - first) * g.filter_w + kx]
                 _emit_product(f, tile, (r, c), sums, pixel, weight, product, begun)
+    if far is not None:
+        f.release(far)
 
 
 def _load_weight(f: Function, tile: Tile, weight: Register, tap: int, channels: Register) -> None:
@@ -603,6 +648,8 @@ def emitted_depthwise(
         "    int32_t pad_top; /* rows by which the first window reaches above the image */\n"
         "    const int32_t *channels; /* weights and scales of all channels */\n"
     )
+    # Filters of a channel are not the kernel's own channel.
+    reads = "channel window" if g.multiplier == 1 else "window"
     figures = {
         "call": _GLUE["call"],
         "pad_byte": _GLUE["pad_byte"],
@@ -628,7 +675,7 @@ def emitted_depthwise(
             requires=requires,
             scratch=str(-(-pad_bytes // 4) * 4),
             order=(("rows", str(first.rows)), ("columns", str(first.columns)), ("channels", "1")),
-            reads="channel window",
+            reads=reads,
             window={
                 "filter_h": str(g.filter_h),
                 "filter_w": str(g.filter_w),
@@ -684,8 +731,8 @@ def _row_of_tiles(g: Geometry, tiles: Sequence[Tile]) -> str:
         first = tiles[index]
         steps = f"{first.columns * g.stride * g.pixel_bytes} * i"
         pixel = f"{first.begin * g.pixel_bytes}" + (f" + {steps}" if alike > 1 else "")
-        place = f"{first.first * g.pixel_bytes}" + (
-            f" + {first.columns * g.pixel_bytes} * i" if alike > 1 else ""
+        place = f"{first.first * g.out_bytes}" + (
+            f" + {first.columns * g.out_bytes} * i" if alike > 1 else ""
         )
         arguments = [f"hil_riscv_row(&rows, y + {y}, {pixel})" for y in tile.used]
         arguments += [f"out + {r * g.row_bytes} + {place}" for r in range(first.outs)]

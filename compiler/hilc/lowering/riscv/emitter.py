@@ -43,6 +43,8 @@ _C_TYPES = {
     "float": "float ",
 }
 _STACK_ALIGNMENT = 16
+#: Arguments that a caller passes in registers; those behind lie on its stack.
+_PASSED = 8
 #: Function fields of XPULP's minimum and maximum.
 _XPULP = {"min": 0x2B, "max": 0x2D}
 #: Those of four bytes.
@@ -519,12 +521,14 @@ class Function:
     def instructions(self) -> float:
         """Instructions of a call: prologue, epilogue and return included, the call itself not."""
         frame = 2 * len(self._restored) + (2 if self._restored or self._slots else 0)
-        return self._count + frame + 1
+        # The caller stores what this function loads from its stack.
+        return self._count + frame + 2 * len(self.arguments[_PASSED:]) + 1
 
     @property
     def code_bytes(self) -> int:
         """Bytes of code, about."""
-        return round(_BYTES * (self._static + 2 * len(self._restored) + 3))
+        passed = len(self.arguments[_PASSED:])
+        return round(_BYTES * (self._static + 2 * len(self._restored) + passed + 3))
 
     def text(self) -> str:
         """Return the definition in C: assembly for RISC-V, C for every other core."""
@@ -558,6 +562,8 @@ class Function:
             head += [f"{_prefix(name)}sw {name}, {offset}(sp)" for name, offset in at]
             tail += [f"{_prefix(name)}lw {name}, {offset}(sp)" for name, offset in at]
             tail.append(f"addi sp, sp, {frame}")
+        for i, argument in enumerate(self.arguments[_PASSED:]):
+            head.append(f"lw {argument.machine}, {frame + 4 * i}(sp)")
         tail.append("ret")
         lines = [f"    {line}" for line in head]
         lines += [line.format(**slots) for line, _ in self._lines]
@@ -594,6 +600,28 @@ class Function:
         ]
         declarations += [f"    {line}" for line in self.locals]
         return "".join(f"{line}\n" for line in (*declarations, *lines))
+
+
+@dataclass
+class Moving:
+    """An address that moves to where the offset of an instruction does not reach from it."""
+
+    function: Function
+    base: Register
+    #: It may be overwritten when the address moves.
+    scratch: Register
+    _moved: int = field(default=0, init=False)
+
+    def reach(self, place: int) -> int:
+        """Return the offset of a place, counted from the first address."""
+        if not 0 <= place - self._moved <= LARGEST_OFFSET:
+            self.move(place)
+        return place - self._moved
+
+    def move(self, place: int) -> None:
+        """Move the address to a place."""
+        self.function.step(self.base, place - self._moved, self.scratch)
+        self._moved = place
 
 
 def _prefix(machine: str) -> str:

@@ -18,7 +18,7 @@ from typing import TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from hilc.ir import Rounding
+from hilc.ir import Array, Rounding
 from hilc.lowering.channels import padded
 from hilc.lowering.kernels import KernelCall
 from hilc.lowering.linear import (
@@ -29,11 +29,12 @@ from hilc.lowering.linear import (
     linear_calls,
     packed_once,
 )
+from hilc.lowering.parameters import HilRequantization
 from hilc.lowering.registry import Layer, lowers
 from hilc.lowering.riscv import depthwise, row, winograd
 from hilc.lowering.riscv.arithmetic import scale_words
 from hilc.lowering.riscv.emitted import NAME, Description, EmittedParameters, emitted
-from hilc.lowering.riscv.emitter import LARGEST_OFFSET, Function
+from hilc.lowering.riscv.emitter import Function
 from hilc.lowering.riscv.linear import (
     IMAGE_FIELDS,
     ConvParameters,
@@ -46,19 +47,21 @@ from hilc.lowering.v7m.channels import require_right_shifts
 from hilc.lowering.v7m.conv2d import FEW_ROWS, longest_part
 
 #: Threes of rows of a tile: two take 27 of 28 registers, one is for few rows and little scratch.
-_TRIPLES = (2, 1)
-_ROWS_INCLUDE = "hil/kernels/riscv/rows_s8.h"
+TRIPLES = (2, 1)
+ROWS_INCLUDE = "hil/kernels/riscv/rows_s8.h"
 #: Instructions of the glue, which gcc compiles: of a call, of a tile, of three rows, of an element
 #: of three rows; of a window and of one of its pixels.
-_GLUE = {"call": 40.0, "tile": 24.0, "row_three": 12.0, "widened": 11.8}
-_WINDOW_GLUE = {"window": 14.0, "window_row": 17.0, "pixel": 2.0}
+GLUE = {"call": 40.0, "tile": 24.0, "row_three": 12.0, "widened": 11.8}
+WINDOW_GLUE = {"window": 14.0, "window_row": 17.0, "pixel": 2.0}
 
 
 _P = TypeVar("_P", bound=EmittedParameters)
 
 
 @dataclass(frozen=True, eq=False)
-class _Packed:
+class PackedRows:
+    """Weights and scales in the order of an emitted function, and its tile."""
+
     weights: npt.NDArray[np.int8]
     scales: npt.NDArray[np.int32]
     tile: Tile
@@ -86,7 +89,7 @@ def _matmul(form: MatrixProduct, extension: str) -> Iterable[EmittedParameters]:
     yield from row.single_rows(form, extension)
     if form.rows < FEW_ROWS:
         return
-    for triples in _TRIPLES:
+    for triples in TRIPLES:
         if (packed := _packed(form.packing, triples, extension)) is not None:
             made = _matmul_class(form.packing, triples, extension)
             yield made(rows=form.rows, scales=packed.scales, weights=packed.weights)
@@ -94,7 +97,7 @@ def _matmul(form: MatrixProduct, extension: str) -> Iterable[EmittedParameters]:
 
 def _conv2d(form: Convolution, extension: str) -> Iterable[EmittedParameters]:
     yield from winograd.winograd(form, extension)
-    for triples in _TRIPLES:
+    for triples in TRIPLES:
         if (packed := _packed(form.packing, triples, extension)) is not None:
             made = _conv_class(form.packing, triples, extension)
             yield made(
@@ -107,28 +110,33 @@ def _conv2d(form: Convolution, extension: str) -> Iterable[EmittedParameters]:
 
 
 @packed_once
-def _packed(layer: LinearWeights, triples: int, extension: str) -> _Packed | None:
+def _packed(layer: LinearWeights, triples: int, extension: str) -> PackedRows | None:
     """Return weights, scales and the tile; None where the kernel does not serve the layer."""
-    channels = require_right_shifts(layer.matrix, layer.requantization)
+    return packed_rows(layer.matrix, layer.requantization, triples, extension)
+
+
+def packed_rows(
+    matrix: Array, requantization: HilRequantization, triples: int, extension: str
+) -> PackedRows | None:
+    """Return weights ``[columns, depth]`` as tiles of so many threes of rows take them, how their
+    sums become outputs, and the tile; None where that is not exact.
+    """
+    channels = require_right_shifts(matrix, requantization)
     if channels is None:
         return None
     weights = channels.weights
+    count, depth = weights.shape
     part = longest_part(weights, 0)
     bits = SUM_SHIFT
-    if part < layer.depth:
+    if part < depth:
         largest = max(int(np.abs(end).max()) for end in channels.ends)
         bits = min(SUM_SHIFT, 31 - largest.bit_length())
-    if (3 * triples - 1) * layer.channels + BLOCK > LARGEST_OFFSET:
-        return None
     if (found := output_of(channels, bits, extension)) is None:
         return None
     output, scales = found
-    tile = Tile(layer.depth, layer.channels, triples, part, output)
-    blocks = padded(weights, BLOCK).reshape(-1, BLOCK, layer.depth).transpose(0, 2, 1)
-    return _Packed(np.ascontiguousarray(blocks).reshape(-1), scales.reshape(-1), tile)
-
-
-# The function -------------------------------------------------------------------------------------
+    tile = Tile(depth, count, triples, part, output)
+    blocks = padded(weights, BLOCK).reshape(-1, BLOCK, depth).transpose(0, 2, 1)
+    return PackedRows(np.ascontiguousarray(blocks).reshape(-1), scales.reshape(-1), tile)
 
 
 # The kernels --------------------------------------------------------------------------------------
@@ -157,7 +165,7 @@ def _matmul_class(layer: LinearWeights, triples: int, extension: str) -> type[Ma
         "row_three": f"tile * {triples}",
         "widened": f"row_three * {tile.depth}",
     }
-    return _emitted(MatmulParameters, "matmul_s8", tile, struct, code, counts, dict(_GLUE), "rows")
+    return _emitted(MatmulParameters, "matmul_s8", tile, struct, code, counts, dict(GLUE), "rows")
 
 
 @packed_once
@@ -183,7 +191,7 @@ def _conv_class(layer: LinearWeights, triples: int, extension: str) -> type[Conv
         "pixel": "window_row * filter_w",
         "widened": f"row_three * {tile.depth}",
     }
-    figures = _GLUE | _WINDOW_GLUE
+    figures = GLUE | WINDOW_GLUE
     return _emitted(ConvParameters, "conv2d_s8", tile, struct, code, counts, figures, "window")
 
 
@@ -231,7 +239,7 @@ def _emitted(
             head=_head(tile, function),
         ),
         struct,
-        [_ROWS_INCLUDE],
+        [ROWS_INCLUDE],
         code,
     )
 

@@ -219,7 +219,7 @@ def _emit_block(f: Function, row: _Row, weights: Register, columns: int) -> None
             f.constant(total, 0)
         _emit_products(f, row, weights, sums, list_, index)
         if index + 1 < len(row.parts):
-            emit_part(f, row.output, [sums], index == 0)
+            emit_part(f, row.output, [sums], columns, index == 0)
     f.release(list_)
     f.advance(weights, row.weight_bytes(columns))
     _emit_outputs(f, row, sums, columns)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from hilc.lowering.riscv.emitted import NAME
-from hilc.lowering.riscv.emitter import Function, Register
+from hilc.lowering.riscv.emitter import Function, Moving, Register
 from hilc.lowering.riscv.outputs import Output
 
 #: Columns of a tile.
@@ -48,10 +48,10 @@ class Tile:
         return f"{self.rows}_rows"
 
 
-def emit_tile(tile: Tile) -> Function:
+def emit_tile(tile: Tile, name: str = "tile") -> Function:
     """Return the function that multiplies a tile's rows with all columns."""
     parameters = [("rows", "read"), ("weights", "read"), ("scales", "read"), ("out", "write")]
-    f = Function(f"{NAME}_tile", parameters, tile.output.extensions)
+    f = Function(f"{NAME}_{name}", parameters, tile.output.extensions)
     rows, weights, scales, out = f.arguments
     f.save(rows, "rows")
     f.save(scales, "scales")
@@ -95,7 +95,7 @@ def _emit_block(f: Function, tile: Tile, rows: Register, weights: Register, colu
             f.restore(rows, "rows")
         _emit_products(f, tile, rows, weights, sums, min(tile.part, tile.depth - begin))
         if begin + tile.part < tile.depth:
-            emit_part(f, tile.output, sums, begin == 0)
+            emit_part(f, tile.output, sums, tile.rows, begin == 0)
     _emit_outputs(f, tile, sums, tile.part < tile.depth)
     for column in sums:
         f.release(*column)
@@ -171,13 +171,15 @@ def emit_sums(
     return [second, b, first]
 
 
-def emit_part(f: Function, output: Output, sums: list[list[Register]], first: bool) -> None:
-    """Add the sums of a part, two words for three, to those on the stack."""
+def emit_part(
+    f: Function, output: Output, sums: list[list[Register]], count: int, first: bool
+) -> None:
+    """Add ``count`` sums of a part, two words for three, to those on the stack."""
     b, t = f.words("part", 2)
     for c, column in enumerate(sums):
         for pair in range(len(column) // 2):
             values = emit_sums(f, column[2 * pair], column[2 * pair + 1], b, t)
-            for i, value in enumerate(values):
+            for i, value in enumerate(values[: count - 3 * pair]):
                 emit_lower(f, output, value)
                 slot = f"sum{c}_{3 * pair + i}"
                 if not first:
@@ -200,6 +202,7 @@ def _emit_outputs(f: Function, tile: Tile, sums: list[list[Register]], parts: bo
     scale, constants = output.scale(f), output.constants(f)
     f.restore(scales, "scales")
     f.restore(out, "out")
+    address = Moving(f, out, t)
     for c, column in enumerate(sums):
         output.load(f, scale, 4 * output.words * c, scales)
         for pair in range(tile.triples):
@@ -211,9 +214,9 @@ def _emit_outputs(f: Function, tile: Tile, sums: list[list[Register]], parts: bo
                     f.restore(t, f"sum{c}_{row}")
                     f.operate("add", value, value, t)
                 output.emit(f, value, scale, constants, t)
-                f.store_byte(value, row * tile.columns + c, out)
+                f.store_byte(value, address.reach(row * tile.columns + c), out)
     f.advance(scales, 4 * output.words * BLOCK)
-    f.advance(out, BLOCK)
+    address.move(BLOCK)
     f.save(scales, "scales")
     f.save(out, "out")
     f.release(scales, out, b, t, *scale, *constants)

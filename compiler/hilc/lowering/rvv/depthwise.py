@@ -7,6 +7,9 @@ columns. What is checked here for each layer:
 * int8: sums stay below 2**30, and every shift is to the right; the outputs of each channel are
   exact for every sum (:mod:`hilc.lowering.riscv.outputs`);
 * int16: sums fit 32 bits, and are rounded as :mod:`hilc.lowering.riscv.wide` says.
+
+Several filters of a channel, whose outputs are no vector in memory, and filters of more rows than
+there are registers for their addresses, have the kernel without vectors.
 """
 
 from __future__ import annotations
@@ -24,11 +27,11 @@ from hilc.lowering.linear import (
     WideRequantization,
     packed_once,
 )
+from hilc.lowering.riscv import depthwise as scalars
 from hilc.lowering.riscv.arithmetic import scale_words
 from hilc.lowering.riscv.depthwise import (
     DepthwiseParameters,
     Geometry,
-    OutOfReach,
     Packed,
     Tile,
     columns_of,
@@ -36,6 +39,7 @@ from hilc.lowering.riscv.depthwise import (
     geometry_of,
     tiles_of,
 )
+from hilc.lowering.riscv.emitted import EmittedParameters
 from hilc.lowering.riscv.emitter import ZERO, Function, Register
 from hilc.lowering.riscv.outputs import Output, output_of
 from hilc.lowering.riscv.wide import WideOutput, wide_output_of
@@ -51,7 +55,7 @@ from hilc.lowering.v7m.channels import require_right_shifts
 
 #: Outputs of a tile; columns of a filter, whose weights are in registers at a time; rows, whose
 #: addresses are arguments.
-_COLUMNS, _HELD, _MOST_ROWS = 2, 3, 5
+_COLUMNS, _HELD, _MOST_ROWS = 2, 3, 9
 #: Bits by which sums are scaled, at most.
 _MOST_BITS = 13
 #: The first registers of weights of a row, four each; of a pixel, and of it before it is widened:
@@ -74,10 +78,13 @@ class VectorTile(Tile):
         return emit_tile(self)
 
 
-def depthwise(form: DepthwiseConvolution) -> Iterator[DepthwiseParameters]:
+def depthwise(form: DepthwiseConvolution) -> Iterator[EmittedParameters]:
     """Yield the emitted kernel of a depthwise convolution, if it serves the layer."""
     window = form.window
-    if form.multiplier != 1 or window.filter_h > _MOST_ROWS or window.stride_h != window.stride_w:
+    if form.multiplier != 1 or window.filter_h > _MOST_ROWS:
+        yield from scalars.depthwise(form, "")
+        return
+    if window.stride_h != window.stride_w:
         return
     packed = _packed(form.packing)
     if packed is None:
@@ -151,8 +158,6 @@ def emit_tile(tile: VectorTile) -> VectorFunction:
     outputs, the channels' words, and zero points.
     """
     g = tile.geometry
-    if tile.in_rows > (g.filter_h - 1) * g.dilation_h + 1 or len(tile.used) > _MOST_ROWS:
-        raise OutOfReach
     parameters = [(f"row{y}", "read") for y in tile.used]
     parameters += [("out0", "write"), ("channels", "read"), ("pad", "read")]
     f = VectorFunction(tile.name, parameters)

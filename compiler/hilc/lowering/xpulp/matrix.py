@@ -32,7 +32,6 @@ from hilc.lowering.registry import Layer, lowers
 from hilc.lowering.riscv import depthwise
 from hilc.lowering.riscv.arithmetic import scale_words
 from hilc.lowering.riscv.emitted import NAME, Description, EmittedParameters, emitted
-from hilc.lowering.riscv.emitter import LARGEST_OFFSET
 from hilc.lowering.riscv.linear import (
     IMAGE_FIELDS,
     ConvParameters,
@@ -117,7 +116,7 @@ def _packed(layer: LinearWeights, runs: int = 1, block: int = BLOCK) -> _Packed 
     kernel does not serve the layer.
     """
     channels = require_right_shifts(layer.matrix, layer.requantization)
-    if channels is None or (ROWS - 1) * layer.channels + block > LARGEST_OFFSET:
+    if channels is None:
         return None
     largest = max(int(np.abs(end).max()) for end in channels.ends)
     found = output_of(channels, min(_MOST_BITS, 31 - largest.bit_length()), "xpulp")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from hilc.lowering.riscv.emitted import NAME
-from hilc.lowering.riscv.emitter import LARGEST_OFFSET, Function, Register
+from hilc.lowering.riscv.emitter import LARGEST_OFFSET, Function, Moving, Register
 from hilc.lowering.riscv.linear import Runs
 from hilc.lowering.riscv.outputs import Output
 
@@ -205,14 +205,15 @@ def _emit_outputs(f: Function, tile: Tile, sums: list[list[Register]]) -> None:
     scale, constants = output.scale(f), output.constants(f)
     f.restore(scales, "scales")
     f.restore(out, "out")
+    address = Moving(f, out, spare)
     for c in range(len(sums[0])):
         output.load(f, scale, 4 * output.words * c, scales)
         for r, row in enumerate(sums):
             f.shift("slli", row[c], row[c], output.bits)
             output.emit(f, row[c], scale, constants, spare)
-            f.store_byte(row[c], r * tile.columns + c, out)
+            f.store_byte(row[c], address.reach(r * tile.columns + c), out)
     f.advance(scales, 4 * output.words * tile.block)
-    f.advance(out, tile.block)
+    address.move(tile.block)
     f.save(scales, "scales")
     f.save(out, "out")
     f.release(scales, out, spare, *scale, *constants)

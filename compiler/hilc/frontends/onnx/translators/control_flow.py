@@ -15,16 +15,16 @@ from typing import Any
 import numpy as np
 import onnx
 
+from hilc.frontends.onnx.loop_bounds import ACCEPTED
 from hilc.frontends.onnx.operation import Operation, translates
 from hilc.frontends.onnx.translators.movement import sliced
 from hilc.ir import Tensor
 from hilc.ops.concat_split import ConcatenationAttributes
 from hilc.ops.control_flow import IfAttributes, WhileAttributes
+from hilc.ops.verify import MAX_TENSOR_BYTES
 
 #: Operators whose results are known at compile time, whatever the values of their operands.
 _OF_SHAPES = frozenset({"Shape", "Size"})
-#: Most rows of an output that gathers what the turns of a loop make.
-_MAX_ROWS = 1 << 16
 
 
 @translates("If")
@@ -264,7 +264,7 @@ def _looped(n: Operation, trips: Tensor | None, condition: Tensor | None) -> lis
                 [trips, condition],
             )
     if rows:
-        limit = _most_rows(n, trips, condition, bound)
+        limit = _most_rows(n, trips, condition, bound, rows)
         first = replace(
             first, rows=[n.constant(np.zeros((limit, *row.shape), row.dtype)) for row in rows]
         )
@@ -325,20 +325,35 @@ def _bound(n: Operation) -> int | None:
 
 
 def _most_rows(
-    n: Operation, trips: Tensor | None, condition: Tensor | None, bound: int | None
+    n: Operation,
+    trips: Tensor | None,
+    condition: Tensor | None,
+    bound: int | None,
+    rows: Sequence[Tensor],
 ) -> int:
-    """Return the number of rows of the outputs that gather what the turns of a loop make."""
+    """Return the number of rows of the outputs that gather what the turns of a loop make.
+
+    The memory of these outputs is checked here, before anything of their size is allocated.
+    """
     counts = [] if bound is None else [bound]
     if trips is not None and trips.data is not None:
         counts.append(int(trips.data.reshape(())))
-    limit = min(counts, default=_MAX_ROWS + 1)
-    if not 1 <= limit <= _MAX_ROWS:
-        name = n.names[0]
+    name, option = n.names[0], "--loop-bound {0}=N, in Python loop_bounds={{{0!r}: N}}"
+    if not counts or min(counts) < 1:
         n.refuse_unknown(
             f"the loop of {name!r} gathers what its turns make, and their number is known only at "
             "run time",
-            f"state the most turns that it makes, 1 to {_MAX_ROWS:,}: --loop-bound {name}=N, in "
-            f"Python loop_bounds={{{name!r}: N}}",
+            f"state the most turns that it makes, {ACCEPTED}: {option.format(name)}",
+            [trips, condition],
+        )
+    limit = min(counts)
+    in_each = sum(row.nbytes for row in rows)
+    if limit * in_each > MAX_TENSOR_BYTES:
+        n.refuse_unknown(
+            f"the loop of {name!r} makes up to {limit:,} turns, and gathers {in_each:,} bytes in "
+            f"each: {limit * in_each:,} bytes, more than the {MAX_TENSOR_BYTES:,} that may ever "
+            "fit a microcontroller",
+            f"state fewer turns, 1 to {MAX_TENSOR_BYTES // in_each:,}: {option.format(name)}",
             [trips, condition],
         )
     return limit

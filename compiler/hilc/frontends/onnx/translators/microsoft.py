@@ -73,6 +73,12 @@ def concat(n: Operation) -> Tensor:
     return _quantized(n, n.single("Concat", *parts, axis=n.integer("axis")), 0)
 
 
+@translates("QLinearWhere", domain=MICROSOFT)
+def where(n: Operation) -> Tensor:
+    """Translate com.microsoft QLinearWhere: dequantize both operands, choose, quantize."""
+    return _quantized(n, n.single("Where", n.input(0), _real(n, 1), _real(n, 4)), 7)
+
+
 @translates("QGemm", domain=MICROSOFT)
 def gemm(n: Operation) -> Tensor:
     """Multiply; the bias has the scale of the products, and the result is floats without one."""

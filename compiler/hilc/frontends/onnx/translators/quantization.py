@@ -1,9 +1,10 @@
 """Quantization: QuantizeLinear and DequantizeLinear, and the operators on integers that ONNX
 defines by them.
 
-A scale and a zero point belong to the integer tensor, so that the operators around it may become
-one on integers (:mod:`hilc.transforms.fuse_quantized`). Where integers have several meanings, or a
-scale for each channel, the conversion is computed step by step in floats.
+A constant scale and zero point belong to the integer tensor, so that the operators around it may
+become one on integers (:mod:`hilc.transforms.fuse_quantized`). Where integers have several
+meanings, or a scale for each channel or one that is computed when the model runs, the conversion is
+computed step by step in floats.
 """
 
 from __future__ import annotations
@@ -52,6 +53,24 @@ def _scale(n: Operation) -> Array:
     return scale
 
 
+def _is_computed(n: Operation) -> bool:
+    """Return whether the scale or the zero point is known only when the model runs."""
+    return any(tensor is not None and tensor.data is None for tensor in map(n.optional, (1, 2)))
+
+
+def _factors(n: Operation, index: int, x: Tensor) -> Tensor:
+    """Return scales or zero points, a constant or not, as floats that are broadcast to ``x``."""
+    given = n.optional(index)
+    if given is None:
+        return n.constant(0, "float32")
+    if given.data is not None:
+        return n.constant(_along(n, given.data.astype(np.float32), x), "float32")
+    if n.has_attribute("block_size") and n.integer("block_size"):
+        n.known(index, "the scale of blocks" if index == 1 else "the zero point of blocks")
+    shape = _along(n, np.empty(given.shape), x).shape
+    return n.reshape(n.cast(given, "float32"), shape)
+
+
 @translates("QuantizeLinear")
 def quantize(n: Operation) -> Tensor:
     """Translate QuantizeLinear, per tensor, per axis or blocked, with ties to even.
@@ -59,32 +78,33 @@ def quantize(n: Operation) -> Tensor:
     Raises :class:`~hilc.errors.UnsupportedError` for an explicit ``precision`` or an input that is
     not a float computed here.
     """
-    x, scale = n.input(0), _scale(n)
+    x = n.input(0)
     dtype = n.input(2).dtype if n.has(2) else "uint8"
     kind = n.builder.kind(n.optional(2))
     if n.has_attribute("output_dtype") and n.integer("output_dtype"):
         code = n.integer("output_dtype")
         kind = STORED.get(code)
         dtype = dtype_name(code) if kind is None else kind.dtype
-    zero_point = _zero_points(n, scale, dtype)
     if n.has_attribute("precision") and n.integer("precision"):
         n.refuse("divides in another precision than that of its input", "leave out 'precision'")
     if not x.element.is_computed_real:
         n.refuse(f"quantizes {x.dtype}", "cast it to float32 before")
-    if kind is None and _is_whole(scale, zero_point, dtype):
-        return n.emit(
-            "QUANTIZE",
-            x,
-            attrs=QuantizeAttributes(dtype=dtype),
-            quant=_quant(scale, zero_point),
-            rounding=Rounding.NEAREST_EVEN,
-        )
-    steps = n.emit("DIV", x, n.constant(_along(n, scale, x), "float32"), attrs=_NONE)
+    if not _is_computed(n):
+        scale = _scale(n)
+        zero_point = _zero_points(n, scale, dtype)
+        if kind is None and _is_whole(scale, zero_point, dtype):
+            return n.emit(
+                "QUANTIZE",
+                x,
+                attrs=QuantizeAttributes(dtype=dtype),
+                quant=_quant(scale, zero_point),
+                rounding=Rounding.NEAREST_EVEN,
+            )
+    steps = n.emit("DIV", x, _factors(n, 1, x), attrs=_NONE)
     if isinstance(kind, StoredFloat):
         return n.narrowed(steps, kind, saturate=bool(n.integer("saturate", 1)))
     low, high = ELEMENT_TYPES[dtype].bounds if kind is None else kind.bounds
-    offset = n.constant(_along(n, zero_point.astype(np.float32), x), "float32")
-    placed = n.emit("ADD", n.emit("ROUND", steps), offset, attrs=_NONE)
+    placed = n.emit("ADD", n.emit("ROUND", steps), _factors(n, 2, x), attrs=_NONE)
     for op, end in (("MAXIMUM", low), ("MINIMUM", high)):
         placed = n.emit(op, placed, n.constant(end, "float32"))
     return n.builder.named(n.cast(placed, dtype), kind)
@@ -107,10 +127,13 @@ def dequantize(n: Operation) -> Tensor:
 
     Raises :class:`~hilc.errors.UnsupportedError` if the scale is not float32.
     """
-    x, scale = n.input(0), _scale(n)
-    if scale.dtype != np.float32:
-        n.refuse(f"dequantizes to {scale.dtype}", "give it a scale of float32")
-    kind = n.builder.kind(x)
+    x, kind = n.input(0), n.builder.kind(n.input(0))
+    if not n.input(1).element.is_computed_real:
+        n.refuse(f"dequantizes to {n.input(1).dtype}", "give it a scale of float32")
+    if _is_computed(n):
+        steps = n.emit("SUB", n.as_float(x), _factors(n, 2, x), attrs=_NONE)
+        return n.emit("MUL", steps, _factors(n, 1, x), attrs=_NONE)
+    scale = _scale(n)
     if isinstance(kind, StoredFloat):
         # Its zero point is 0.
         factors = n.constant(_along(n, scale, x), "float32")

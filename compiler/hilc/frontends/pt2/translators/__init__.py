@@ -1,6 +1,7 @@
 """Translators of PyTorch's operators to ONNX's, one module a family; importing registers them."""
 
 from hilc.frontends.pt2.translators import (
+    control_flow,
     creation,
     distances,
     elementwise,
@@ -15,6 +16,7 @@ from hilc.frontends.pt2.translators import (
 )
 
 __all__ = [
+    "control_flow",
     "creation",
     "distances",
     "elementwise",

@@ -13,20 +13,19 @@
  *   r2 r3    the same of the next unit      r12  stream
  *   r4 - r7  sums                           lr   row: bytes, or widened words
  *   stack: +0 the row  +4 its last whole four of units  +8 its end  +12 where the stream ends
- *          +16 outputs  +20 shift  +24 nothing  +28 the caller's r7, in which a compiler may keep
+ *          +16 outputs  +20 shift  +24 lines  +28 the caller's r7, in which a compiler may keep
  *          its frame
  *
- * Data: the stream, packed by `column_stream()` from `paired_weights()` or `wide_weights()`; per
- * four columns, of U units, in bytes:
+ * Data: weights in a stream of `paired_weights()` or `wide_weights()`, which layers that multiply
+ * by the same matrix share, and lines by `_vector_stream()`; per four columns, in bytes:
  *
- *   packed  +0           b0, 256 * b1 + b0, b2, 256 * b3 + b2
- *           +16 + 16u    columns 0, 1: 256 * w1 + w0 of elements 4u | 4u + 2, of 4u + 1 | 4u + 3;
- *                        columns 2, 3: the same
- *           +16 + 16U    scales
- *   wide    +0           B * b of the four columns, B as in pairs_s8.h
- *           +16 + 32u    B * w of 4u | 4u + 2 of the four columns; of 4u + 1 | 4u + 3
- *           +16 + 32U    scales
- *   scales  of each column multiplier, addend and, with signs, lacking
+ *   stream, packed  +16u   columns 0, 1: 256 * w1 + w0 of elements 4u | 4u + 2, of 4u + 1 | 4u + 3;
+ *                          columns 2, 3: the same
+ *   stream, wide    +32u   B * w of 4u | 4u + 2 of the four columns; of 4u + 1 | 4u + 3
+ *   lines           +0     packed: b0, 256 * b1 + b0, b2, 256 * b3 + b2; wide: B * b of the four
+ *                          columns, B as in pairs_s8.h
+ *                   +16    scales: of each column multiplier, addend and, with signs, lacking;
+ *                          behind the last four columns, 16 bytes that are read for nothing
  *
  * Order: a row is read whole to scratch first (`widened`), or once for each four columns, then only
  * for depths of whole units; outputs are written in order.
@@ -37,7 +36,7 @@
  * Scratch: 8 bytes a unit where widened, otherwise none.
  *
  * Cost: two units of 32 MACs take 27 instructions packed and 21 wide, 5 more of bytes; four columns
- * 19 more, 23 packed, 9 more with signs. Measured (`hil tune` on mps2-an386, instructions under
+ * 21 more, 25 packed, 9 more with signs. Measured (`hil tune` on mps2-an386, instructions under
  * QEMU), a MAC: 640 to 128 (ad) 0.874 packed and widened, 0.685 wide and widened, 1.021 packed of
  * bytes; 128 to 128 0.912, 0.717, 1.059. Columns missing from the last four cost what they would.
  *
@@ -80,15 +79,20 @@ struct hil_dsp_matvec_s8_column_pairs {
     int32_t wide;    /* whether weights are wide */
     int32_t signs;   /* whether negative sums lack something */
     int32_t shift;   /* to the right, of all columns */
-    const int32_t *stream; /* the head draws it */
+    const int32_t *stream; /* weights, as the head draws them */
+    const int32_t *lines;  /* starts of sums, and scales */
     HIL_DSP_RANGE_FIELDS;
 };
 
 #define HIL_DSP_COLUMNS 4
 
-/* Words of the stream for four columns. */
+/* Words of the stream for four columns, and of the lines. */
 HIL_INLINE int32_t hil_dsp_matvec_words(const struct hil_dsp_matvec_s8_column_pairs *p) {
-    return HIL_DSP_COLUMNS * (1 + p->units * (p->wide ? 2 : 1) + (p->signs ? 3 : 2));
+    return HIL_DSP_COLUMNS * p->units * (p->wide ? 2 : 1);
+}
+
+HIL_INLINE int32_t hil_dsp_matvec_line_words(const struct hil_dsp_matvec_s8_column_pairs *p) {
+    return HIL_DSP_COLUMNS * (1 + (p->signs ? 3 : 2));
 }
 
 #if HIL_DSP_ASSEMBLY
@@ -144,7 +148,7 @@ HIL_INLINE int32_t hil_dsp_matvec_words(const struct hil_dsp_matvec_s8_column_pa
 #define HIL_DSP_FOURS_SPLIT_WIDE
 
 #define HIL_DSP_FOURS_PLAIN                                                                        \
-    "ldmia r12!, {r0, r1, r2, r3, r8, r9, r10, r11}\n\t"                                           \
+    "ldmia lr!, {r0, r1, r2, r3, r8, r9, r10, r11}\n\t"                                           \
     "smmla r4, r4, r0, r1\n\t"                                                                     \
     "smmla r5, r5, r2, r3\n\t"                                                                     \
     "smmla r6, r6, r8, r9\n\t"                                                                     \
@@ -155,10 +159,10 @@ HIL_INLINE int32_t hil_dsp_matvec_words(const struct hil_dsp_matvec_s8_column_pa
     "sub " addend ", " addend ", " lacking "\n\t"                                                  \
     "smmla " sum ", " sum ", " multiplier ", " addend "\n\t"
 #define HIL_DSP_FOURS_SIGNED                                                                       \
-    "ldmia r12!, {r0, r1, r2, r3, r8, r9}\n\t"                                                     \
+    "ldmia lr!, {r0, r1, r2, r3, r8, r9}\n\t"                                                      \
     HIL_DSP_FOURS_SCALED_SIGNED("r4", "r0", "r1", "r2")                                            \
     HIL_DSP_FOURS_SCALED_SIGNED("r5", "r3", "r8", "r9")                                            \
-    "ldmia r12!, {r0, r1, r2, r3, r8, r9}\n\t"                                                     \
+    "ldmia lr!, {r0, r1, r2, r3, r8, r9}\n\t"                                                      \
     HIL_DSP_FOURS_SCALED_SIGNED("r6", "r0", "r1", "r2")                                            \
     HIL_DSP_FOURS_SCALED_SIGNED("r7", "r3", "r8", "r9")
 
@@ -176,19 +180,30 @@ HIL_INLINE int32_t hil_dsp_matvec_words(const struct hil_dsp_matvec_s8_column_pa
     "ldr r0, " end "\n\t"                                                                          \
     "cmp lr, r0\n\t"                                                                               \
     "bne 2b\n\t"
+/* Up to sixteen units, one after the other. */
+#define HIL_DSP_FOURS_FROM(count, units) ".if %c[units] >= " #count "\n\t" units ".endif\n\t"
+#define HIL_DSP_FOURS_ONCE(ONE, TWO)                                                               \
+    HIL_DSP_FOURS_FROM(2, TWO) HIL_DSP_FOURS_FROM(4, TWO)                                          \
+    HIL_DSP_FOURS_FROM(6, TWO) HIL_DSP_FOURS_FROM(8, TWO)                                          \
+    HIL_DSP_FOURS_FROM(10, TWO) HIL_DSP_FOURS_FROM(12, TWO)                                        \
+    HIL_DSP_FOURS_FROM(14, TWO) HIL_DSP_FOURS_FROM(16, TWO)                                        \
+    ".if %c[units] & 1\n\t" ONE ".endif\n\t"
 #define HIL_DSP_FOURS_ALL(units) HIL_DSP_FOURS_UNTIL("[sp, #8]", units)
 #define HIL_DSP_FOURS_MOST(units) HIL_DSP_FOURS_UNTIL("[sp, #4]", units)
 
-/* Four columns after the other: 19 instructions besides the units, 23 with packed weights. A
+/* Four columns after the other: 21 instructions besides the units, 25 with packed weights. A
  * compiler may keep its frame in r7, so that one is saved here. */
 #define HIL_DSP_FOURS(UNITS, WEIGHTS, SCALES, SHIFT)                                               \
     __asm__ volatile(                                                                              \
         "push {r0, r1, r2, r3, r4, r5, r6, r7}\n\t"                                                \
+        "ldr lr, [sp, #24]\n\t"                                                                    \
+        "ldmia lr!, {r4, r5, r6, r7}\n\t"                                                          \
+        "str lr, [sp, #24]\n\t"                                                                    \
         "1:\n\t"                                                                                   \
-        "ldmia r12!, {r4, r5, r6, r7}\n\t"                                                         \
         "ldr lr, [sp]\n\t"                                                                         \
         UNITS                                                                                      \
         HIL_DSP_FOURS_SPLIT_##WEIGHTS                                                              \
+        "ldr lr, [sp, #24]\n\t"                                                                    \
         HIL_DSP_FOURS_##SCALES                                                                     \
         "ldrd r0, r1, [sp, #12]\n\t"                                                               \
         HIL_DSP_FOURS_BY_##SHIFT                                                                   \
@@ -198,24 +213,23 @@ HIL_INLINE int32_t hil_dsp_matvec_words(const struct hil_dsp_matvec_s8_column_pa
         "strb r5, [r1], #1\n\t"                                                                    \
         "strb r6, [r1], #1\n\t"                                                                    \
         "strb r7, [r1], #1\n\t"                                                                    \
+        "ldmia lr!, {r4, r5, r6, r7}\n\t"                                                          \
         "str r1, [sp, #16]\n\t"                                                                    \
+        "str lr, [sp, #24]\n\t"                                                                    \
         "cmp r12, r0\n\t"                                                                          \
         "bne 1b\n\t"                                                                               \
         "ldr r7, [sp, #28]\n\t"                                                                    \
         "add sp, sp, #32\n\t"                                                                      \
-        : "+r"(at), "+r"(middle), "+r"(end), "+r"(last), "+r"(to), "+r"(shift), "+r"(stream)       \
-        : [constant] "i"(constant ? p->shift : 0)                                                  \
-        : "r6", "r8", "r9", "r10", "r11", "lr", "cc", "memory")
+        : "+r"(at), "+r"(middle), "+r"(end), "+r"(last), "+r"(to), "+r"(shift), "+r"(lines),       \
+          "+r"(stream)                                                                             \
+        : [constant] "i"(constant ? p->shift : 0), [units] "i"(constant ? p->units : 0)                                                \
+        : "r8", "r9", "r10", "r11", "lr", "cc", "memory")
 
 #define HIL_DSP_FOURS_DEPTHS_OF(ONE, TWO, WEIGHTS, SCALES)                                         \
     if (!constant) {                                                                               \
         HIL_DSP_FOURS(HIL_DSP_FOURS_ALL(ONE), WEIGHTS, SCALES, VARIABLE);                          \
-    } else if (units == 1) {                                                                       \
-        HIL_DSP_FOURS(ONE, WEIGHTS, SCALES, CONSTANT);                                             \
-    } else if (units == 2) {                                                                       \
-        HIL_DSP_FOURS(TWO, WEIGHTS, SCALES, CONSTANT);                                             \
-    } else if (units == 3) {                                                                       \
-        HIL_DSP_FOURS(TWO ONE, WEIGHTS, SCALES, CONSTANT);                                         \
+    } else if (units <= 16) {                                                                      \
+        HIL_DSP_FOURS(HIL_DSP_FOURS_ONCE(ONE, TWO), WEIGHTS, SCALES, CONSTANT);                    \
     } else if (units % 16 == 0) {                                                                  \
         HIL_DSP_FOURS(HIL_DSP_FOURS_ALL(HIL_DSP_X8(TWO)), WEIGHTS, SCALES, CONSTANT);              \
     } else if (units % 8 == 0) {                                                                   \
@@ -243,9 +257,9 @@ HIL_INLINE int32_t hil_dsp_matvec_words(const struct hil_dsp_matvec_s8_column_pa
 
 /* The outputs of `blocks` times four columns, one or more, for a row, widened or of bytes. */
 HIL_INLINE void hil_dsp_matvec_blocks(const struct hil_dsp_matvec_s8_column_pairs *p,
-                                      const void *row, const int32_t *first, int32_t blocks,
-                                      int8_t *out) {
-    const int constant = __builtin_constant_p(p->shift);
+                                      const void *row, const int32_t *first,
+                                      const int32_t *first_line, int32_t blocks, int8_t *out) {
+    const int constant = __builtin_constant_p(p->shift) && __builtin_constant_p(p->units);
     const int32_t units = p->units;
     const int32_t unit_bytes = p->widened ? 8 : 4;
     const uint8_t *const start = (const uint8_t *)row;
@@ -256,6 +270,7 @@ HIL_INLINE void hil_dsp_matvec_blocks(const struct hil_dsp_matvec_s8_column_pair
     register const int32_t *last __asm__("r3") = first + hil_dsp_matvec_words(p) * blocks;
     register int8_t *to __asm__("r4") = out;
     register int32_t shift __asm__("r5") = p->shift;
+    register const int32_t *lines __asm__("r6") = first_line;
     register const int32_t *stream __asm__("r12") = first;
     if (p->widened && p->wide) {
         HIL_DSP_FOURS_DEPTHS(WIDENED, WIDE)
@@ -272,11 +287,11 @@ HIL_INLINE void hil_dsp_matvec_blocks(const struct hil_dsp_matvec_s8_column_pair
 
 /* The outputs of up to four columns for a row, widened or of bytes. */
 HIL_INLINE void hil_dsp_matvec_block(const struct hil_dsp_matvec_s8_column_pairs *p,
-                                     const void *row, const int32_t *stream, int32_t columns,
-                                     int8_t *out) {
+                                     const void *row, const int32_t *stream, const int32_t *lines,
+                                     int32_t columns, int8_t *out) {
     uint32_t sums[HIL_DSP_COLUMNS];
     for (int i = 0; i < HIL_DSP_COLUMNS; i++) {
-        sums[i] = (uint32_t)*stream++;
+        sums[i] = (uint32_t)*lines++;
     }
     for (int32_t unit = 0; unit < p->units; unit++) {
         uint32_t halves[2];
@@ -307,11 +322,11 @@ HIL_INLINE void hil_dsp_matvec_block(const struct hil_dsp_matvec_s8_column_pairs
     for (int32_t i = 0; i < columns; i++) {
         const int32_t sum = (int32_t)sums[i];
         const struct hil_dsp_affine line = {
-            .multiplier = stream[0],
-            .addend = p->signs && sum < 0 ? stream[1] - stream[2] : stream[1],
+            .multiplier = lines[0],
+            .addend = p->signs && sum < 0 ? lines[1] - lines[2] : lines[1],
         };
         out[i] = hil_dsp_scaled(sum, line, p->shift);
-        stream += p->signs ? 3 : 2;
+        lines += p->signs ? 3 : 2;
     }
 }
 
@@ -321,24 +336,27 @@ HIL_INLINE void hil_dsp_matvec_block(const struct hil_dsp_matvec_s8_column_pairs
 HIL_INLINE void hil_dsp_matvec_row(const struct hil_dsp_matvec_s8_column_pairs *p, const void *row,
                                    int8_t *out) {
     const int32_t *stream = p->stream;
+    const int32_t *lines = p->lines;
 #if HIL_DSP_ASSEMBLY
     for (int32_t left = p->columns; left > 0;) {
         /* Of the last four columns not all may have outputs. */
         int8_t last[HIL_DSP_COLUMNS];
         const int32_t blocks = left < HIL_DSP_COLUMNS ? 1 : left / HIL_DSP_COLUMNS;
-        hil_dsp_matvec_blocks(p, row, stream, blocks, left < HIL_DSP_COLUMNS ? last : out);
+        hil_dsp_matvec_blocks(p, row, stream, lines, blocks, left < HIL_DSP_COLUMNS ? last : out);
         if (left < HIL_DSP_COLUMNS) {
             memcpy(out, last, (size_t)left);
         }
         stream += hil_dsp_matvec_words(p) * blocks;
+        lines += hil_dsp_matvec_line_words(p) * blocks;
         out += HIL_DSP_COLUMNS * blocks;
         left -= HIL_DSP_COLUMNS * blocks;
     }
 #else
     for (int32_t left = p->columns; left > 0; left -= HIL_DSP_COLUMNS) {
         const int32_t count = left < HIL_DSP_COLUMNS ? left : HIL_DSP_COLUMNS;
-        hil_dsp_matvec_block(p, row, stream, count, out);
+        hil_dsp_matvec_block(p, row, stream, lines, count, out);
         stream += hil_dsp_matvec_words(p);
+        lines += hil_dsp_matvec_line_words(p);
         out += count;
     }
 #endif

@@ -536,6 +536,95 @@ HIL_INLINE void hil_generic_div_s8(const struct hil_generic_div_s8 *p, const int
     HIL_BINARY_WALK(p, a, b, out, hil_div_s8_element);
 }
 
+/* x / y * multiplier / 2^right, rounded once, ties to even, saturated to 31 bits: |x| and |y| <
+ * 2^17, 0 < multiplier < 2^31, 1 <= right <= 44. By 0 it is the end on the side of x, for 0 / 0 the
+ * lower one. */
+HIL_INLINE int32_t hil_quotient_even(int32_t x, int32_t y, int32_t multiplier, int right) {
+    if (y == 0) {
+        return hil_saturate_31(x > 0 ? INT32_MAX : INT32_MIN);
+    }
+    const int64_t numerator = (int64_t)(y < 0 ? -x : x) * multiplier;
+    const int64_t divisor = (int64_t)(y < 0 ? -y : y) << right;
+    int64_t quotient = numerator / divisor;
+    int64_t rest = numerator - quotient * divisor;
+    if (rest < 0) {
+        quotient--;
+        rest += divisor;
+    }
+    if (2 * rest > divisor || (2 * rest == divisor && (quotient & 1) != 0)) {
+        quotient++;
+    }
+    return hil_saturate_31(quotient);
+}
+
+#define HIL_DIV_EVEN_FIELDS                                                                        \
+    HIL_BINARY_FIELDS;                                                                             \
+    int32_t a_zero_point;   /* the first operand's value that stands for 0.0 */                    \
+    int32_t b_zero_point;   /* the second operand's value that stands for 0.0 */                   \
+    int32_t out_zero_point; /* the output that stands for 0.0 */                                   \
+    int32_t multiplier;     /* of the quotient, to the output's scale */                           \
+    int32_t right;          /* of that product, to the right; 1 to 44 */                           \
+    int32_t low;            /* the least output */                                                 \
+    int32_t high            /* the largest output */
+
+#define HIL_DIV_EVEN(p, a, b)                                                                      \
+    hil_clamp(hil_quotient_even((a) - (p)->a_zero_point, (b) - (p)->b_zero_point, (p)->multiplier, \
+                                (p)->right) +                                                      \
+                  (p)->out_zero_point,                                                             \
+              (p)->low, (p)->high)
+
+/*@kernel
+name = "hil_generic_div_s8_even"
+requires = []
+inputs = ["int8_t", "int8_t"]
+outputs = ["int8_t"]
+scratch = "0"
+order = "elementwise"
+code = 420
+[cost]
+row = "rows"
+element = "rows * length"
+@*/
+struct hil_generic_div_s8_even {
+    HIL_DIV_EVEN_FIELDS;
+};
+
+HIL_INLINE int8_t hil_div_s8_even_element(const struct hil_generic_div_s8_even *p, int8_t a,
+                                          int8_t b) {
+    return (int8_t)HIL_DIV_EVEN(p, a, b);
+}
+
+HIL_INLINE void hil_generic_div_s8_even(const struct hil_generic_div_s8_even *p, const int8_t *a,
+                                        const int8_t *b, int8_t *out) {
+    HIL_BINARY_WALK(p, a, b, out, hil_div_s8_even_element);
+}
+
+/*@kernel
+name = "hil_generic_div_s16_even"
+requires = []
+inputs = ["int16_t", "int16_t"]
+outputs = ["int16_t"]
+scratch = "0"
+order = "elementwise"
+code = 420
+[cost]
+row = "rows"
+element = "rows * length"
+@*/
+struct hil_generic_div_s16_even {
+    HIL_DIV_EVEN_FIELDS;
+};
+
+HIL_INLINE int16_t hil_div_s16_even_element(const struct hil_generic_div_s16_even *p, int16_t a,
+                                            int16_t b) {
+    return (int16_t)HIL_DIV_EVEN(p, a, b);
+}
+
+HIL_INLINE void hil_generic_div_s16_even(const struct hil_generic_div_s16_even *p, const int16_t *a,
+                                         const int16_t *b, int16_t *out) {
+    HIL_BINARY_WALK(p, a, b, out, hil_div_s16_even_element);
+}
+
 /* The square of a difference, its operands raised by some bits and brought to one scale. */
 #define HIL_SQUARED_DIFFERENCE_STEPS(p, a, b, raised)                                              \
     const int32_t x = hil_requantize(((a) - (p)->a_zero_point) * (INT32_C(1) << (raised)),         \

@@ -182,4 +182,31 @@ HIL_INLINE void hil_mve_place_row(int8_t *group, int32_t row, const int8_t *from
     hil_mve_copy_chunks(group + HIL_MVE_CHUNK * row, from, bytes, HIL_MVE_GROUP_BYTES);
 }
 
+/* Rows of an image under windows, of which the zero point is beside the image already. */
+struct hil_mve_padded_rows {
+    int32_t in_h;
+    int32_t line;       /* bytes of a row of the image */
+    int32_t before;     /* bytes beside the image, in front of a row */
+    int32_t row_bytes;  /* of all that is under windows */
+    int32_t zero_point; /* of rows outside the image */
+};
+
+HIL_INLINE void hil_mve_copy_rows(const struct hil_mve_padded_rows *p, const int8_t *image,
+                                  int32_t y, int32_t rows, int8_t *to) {
+    const int8x16_t around = vdupq_n_s8((int8_t)p->zero_point);
+    const int32_t fitting = p->row_bytes - p->before;
+    const int32_t width = p->line < fitting ? p->line : fitting;
+    to += p->before;
+    for (int32_t row = y; row < y + rows; row++) {
+        const int8_t *from = image + row * p->line;
+        const int inside = row >= 0 && row < p->in_h;
+        for (int32_t left = width; left > 0; left -= HIL_MVE_CHUNK) {
+            const mve_pred16_t some = vctp8q((uint32_t)left);
+            vstrbq_p_s8(to + (width - left),
+                        inside ? vldrbq_z_s8(from + (width - left), some) : around, some);
+        }
+        to += p->row_bytes;
+    }
+}
+
 #endif

@@ -78,28 +78,6 @@ struct hil_mve_conv2d_s8_gathered_6x4 {
     HIL_MVE_PIXELS_FIELDS;
 };
 
-/* The rows of the image from row y on; what lies beside it is there already. */
-HIL_INLINE void hil_mve_conv2d_sixes_rows(const struct hil_mve_conv2d_s8_gathered_6x4 *p,
-                                          const int8_t *image, int32_t y, int32_t rows,
-                                          int8_t *to) {
-    const int8x16_t around = vdupq_n_s8((int8_t)p->in_zero_point);
-    const int32_t line = p->in_w * p->in_c;
-    const int32_t begin = p->pad_left * p->in_c;
-    const int32_t fitting = p->row_bytes - begin;
-    const int32_t width = line < fitting ? line : fitting;
-    to += begin;
-    for (int32_t row = y; row < y + rows; row++) {
-        const int8_t *from = image + row * line;
-        const int inside = row >= 0 && row < p->in_h;
-        for (int32_t left = width; left > 0; left -= HIL_MVE_CHUNK) {
-            const mve_pred16_t some = vctp8q((uint32_t)left);
-            vstrbq_p_s8(to + (width - left),
-                        inside ? vldrbq_z_s8(from + (width - left), some) : around, some);
-        }
-        to += p->row_bytes;
-    }
-}
-
 /* The windows of a row of outputs, and where the next one goes. */
 HIL_INLINE int8_t *hil_mve_conv2d_sixes_gather(const struct hil_mve_conv2d_s8_gathered_6x4 *p,
                                                const int8_t *window, int8_t *to) {
@@ -134,13 +112,20 @@ HIL_INLINE void hil_mve_conv2d_s8_gathered_6x4(const struct hil_mve_conv2d_s8_ga
     int8_t *const outputs = windows + HIL_MVE_SIX * p->sixes * window_bytes;
     int8_t *const rows = outputs + HIL_MVE_SIX * p->columns;
     struct hil_mve_sixes sixes = HIL_MVE_SIXES_OF(p, window_bytes, sixteens, (int32_t *)scratch);
+    const struct hil_mve_padded_rows padded = {
+        .in_h = p->in_h,
+        .line = p->in_w * p->in_c,
+        .before = p->pad_left * p->in_c,
+        .row_bytes = p->row_bytes,
+        .zero_point = p->in_zero_point,
+    };
     hil_mve_fill(rows, vdupq_n_s8((int8_t)p->in_zero_point),
                  (p->rows * p->row_bytes + HIL_MVE_CHUNK - 1) / HIL_MVE_CHUNK);
     for (int32_t images = p->batch; images > 0; images--) {
         int32_t y = -p->pad_top;
         for (int32_t left = p->out_h; left > 0; left -= p->lines) {
             const int32_t lines = left < p->lines ? left : p->lines;
-            hil_mve_conv2d_sixes_rows(p, in, y, (lines - 1) * p->stride_h + p->filter_h, rows);
+            hil_mve_copy_rows(&padded, in, y, (lines - 1) * p->stride_h + p->filter_h, rows);
             int8_t *to = windows;
             for (int32_t n = 0; n < lines; n++) {
                 to = hil_mve_conv2d_sixes_gather(p, rows + n * line, to);

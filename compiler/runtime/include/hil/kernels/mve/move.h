@@ -61,4 +61,67 @@ HIL_INLINE void hil_mve_swap_axes(const struct hil_mve_swap_axes *p, const int8_
     }
 }
 
+/*@kernel
+name = "hil_mve_join"
+requires = ["mve"]
+inputs = ["void[]"]
+outputs = ["void"]
+scratch = "0"
+order = "walk"
+reads = "join"
+code = 200
+[cost]
+turn = "(rows + turn_rows - 1) // turn_rows"
+block = "turn * parts"
+@*/
+struct hil_mve_join {
+    int32_t rows;          /* of blocks, one of each part in turn */
+    int32_t parts;         /* inputs, at most HIL_MVE_PARTS */
+    int32_t length;        /* bytes of a row, all its blocks */
+    int32_t turn_rows;     /* rows at a time, of which no part has more than sixteen bytes */
+    const int32_t *blocks; /* what a row takes from each part */
+    const uint8_t
+        *places; /* where each sixteen bytes of a part are from the first row of a turn on */
+};
+
+/* Offsets and bytes of as many parts are in registers. */
+#define HIL_MVE_PARTS 3
+
+/* Blocks of a few bytes: some rows of each part are loaded, then all of them scattered. */
+HIL_INLINE void hil_mve_join(const struct hil_mve_join *p, const void *const *in, void *out) {
+    uint8x16_t places[HIL_MVE_PARTS];
+    const uint8_t *from[HIL_MVE_PARTS];
+#pragma GCC unroll 3
+    for (int32_t part = 0; part < HIL_MVE_PARTS; part++) {
+        places[part] = vdupq_n_u8(0);
+        from[part] = 0;
+        if (part < p->parts) {
+            places[part] = vldrbq_u8(p->places + 16 * part);
+            from[part] = (const uint8_t *)in[part];
+        }
+    }
+    uint8_t *to = (uint8_t *)out;
+    for (int32_t left = p->rows; left > 0; left -= p->turn_rows) {
+        const int32_t rows = left < p->turn_rows ? left : p->turn_rows;
+        uint8x16_t bytes[HIL_MVE_PARTS];
+#pragma GCC unroll 3
+        for (int32_t part = 0; part < HIL_MVE_PARTS; part++) {
+            bytes[part] = vdupq_n_u8(0);
+            if (part < p->parts) {
+                const int32_t count = rows * p->blocks[part];
+                bytes[part] = vldrbq_z_u8(from[part], vctp8q((uint32_t)count));
+                from[part] += count;
+            }
+        }
+#pragma GCC unroll 3
+        for (int32_t part = 0; part < HIL_MVE_PARTS; part++) {
+            if (part < p->parts) {
+                vstrbq_scatter_offset_p_u8(to, places[part], bytes[part],
+                                           vctp8q((uint32_t)(rows * p->blocks[part])));
+            }
+        }
+        to += rows * p->length;
+    }
+}
+
 #endif

@@ -1,8 +1,8 @@
-/* Convolution of int8 images with 3x3 filters on Helium, some rows of outputs at a time: the
- * weights of two filters, one row of the filter and sixteen channels stay in registers while all
- * windows of these rows pass by, whose sums wait in the scratch meanwhile.
+/* Convolution of int8 images with filters of three columns on Helium, some rows of outputs at a
+ * time: the weights of two filters, one row of the filter and sixteen channels stay in registers
+ * while all windows of these rows pass by, whose sums wait in the scratch meanwhile.
  *
- * Tile: a row of windows, four at a time, x 2 filters x one row of the filter x one chunk of 16
+ * Tile: a line of windows, four at a time, x 2 filters x one row of the filter x one chunk of 16
  * channels. With stride 1 the last two pixels of four windows are the first two of the next:
  *
  *                pixel   0    1    2    3    4    5          sums of filter 0, filter 1
@@ -12,49 +12,59 @@
  *   window 3                            t0   t1   t2           r6   lr
  *   next window 0                            t0   t1 ...
  *
+ * A line is a row of windows. With a dilation d each row of windows is d lines: line i has the
+ * windows i, i + d, i + 2d, ..., whose pixels are copied next to each other; so the filter has no
+ * dilation there. Of up to eight channels two rows of pixels fill a chunk, which is one row of the
+ * filter less to multiply for each two.
+ *
  * Registers, at the top of four windows: the sums; r1 place in the pixels; r3 place of the sums; r5
- * fours of the row left; r7 rows left; r9 place in the stream; r11 biases; q2 q3 q4 taps 0 1 2 of
+ * fours of the line left; r7 lines left; r9 place in the stream; r11 biases; q2 q3 q4 taps 0 1 2 of
  * filter 0, q5 q6 q7 of filter 1; q0 and q1 the pixels in turn, of which q0 holds the first, with
  * stride 1 q1 the second. On the stack: d8-d15 at 0, pixels of the pass at 64, stream at 68, sums
  * at 72, struct hil_mve_lines at 76.
  *
- * Data: the stream, packed by `_lines()`; per pair of filters, n = chunks, in bytes:
+ * Data: the stream, packed by `_line_stream()`; per pair of filters, p = passes, in bytes:
  *
  *   +0        int32[8]  bias of filter 0 four times, of filter 1 four times
- *   +32       int8 [3 rows][n chunks][2 filters][3 taps][16], 0 behind the last channel
- *   +32+288n  int32: multiplier 0, multiplier 1, shift 0, shift 1
+ *   +32       int8 [p][2 filters][3 taps][16], 0 behind the last channel
+ *   +32+96p   int32: multiplier 0, multiplier 1, shift 0, shift 1
  *
- * An odd last filter makes a pair with the one before it, a single one with itself.
+ * A pass is a chunk of a row of the filter, or two rows of up to eight channels: the first one's in
+ * lanes 0 to 7, the second one's in lanes 8 to 15. An odd last filter makes a pair with the one
+ * before it, a single one with itself.
  *
- *   pixels    in scratch, int8 [rows][n][width][16], the zero point around the image; `width` is
- * that of whole fours of windows sums      in scratch, int32 [lines][fours][2 filters][4 windows]
+ *   pixels    in scratch, int8 [planes][chunks][width][16], the zero point around the image; of two
+ *             rows in a chunk plane i holds row i and row i + 1; `width` is that of whole fours
+ *   sums      in scratch, int32 [lines][fours][2 filters][4 windows]
  *
- * Order: `lines` rows of outputs at a time, under which the pixels are copied first; then pair by
- * pair the sums of all of them, and the outputs.
+ * Order: `lines` rows of outputs at a time and `across` columns, under which the pixels are copied
+ * first; then pair by pair the sums of all of them, and the outputs.
  *
  * Bounds: a sum is at most |bias| + 128 * sum |w| < 2^31 (`_check_quantized()`). Offsets of a
  * four's outputs are 16 bits, which `_lines()` checks.
  *
  * Output: as in blocks_s8.h, multiplier and shift of a filter in core registers; `linear` takes one
- * from negative products. A predicate of the loop leaves away what is no window of a row's last
+ * from negative products. A predicate of the loop leaves away what is no window of a line's last
  * four.
  *
  * Scratch: pixels and sums.
  *
  * Cost: 31 instructions for four windows (384 MACs) with stride 1 and 35 with stride 2, one more
- * where the fours of a row are odd; 13 for their eight outputs. Measured (`hil bench --per-layer`
+ * where the fours of a line are odd; 13 for their eight outputs. Measured (`hil bench --per-layer`
  * on mps3-an547, instructions under QEMU) a MAC, layers of ic: 16 channels 32x32 0.098, 32 channels
- * 16x16 0.096, 64 channels 8x8 0.098; stride 2 0.115.
+ * 16x16 0.096, 64 channels 8x8 0.098; stride 2 0.115. 48x48x8 to 8 0.156, 0.206 with one row in a
+ * chunk. 1x256x32 to 32, filters of one row: 0.104; with dilations 2, 8 and 16 0.106, 0.114, 0.124.
  *
  * Tests: no twin in C; the numpy reference gives what must come out (tests/board/test_kernels.py,
  * buffers between guard bytes). Layout: tests/c/test_kernel_layouts.py.
  */
-#ifndef HIL_KERNELS_MVE_CONV2D_S8_3X3_ROWS_H
-#define HIL_KERNELS_MVE_CONV2D_S8_3X3_ROWS_H
+#ifndef HIL_KERNELS_MVE_CONV2D_S8_ROWS_H
+#define HIL_KERNELS_MVE_CONV2D_S8_ROWS_H
 
 #include <arm_mve.h>
 
 #include "hil/kernels/mve/conv2d_s8_3x3.h"
+#include "hil/kernels/mve/matmul_s8_8x2.h"
 
 /* What the passes of a pair of filters share. The assembly knows the offsets. */
 struct hil_mve_lines {
@@ -119,8 +129,8 @@ HIL_MVE_AT(hil_mve_lines, passes, 16);
 #define HIL_MVE_LINES_FIRST_2 "vldrb.8 q0, [r1]\n"
 
 /* All rows of a pass; labels a and b. */
-#define HIL_MVE_LINES_PASS(a, b, first, fours)                                                     \
-    HIL_MVE_WINDOWS_WEIGHTS                                                                        \
+#define HIL_MVE_LINES_PASS(a, b, weights, first, fours)                                                     \
+    weights                                                                                       \
     "ldr r0, [sp, #76]\n"                                                                          \
     "ldrd r1, r3, [sp, #64]\n"                                                                     \
     "ldr r3, [sp, #72]\n"                                                                          \
@@ -140,7 +150,7 @@ HIL_MVE_AT(hil_mve_lines, passes, 16);
     "subs r7, #1\n"                                                                                \
     "bne.w " a "b\n"
 
-#define HIL_MVE_LINES_FUNCTION(name, first, fours)                                                 \
+#define HIL_MVE_LINES_FUNCTION(name, weights, first, fours)                                                 \
     __attribute__((naked, noipa, unused)) static void name(                                        \
         const int8_t *x __attribute__((unused)), const int8_t *stream __attribute__((unused)),     \
         int32_t *sums __attribute__((unused)),                                                     \
@@ -149,7 +159,7 @@ HIL_MVE_AT(hil_mve_lines, passes, 16);
                 "vpush {d8-d15}\n"                                                                 \
                 "mov r11, r1\n"                                                                    \
                 "add r9, r1, #32\n"                                                                \
-                HIL_MVE_LINES_PASS("1", "2", first, fours("r11"))                                  \
+                HIL_MVE_LINES_PASS("1", "2", weights, first, fours("r11"))                                  \
                 "5:\n"                                                                             \
                 "ldr r0, [sp, #76]\n"                                                              \
                 "ldr r1, [sp, #64]\n"                                                              \
@@ -159,7 +169,7 @@ HIL_MVE_AT(hil_mve_lines, passes, 16);
                 "str r1, [sp, #64]\n"                                                              \
                 "str r4, [r0, #16]\n"                                                              \
                 "bmi.w 6f\n"                                                                       \
-                HIL_MVE_LINES_PASS("3", "4", first, fours("r3"))                                   \
+                HIL_MVE_LINES_PASS("3", "4", weights, first, fours("r3"))                                   \
                 "b.w 5b\n"                                                                         \
                 "6:\n"                                                                             \
                 "vpop {d8-d15}\n"                                                                  \
@@ -173,10 +183,14 @@ HIL_MVE_AT(hil_mve_lines, passes, 16);
 /* clang-format on */
 
 /* The number is the stride. */
-HIL_MVE_LINES_FUNCTION(hil_mve_lines_1, HIL_MVE_LINES_FIRST_1, HIL_MVE_LINES_ODD_1)
-HIL_MVE_LINES_FUNCTION(hil_mve_lines_2, HIL_MVE_LINES_FIRST_2, HIL_MVE_LINES_ODD_2)
-HIL_MVE_LINES_FUNCTION(hil_mve_lines_1_even, HIL_MVE_LINES_FIRST_1, HIL_MVE_LINES_EVEN_1)
-HIL_MVE_LINES_FUNCTION(hil_mve_lines_2_even, HIL_MVE_LINES_FIRST_2, HIL_MVE_LINES_EVEN_2)
+HIL_MVE_LINES_FUNCTION(hil_mve_lines_1, HIL_MVE_WINDOWS_WEIGHTS, HIL_MVE_LINES_FIRST_1,
+                       HIL_MVE_LINES_ODD_1)
+HIL_MVE_LINES_FUNCTION(hil_mve_lines_2, HIL_MVE_WINDOWS_WEIGHTS, HIL_MVE_LINES_FIRST_2,
+                       HIL_MVE_LINES_ODD_2)
+HIL_MVE_LINES_FUNCTION(hil_mve_lines_1_even, HIL_MVE_WINDOWS_WEIGHTS, HIL_MVE_LINES_FIRST_1,
+                       HIL_MVE_LINES_EVEN_1)
+HIL_MVE_LINES_FUNCTION(hil_mve_lines_2_even, HIL_MVE_WINDOWS_WEIGHTS, HIL_MVE_LINES_FIRST_2,
+                       HIL_MVE_LINES_EVEN_2)
 
 typedef void hil_mve_lines_function(const int8_t *x, const int8_t *stream, int32_t *sums,
                                     struct hil_mve_lines *lines);
@@ -203,64 +217,46 @@ typedef void hil_mve_lines_function(const int8_t *x, const int8_t *stream, int32
                      "letp lr, 1b\n"                                                               \
                      : [sums] "+&r"(sums), [out] "+&r"(out), [turns] "+&r"(turns)                  \
                      : [m0] "r"(scale[0]), [m1] "r"(scale[1]),                                     \
-                       [s0] "r"(scale[2]), [s1] "r"(scale[3]), [zero] "r"(p->out_zero_point),      \
-                       [step] "r"(4 * p->columns), [one] "r"(1), [offsets] "w"(offsets),           \
+                       [s0] "r"(scale[2]), [s1] "r"(scale[3]), [zero] "r"(p->zero_point),      \
+                       [step] "r"(4 * p->distance), [one] "r"(1), [offsets] "w"(offsets),           \
                        [low] "w"(low), [high] "w"(high)                                            \
                      : "q0", "q1", "cc", "memory")
 #define HIL_MVE_LINES_CORRECT                                                                      \
     HIL_MVE_AWAY_FROM_ZERO("q0", "%[one]") HIL_MVE_AWAY_FROM_ZERO("q1", "%[one]")
+/* The farthest shift of a zero point that is moved by it, below 2^31. */
+#define HIL_MVE_FARTHEST_MOVED (-23)
 #define HIL_MVE_LINES_SATURATE "vqmovnb.s16 q0, q0\n"
 #define HIL_MVE_LINES_CLAMP                                                                        \
     "vmax.s16 q0, q0, %q[low]\n"                                                                   \
     "vmin.s16 q0, q0, %q[high]\n"
 /* clang-format on */
 
-/*@kernel
-name = "hil_mve_conv2d_s8_3x3_rows"
-requires = ["mve"]
-inputs = ["int8_t"]
-outputs = ["int8_t"]
-scratch = "16 * chunks * (stride * (lines - 1) + 3) * width + 32 * lines * fours"
-order = ["rows lines"]
-reads = "window"
-window = {filter_h = "3", filter_w = "3"}
-code = 1500
-[cost]
-block = "batch * ((out_h + lines - 1) // lines)"
-copied_row = "block * (stride * (lines - 1) + 3) * chunks"
-copied_pixel = "copied_row * width"
-pair = "block * ((columns + 1) // 2)"
-pair_pass = "pair * 3 * chunks"
-row = "batch * out_h * ((columns + 1) // 2)"
-row_pass = "row * 3 * chunks"
-tail_row = "row * (4 * fours - out_w)"
-four_pass = "row_pass * fours"
-odd_four_pass = "four_pass * (fours % 2)"
-strided_four_pass = "four_pass * (stride - 1)"
-four = "row * fours"
-linear_four = "four * (linear == 1)"
-clamped_four = "four * any"
-@*/
-struct hil_mve_conv2d_s8_3x3_rows {
-    HIL_IMAGES_FIELDS;
-    int32_t stride;        /* 1 or 2 */
-    int32_t pad_top;       /* rows by which the first window reaches above the image */
-    int32_t pad_left;      /* columns by which the first window reaches beyond the image */
-    int32_t in_zero_point; /* the input that stands for 0.0, which pixels outside the image have */
-    int32_t lines;         /* rows of outputs at a time */
-    int32_t chunks;        /* of 16 channels, rounded up */
-    int32_t fours;         /* of windows of a row, rounded up */
-    int32_t width;         /* columns under whole fours of windows */
-    int32_t columns;       /* filters */
-    int32_t any;           /* 1: outputs are clamped to less than int8 */
-    int32_t linear;        /* as in HIL_MVE_COLUMNS_FIELDS */
-    HIL_OUTPUT_RANGE_FIELDS;
-    const int8_t *stream; /* the head draws it */
+/* What is copied of an image of int8, where. */
+struct hil_mve_planes {
+    int32_t in_h;
+    int32_t in_w;
+    int32_t in_c;
+    int32_t zero_point; /* of pixels outside the image */
+    int32_t dilation;   /* lines of a row */
+    int32_t width;      /* pixels of a line */
+    int32_t chunks;     /* of channels */
+    int32_t paired;     /* 1: two rows in a chunk */
+};
+
+/* Where outputs go, and which they are. */
+struct hil_mve_line_outputs {
+    int32_t columns;    /* filters */
+    int32_t distance;   /* bytes from a window's outputs to the next one's */
+    int32_t zero_point; /* as those of HIL_OUTPUT_RANGE_FIELDS */
+    int32_t low;
+    int32_t high;
+    int32_t any;    /* 1: outputs are clamped to less than int8 */
+    int32_t linear; /* as in HIL_MVE_COLUMNS_FIELDS */
 };
 
 /* `count` pixels' chunk at `from`, of which the channels in the mask. */
-HIL_INLINE int8_t *hil_mve_conv2d_s8_3x3_rows_pixels(int8_t *to, const int8_t *from, int32_t step,
-                                                     int32_t count, uint32_t channels) {
+HIL_INLINE int8_t *hil_mve_planes_pixels(int8_t *to, const int8_t *from, int32_t step,
+                                         int32_t count, uint32_t channels) {
     if (count > 0) {
         __asm__ volatile("vctp.8 %[channels]\n"
                          "dls lr, %[count]\n"
@@ -277,40 +273,88 @@ HIL_INLINE int8_t *hil_mve_conv2d_s8_3x3_rows_pixels(int8_t *to, const int8_t *f
     return to;
 }
 
-/* `rows` rows of pixels from row y and column x on. */
-HIL_INLINE void hil_mve_conv2d_s8_3x3_rows_copy(const struct hil_mve_conv2d_s8_3x3_rows *p,
-                                                const int8_t *image, int32_t y, int32_t rows,
-                                                int8_t *to) {
-    const int8x16_t around = vdupq_n_s8((int8_t)p->in_zero_point);
-    const int32_t before = p->pad_left < p->width ? p->pad_left : p->width;
-    const int32_t inside = p->in_w < p->width - before ? p->in_w : p->width - before;
-    const int8_t *from = image + y * p->in_w * p->in_c;
-    for (; rows > 0; rows--) {
-        if (y < 0 || y >= p->in_h) {
-            to = hil_mve_fill(to, around, p->chunks * p->width);
-        } else {
-            for (int32_t channel = 0; channel < p->in_c; channel += HIL_MVE_CHUNK) {
-                to = hil_mve_fill(to, around, before);
-                to = hil_mve_conv2d_s8_3x3_rows_pixels(to, from + channel, p->in_c, inside,
-                                                       (uint32_t)(p->in_c - channel));
-                to = hil_mve_fill(to, around, p->width - before - inside);
-            }
+/* The same of up to eight channels: into lanes 0 to 7, and into lanes 8 to 15 of the plane before,
+ * `back` bytes before, whose lanes behind the channels have weights of 0. */
+HIL_INLINE int8_t *hil_mve_planes_halves(int8_t *to, const int8_t *from, int32_t step,
+                                         int32_t count, int32_t channels, int32_t back) {
+    int8_t *above = to - back + HIL_MVE_CHUNK / 2;
+    if (count > 0) {
+        __asm__ volatile("vctp.8 %[channels]\n"
+                         "dls lr, %[count]\n"
+                         "1:\n"
+                         "vpstt\n"
+                         "vldrbt.8 q0, [%[from]]\n"
+                         "vstrbt.8 q0, [%[above]], #16\n"
+                         "add %[from], %[step]\n"
+                         "vstrb.8 q0, [%[to]], #16\n"
+                         "le lr, 1b\n"
+                         : [to] "+&r"(to), [above] "+&r"(above), [from] "+&r"(from)
+                         : [count] "r"(count), [step] "r"(step), [channels] "r"(channels)
+                         : "q0", "lr", "cc", "memory");
+    }
+    return to;
+}
+
+/* `count` pixels from `from` on, or with step 0 that are all the zero point: a chunk, or halves of
+ * two. */
+HIL_INLINE int8_t *hil_mve_planes_part(const struct hil_mve_planes *p, int8_t *to,
+                                       const int8_t *from, int32_t step, int32_t count,
+                                       int32_t channel, int32_t back) {
+    if (p->paired) {
+        return hil_mve_planes_halves(to, from, step, count, p->in_c, back);
+    }
+    if (step == 0) {
+        return hil_mve_fill(to, vdupq_n_s8((int8_t)p->zero_point), count);
+    }
+    return hil_mve_planes_pixels(to, from, step, count, (uint32_t)(p->in_c - channel));
+}
+
+/* A line of pixels of row y of the image, or of a row outside, from column x on. */
+HIL_INLINE int8_t *hil_mve_planes_line(const struct hil_mve_planes *p, const int8_t *image,
+                                       int32_t y, int32_t x, const int8_t *around, int8_t *to,
+                                       int32_t back) {
+    const int32_t d = p->dilation;
+    const int32_t left = x < 0 ? (-x + d - 1) / d : 0;
+    const int32_t before = y < 0 || y >= p->in_h || left > p->width ? p->width : left;
+    const int32_t first = x + before * d;
+    const int32_t fitting = first < p->in_w ? (p->in_w - first + d - 1) / d : 0;
+    const int32_t inside = fitting < p->width - before ? fitting : p->width - before;
+    const int8_t *const from = image + (y * p->in_w + first) * p->in_c;
+    for (int32_t chunk = 0; chunk < p->chunks; chunk++) {
+        const int32_t channel = HIL_MVE_CHUNK * chunk;
+        to = hil_mve_planes_part(p, to, around, 0, before, channel, back);
+        to = hil_mve_planes_part(p, to, from + channel, d * p->in_c, inside, channel, back);
+        to = hil_mve_planes_part(p, to, around, 0, p->width - before - inside, channel, back);
+    }
+    return to;
+}
+
+/* The planes of `count` rows of pixels from row y on, of which each is `step` behind the one
+ * before, and from column x on. */
+HIL_INLINE void hil_mve_planes_copy(const struct hil_mve_planes *p, const int8_t *image, int32_t y,
+                                    int32_t step, int32_t count, int32_t x, int8_t *to) {
+    int8_t around[HIL_MVE_CHUNK];
+    hil_mve_fill(around, vdupq_n_s8((int8_t)p->zero_point), 1);
+    int32_t back = 0; /* no plane lies before the first */
+    for (; count > 0; count--) {
+        for (int32_t phase = 0; phase < p->dilation; phase++) {
+            to = hil_mve_planes_line(p, image, y, x + phase, around, to, back);
         }
-        from += p->in_w * p->in_c;
-        y++;
+        back = HIL_MVE_CHUNK * p->width;
+        y += step;
     }
 }
 
 /* The outputs of a pair of filters, of `count` / 2 windows. */
-HIL_INLINE_BLOCK int8_t *
-hil_mve_conv2d_s8_3x3_rows_store(const struct hil_mve_conv2d_s8_3x3_rows *p, const int32_t *sums,
-                                 const int32_t *scale, int8_t *out, int32_t count) {
+HIL_INLINE_BLOCK void hil_mve_any_line_outputs(const struct hil_mve_line_outputs *p,
+                                               const int32_t *sums, const int32_t *scale,
+                                               int8_t *out, int32_t count) {
     /* Of the outputs of four windows: window 0 filter 0, 0 1, 1 0, ... */
     const uint16x8_t numbers = vidupq_n_u16(0, 1);
     const uint16x8_t offsets = vmlaq_n_u16(vandq_u16(numbers, vdupq_n_u16(p->columns > 1)),
-                                           vshrq_n_u16(numbers, 1), (uint16_t)p->columns);
-    const int16x8_t low = vdupq_n_s16((int16_t)p->out_min);
-    const int16x8_t high = vdupq_n_s16((int16_t)p->out_max);
+                                           vshrq_n_u16(numbers, 1), (uint16_t)p->distance);
+    const int16x8_t low = vdupq_n_s16((int16_t)p->low);
+    const int16x8_t high = vdupq_n_s16((int16_t)p->high);
     register int32_t turns __asm__("lr") = count; /* gcc's debugging levels have no other left */
     if (p->linear == HIL_MVE_LINEAR_ONCE) {
         if (p->any) {
@@ -325,57 +369,164 @@ hil_mve_conv2d_s8_3x3_rows_store(const struct hil_mve_conv2d_s8_3x3_rows *p, con
     } else {
         HIL_MVE_LINE_OUTPUTS(HIL_MVE_TWICE, "", HIL_MVE_LINES_SATURATE);
     }
-    return out;
 }
 
-HIL_INLINE void hil_mve_conv2d_s8_3x3_rows(const struct hil_mve_conv2d_s8_3x3_rows *p,
-                                           const int8_t *in, int8_t *out, void *scratch) {
+/* The same from as many sums as there are in eight windows. Rectified outputs over the whole range
+ * of int8 take fewer instructions, as those of matmul_s8_8x2.h. */
+HIL_INLINE void hil_mve_line_outputs(const struct hil_mve_line_outputs *p, const int32_t *sums,
+                                     const int32_t *scale, int8_t *out, int32_t count) {
+    const int32_t s0 = scale[2];
+    const int32_t s1 = scale[3];
+    if (!p->any && p->linear != 1 && p->zero_point == INT8_MIN && p->distance == p->columns &&
+        7 * p->columns < UINT8_MAX && s0 >= HIL_MVE_FARTHEST_MOVED &&
+        s1 >= HIL_MVE_FARTHEST_MOVED) {
+        const int32_t moved[] = {
+            scale[0],
+            scale[1],
+            s0,
+            s1,
+            (2 * p->zero_point + 1) * (1 << (-s0 - 1)),
+            (2 * p->zero_point + 1) * (1 << (-s1 - 1)),
+        };
+        hil_mve_matmul_s8_8x2_store(p->linear, p->columns, sums, moved, out, count / 2);
+    } else {
+        hil_mve_any_line_outputs(p, sums, scale, out, count);
+    }
+}
+
+/*@kernel
+name = "hil_mve_conv2d_s8_rows"
+requires = ["mve"]
+inputs = ["int8_t"]
+outputs = ["int8_t"]
+scratch = "16 * chunks * planes * width + 32 * lines * dilation_w * fours"
+order = ["rows lines", "columns across"]
+reads = "window"
+code = 1500
+[cost]
+block = "batch * ((out_h + lines - 1) // lines) * ((out_w + across - 1) // across)"
+copied_row = "block * planes * chunks"
+copied_pixel = "copied_row * width"
+paired_pixel = "copied_pixel * paired"
+pair = "block * ((columns + 1) // 2)"
+pair_pass = "pair * passes"
+row = "batch * out_h * ((out_w + across - 1) // across) * dilation_w * ((columns + 1) // 2)"
+row_pass = "row * passes"
+row_store = "row * min(1, out_w - across + dilation_w - 1 + out_w % 4)"
+four_pass = "row_pass * fours"
+odd_four_pass = "four_pass * (fours % 2)"
+strided_four_pass = "four_pass * (stride_w - 1)"
+four = "row * fours"
+linear_four = "four * (linear == 1)"
+clamped_four = "four * any"
+@*/
+struct hil_mve_conv2d_s8_rows {
+    HIL_IMAGES_FIELDS;
+    HIL_WINDOW_FIELDS;     /* filter_w 3, stride_w 1 or 2; with a dilation_w filter_h 1 */
+    int32_t in_zero_point; /* the input that stands for 0.0, which pixels outside the image have */
+    int32_t lines;         /* rows of outputs at a time */
+    int32_t across;        /* columns of them; less than out_w only where `lines` is 1 */
+    int32_t planes;        /* lines of pixels under them */
+    int32_t paired;        /* 1: two rows of up to eight channels fill a chunk */
+    int32_t chunks;        /* of 16 channels, rounded up */
+    int32_t passes;        /* the head says */
+    int32_t fours;         /* of windows of a line, rounded up */
+    int32_t width;         /* pixels under whole fours of windows */
+    int32_t columns;       /* filters */
+    int32_t any;           /* 1: outputs are clamped to less than int8 */
+    int32_t linear;        /* as in HIL_MVE_COLUMNS_FIELDS */
+    HIL_OUTPUT_RANGE_FIELDS;
+    const int8_t *stream; /* the head draws it */
+};
+
+/* The outputs of a pair of filters, of `rows` rows of `wide` windows. */
+HIL_INLINE void hil_mve_conv2d_s8_rows_outputs(const struct hil_mve_conv2d_s8_rows *p,
+                                               const int32_t *sums, const int32_t *scale,
+                                               int8_t *out, int32_t rows, int32_t wide) {
+    const int32_t d = p->dilation_w;
+    const struct hil_mve_line_outputs outputs = {
+        .columns = p->columns,
+        .distance = d * p->columns,
+        .zero_point = p->out_zero_point,
+        .low = p->out_min,
+        .high = p->out_max,
+        .any = p->any,
+        .linear = p->linear,
+    };
+    if (d == 1 && p->across == p->out_w && p->out_w % 4 == 0) {
+        /* Rows follow each other without a gap. */
+        hil_mve_line_outputs(&outputs, sums, scale, out, 2 * rows * p->out_w);
+        return;
+    }
+    for (; rows > 0; rows--) {
+        for (int32_t phase = 0; phase < d; phase++) {
+            /* There may be fewer windows than phases. */
+            if (phase < wide) {
+                hil_mve_line_outputs(&outputs, sums, scale, out + phase * p->columns,
+                                     2 * ((wide - phase + d - 1) / d));
+            }
+            sums += 8 * p->fours;
+        }
+        out += p->out_w * p->columns;
+    }
+}
+
+HIL_INLINE void hil_mve_conv2d_s8_rows(const struct hil_mve_conv2d_s8_rows *p, const int8_t *in,
+                                       int8_t *out, void *scratch) {
     const int32_t even = p->fours % 2 == 0;
-    hil_mve_lines_function *const function = p->stride == 1
+    hil_mve_lines_function *const function = p->stride_w == 1
                                                  ? (even ? hil_mve_lines_1_even : hil_mve_lines_1)
                                                  : (even ? hil_mve_lines_2_even : hil_mve_lines_2);
-    const int32_t pass_step = HIL_MVE_CHUNK * p->width;
-    const int32_t line_bytes = p->chunks * pass_step;
-    const int32_t pair_bytes = 48 + 288 * p->chunks;
-    int8_t *const pixels = (int8_t *)scratch;
-    void *const behind = pixels + (p->stride * (p->lines - 1) + 3) * line_bytes;
-    int32_t *const sums = (int32_t *)behind;
+    const int32_t plane_bytes = HIL_MVE_CHUNK * p->width;
+    const int32_t line_bytes = p->chunks * plane_bytes;
+    const int32_t pair_bytes = 48 + 96 * p->passes;
+    int32_t *const sums = (int32_t *)scratch;
+    int8_t *const pixels = (int8_t *)scratch + 32 * p->lines * p->dilation_w * p->fours;
     struct hil_mve_lines lines = {
         .lines = 0,
         .fours = even ? p->fours / 2 : p->fours,
-        .line_step = p->stride * line_bytes - 4 * p->stride * HIL_MVE_CHUNK * p->fours,
-        .pass_step = pass_step,
+        .line_step = (p->filter_h == 1 ? 1 : p->stride_h) * line_bytes -
+                     4 * p->stride_w * HIL_MVE_CHUNK * p->fours,
+        .pass_step = (1 + p->paired) * plane_bytes,
         .passes = 0,
     };
+    const struct hil_mve_planes planes = {
+        .in_h = p->in_h,
+        .in_w = p->in_w,
+        .in_c = p->in_c,
+        .zero_point = p->in_zero_point,
+        .dilation = p->dilation_w,
+        .width = p->width,
+        .chunks = p->chunks,
+        .paired = p->paired,
+    };
+    /* Filters of one row share no rows of pixels. */
+    const int32_t single = p->filter_h == 1;
     for (int32_t images = p->batch; images > 0; images--) {
         for (int32_t row = 0; row < p->out_h; row += p->lines) {
             const int32_t below = p->out_h - row;
-            lines.lines = below < p->lines ? below : p->lines;
-            hil_mve_conv2d_s8_3x3_rows_copy(p, in, row * p->stride - p->pad_top,
-                                            p->stride * (lines.lines - 1) + 3, pixels);
-            const int8_t *pair = p->stream;
-            for (int32_t column = 0; column < p->columns; column += 2) {
-                lines.passes = 3 * p->chunks - 1;
-                function(pixels, pair, sums, &lines);
-                pair += pair_bytes;
-                const void *const scales_end = pair;
-                const int32_t *const scale = (const int32_t *)scales_end - 4;
-                int8_t *const pair_out = out + hil_mve_pair_at(column, p->columns);
-                if (p->out_w % 4 == 0) {
-                    /* Rows follow each other without a gap. */
-                    hil_mve_conv2d_s8_3x3_rows_store(p, sums, scale, pair_out,
-                                                     2 * lines.lines * p->out_w);
-                } else {
-                    const int32_t *from = sums;
-                    int8_t *to = pair_out;
-                    for (int32_t line = lines.lines; line > 0; line--) {
-                        hil_mve_conv2d_s8_3x3_rows_store(p, from, scale, to, 2 * p->out_w);
-                        from += 8 * p->fours;
-                        to += p->out_w * p->columns;
-                    }
+            const int32_t rows = below < p->lines ? below : p->lines;
+            lines.lines = rows * p->dilation_w;
+            for (int32_t left = 0; left < p->out_w; left += p->across) {
+                const int32_t right = p->out_w - left;
+                const int32_t wide = right < p->across ? right : p->across;
+                hil_mve_planes_copy(&planes, in, row * p->stride_h - p->pad_top,
+                                    single ? p->stride_h : 1,
+                                    single ? rows : p->stride_h * (rows - 1) + p->filter_h,
+                                    left * p->stride_w - p->pad_left, pixels);
+                const int8_t *pair = p->stream;
+                for (int32_t column = 0; column < p->columns; column += 2) {
+                    lines.passes = p->passes - 1;
+                    function(pixels, pair, sums, &lines);
+                    pair += pair_bytes;
+                    const void *const scales_end = pair;
+                    const int32_t *const scale = (const int32_t *)scales_end - 4;
+                    int8_t *const to =
+                        out + left * p->columns + hil_mve_pair_at(column, p->columns);
+                    hil_mve_conv2d_s8_rows_outputs(p, sums, scale, to, rows, wide);
                 }
             }
-            out += lines.lines * p->out_w * p->columns;
+            out += rows * p->out_w * p->columns;
         }
         in += p->in_h * p->in_w * p->in_c;
     }
