@@ -39,6 +39,7 @@ from hil.verify.evaluation import (
 from hil.verify.metrics import Metric
 from hil.verify.samples import Sample
 from hilc.artifact.library import TensorInfo
+from hilc.support.suggest import counted
 
 
 @dataclass(frozen=True, eq=False)
@@ -79,7 +80,7 @@ class EvaluateJob(Job[Evaluation]):
         known = image.only(_one_by_one)
         data = self._data(known, metrics)
         if data.skipped:
-            run.warn(f"{data.skipped} files of {self.data} are of other kinds, and left out")
+            run.warn(f"{counted(data.skipped, 'file')} of {self.data} left out: of other kinds")
         if data.assumption:
             run.warn(data.assumption)
         if self.samples is not None:
@@ -104,14 +105,14 @@ class EvaluateJob(Job[Evaluation]):
         with (
             boards_at_once(self.jobs) as threads,
             self._opened(image, known, run) as models,
-            run.counting(known.name, image.board) as counted,
+            run.counting(known.name, image.board) as counting,
         ):
             model = models[0]
             devices = [each.device for each in models if isinstance(each, Model)]
             if devices:
                 sources = sorted({device.source for device in devices})
                 key |= {"source": ", ".join(sources), "build_id": devices[0].hello.build_id}
-            progress = self.progress or counted
+            progress = self.progress or counting
             report = evaluate_model(
                 models,
                 data,

@@ -731,6 +731,13 @@ def _csv(
         raise InputError(f"{path} is empty", "give one sample a line")
     header = None if all(_is_number(cell) for cell in rows[0][1][:-1]) else rows.pop(0)[1]
     width = len(header or (rows[0][1] if rows else ()))
+    if width == 1:
+        text = (header or rows[0][1])[0]
+        other = next((f", not {mark!r}" for mark in ";\t|" if mark in text), "")
+        raise InputError(
+            f"{path} has one column, {text!r:.60}, and a sample has values and a label",
+            f"separate the values of a line by commas{other}",
+        )
     columns = _label_columns(path, header, width, labels, values)
     for number, row in rows:
         if len(row) != width:
@@ -765,7 +772,10 @@ def _is_number(text: str) -> bool:
 
 def _number(path: Path, line: int, text: str) -> float:
     if not _is_number(text):
-        raise InputError(f"{path}, line {line}: {text!r:.40} is no number", "give numbers")
+        raise InputError(
+            f"{path}, line {line}: {text!r:.40} is no number",
+            "give numbers, and fill in missing ones as in training",
+        )
     return float(text)
 
 

@@ -141,6 +141,16 @@ def test_labels_of_named_classes(
     assert ("positions, 0 cat, 1 dog" in data.assumption) is is_assumed
 
 
+@pytest.mark.parametrize("mark", [";", "\t"])
+@pytest.mark.parametrize("header", ["a b label", ""])
+def test_a_csv_file_of_other_marks(tmp_path: Path, mark: str, header: str) -> None:
+    path = tmp_path / "data.csv"
+    path.write_text("\n".join([header, "1 2 0", "2 3 1"]).strip().replace(" ", mark))
+    with pytest.raises(InputError, match="has one column") as found:
+        load_data(path, [FLOAT])
+    assert f"by commas, not {mark!r}" in found.value.hint
+
+
 def test_a_position_beyond_the_classes(npz: Callable[..., Path]) -> None:
     path = npz(x=REAL, y=LABELS)
     with pytest.raises(InputError, match="the number 2, and the model has 2 classes: 0 cat, 1 dog"):

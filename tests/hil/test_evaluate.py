@@ -328,6 +328,7 @@ def test_the_command(
         (["--min", "95"], "write 0.95 for 95 %"),
         (["--min", "0.5", "--min", "accuracy=0.6"], "two limits of accuracy are given"),
         (["--classes", str(tmp_path / "latin")], "latin cannot be read: 'utf-8' codec"),
+        (["--classes", "no-such.txt"], "'no-such.txt' is one name, and no file"),
         (["--classes", "a,b,c"], "name all classes in the order of the model's outputs"),
     ):
         assert main([*words, *wrong]) == 2

@@ -159,3 +159,16 @@ def test_samples_are_read_before_a_build(
     monkeypatch.setattr("hil.device.session.build", built)
     np.save(tmp_path / "x.npy", np.zeros((SAMPLES, FEATURES), np.uint8))
     assert main(words) == 2
+
+
+def test_files_that_are_left_out(
+    words: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for number in range(CLASSES):
+        folder = tmp_path / "data" / str(number)
+        folder.mkdir(parents=True)
+        np.save(folder / "x.npy", X[number])
+    (tmp_path / "data" / "0" / "notes.txt").write_text("not a sample")
+    folder_words = [*words[: words.index("--data")], "--data", str(tmp_path / "data")]
+    assert main(folder_words) == 0
+    assert "1 file of" in capsys.readouterr().err

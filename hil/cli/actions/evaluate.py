@@ -110,7 +110,12 @@ def _classes(text: str | None) -> Sequence[str] | None:
     if text is None:
         return None
     words = text.split(",")
-    if "," not in text and Path(text).is_file():
+    if "," not in text and text.strip():
+        if not Path(text).exists():
+            raise InputError(
+                f"--classes {text!r} is one name, and no file",
+                "write cat,dog, or the path of a file with the name of a class in each line",
+            )
         words = _lines(Path(text))
     names = [word.strip() for word in words if word.strip()]
     for name in names:
