@@ -715,7 +715,7 @@ def frontier_of(
         return SimpleNamespace(workspace_bytes=bytes_)
 
     monkeypatch.setattr(pareto, "Partitioner", lambda *rest: Points(points))
-    planner: Any = SimpleNamespace(plan=plan)
+    planner: Any = SimpleNamespace(plan_unchecked=plan)
     return ParetoFrontier(planner, policy=replace(POLICY, **policy)), planned
 
 
@@ -1300,7 +1300,7 @@ def test_a_frontier_states_costs_and_planning(
 ) -> None:
     monkeypatch.setattr(pareto, "Partitioner", lambda *rest: Points([Point(100, 1), Point(50, 9)]))
     planner: Any = SimpleNamespace(
-        plan=lambda point: SimpleNamespace(workspace_bytes=point.memory_bound)
+        plan_unchecked=lambda point: SimpleNamespace(workspace_bytes=point.memory_bound)
     )
     tuning: Any = SimpleNamespace(counter="cycles")
     estimated, measured = ParetoFrontier(planner), ParetoFrontier(planner, tuning=tuning)
@@ -1484,8 +1484,12 @@ def searched(
         return SimpleNamespace(workspace_bytes=point.memory_bound)
 
     monkeypatch.setattr(pareto, "Partitioner", partitioner)
-    planner: Any = SimpleNamespace(plan=plan)
-    return search_module.search(planner, **limits), tried
+    checked: list[Any] = []
+    monkeypatch.setattr(search_module, "check_plan", checked.append)
+    planner: Any = SimpleNamespace(plan_unchecked=plan)
+    found = search_module.search(planner, **limits)
+    assert checked == [found.program]
+    return found, tried
 
 
 def test_the_fastest_degree_of_sharing_is_taken(monkeypatch: pytest.MonkeyPatch) -> None:
