@@ -43,11 +43,13 @@ from single_op import (
     ONNX_KINDS,
     SingleOp,
     averaged_images,
+    finish,
     float_slopes,
     joined_rows,
     random_op,
     resized_channels,
     swapped_axes,
+    transpose_conv_draft,
 )
 from wide_layers import SHAPES, wide_layer
 
@@ -239,6 +241,26 @@ def test_deep_layers_are_exact(name: str, prefix: str) -> None:
     ]
     check([one for _, one in found], board)
     assert len({id(layer) for layer, _ in found}) == len(layers)
+
+
+def test_blocks_of_phases_of_uneven_rows() -> None:
+    """Where the last block of rows has rows of some phases only, or one row."""
+    board, rng = load_board("mps3-an547"), np.random.default_rng(95)
+    layers = []
+    for h, w, c in ((7, 11, 128), (5, 7, 256), (4, 4, 512), (13, 13, 32), (25, 25, 16), (7, 7, 64)):
+        attrs = {"stride_h": 2, "stride_w": 2, "padding": "SAME"}
+        out = (1, 2 * h - 1, 2 * w - 1, 8)
+        draft = transpose_conv_draft(rng, "int8", (1, h, w, c), (3, 3), out, attrs)
+        layers.append(finish(rng, "TRANSPOSE_CONV", draft))
+    found = [
+        one
+        for layer in layers
+        for one in checks_of(layer, board.cpu, "of seed 95")
+        if one.kernel == "hil_mve_transpose_conv2d_s8_rows"
+    ]
+    blocks = [one.case.call.fields for one in found]
+    assert sum((each["down"] - 1) % each["lines"] == 0 for each in blocks) > 5
+    check(found, board)
 
 
 @cases(("name", "every"), DRAWS, first=1)

@@ -59,7 +59,7 @@ class Rig:
                 layers.append(SimpleNamespace(name=name, group=group.nodes))
         # The planner adds a copy, which is no layer of the graph.
         layers.append(SimpleNamespace(name="y:copy", group=()))
-        module_ = SimpleNamespace(layers=layers, workspace_bytes=64, choice=choice)
+        module_ = SimpleNamespace(layers=layers, workspace_bytes=64, choice=choice, style="tvm")
         return SimpleNamespace(modules=(module_,))
 
     def repeated_(self, job: Any) -> Any:

@@ -53,6 +53,7 @@ from hilc.frontends.tflite.flatbuffer import check
 from hilc.frontends.tflite.hybrid import (
     ASYMMETRIC,
     FLOATS_ALONE,
+    WEIGHTS,
     HybridOperator,
     asymmetric_inputs,
     hybrid_weights,
@@ -593,6 +594,8 @@ class Importer:
         for i in range(self.subgraph.OperatorsLength()):
             operator = self.subgraph.Operators(i)
             code = self._code(i, operator)
+            if code not in WEIGHTS:
+                continue
             inputs = self._indices(operator, "Inputs", f"operator {i} ({code})")
             operands = [self.tensor(index) if index >= 0 else None for index in inputs]
             for position in hybrid_weights(code, operands):

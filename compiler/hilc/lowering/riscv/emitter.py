@@ -322,7 +322,7 @@ class Function:
         self.constant(scratch, by)
         self._emit(
             f"add {register.machine}, {register.machine}, {scratch.machine}",
-            f"{register.variable} += {by};",
+            f"{register.variable} += (int32_t){scratch.variable};",
         )
 
     def distance(self, to: Register, base: Register, by: int) -> None:

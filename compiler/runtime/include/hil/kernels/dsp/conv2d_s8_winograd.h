@@ -419,16 +419,12 @@ struct hil_dsp_winograd_filter {
     int32_t lacking; /* with signs */
 };
 
-HIL_INLINE int8_t hil_dsp_winograd_output(const struct hil_dsp_winograd *p,
-                                          const struct hil_dsp_winograd_filter *filter,
-                                          uint32_t sum) {
-    const int32_t scaled = (int32_t)(sum << p->left);
-    const struct hil_dsp_affine line = {
-        .multiplier = filter->scale.multiplier,
-        .addend =
-            p->signs && scaled < 0 ? filter->scale.addend - filter->lacking : filter->scale.addend,
-    };
-    return hil_dsp_scaled(scaled, line, p->shift);
+/* The output of a sum; `lacking` is taken from the addend of sums below 0. */
+HIL_INLINE int8_t hil_dsp_winograd_output(uint32_t sum, struct hil_dsp_affine scale,
+                                          int32_t lacking, int32_t left, int32_t shift) {
+    const int32_t scaled = (int32_t)(sum << left);
+    scale.addend -= scaled < 0 ? lacking : 0;
+    return hil_dsp_scaled(scaled, scale, shift);
 }
 
 /* A tile: A' M A of every fourth of `sums`, which are A' M. Outputs that are not wanted go where a
@@ -437,14 +433,17 @@ HIL_INLINE void hil_dsp_winograd_tile(const struct hil_dsp_winograd *p,
                                       const struct hil_dsp_winograd_filter *filter,
                                       const uint32_t *sums, int8_t *out, int32_t row,
                                       int32_t column) {
+    const int32_t lacking = p->signs ? filter->lacking : 0;
 #pragma GCC unroll 2
     for (int32_t y = 1; y >= 0; y--) {
         const uint32_t *const m = sums + 4 * y;
         const uint32_t second = m[8] + filter->bias;
         const uint32_t third = m[16];
         int8_t *const to = y == 0 ? out : out + row;
-        to[column] = hil_dsp_winograd_output(p, filter, second - third - (m[24] << p->single));
-        to[0] = hil_dsp_winograd_output(p, filter, (m[0] << p->single) + second + third);
+        to[column] = hil_dsp_winograd_output(second - third - (m[24] << p->single), filter->scale,
+                                             lacking, p->left, p->shift);
+        to[0] = hil_dsp_winograd_output((m[0] << p->single) + second + third, filter->scale,
+                                        lacking, p->left, p->shift);
     }
 }
 

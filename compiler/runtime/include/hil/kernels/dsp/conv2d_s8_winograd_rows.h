@@ -422,20 +422,17 @@ HIL_INLINE void hil_dsp_rows_whole(const struct hil_dsp_conv2d_s8_winograd_rows 
 HIL_INLINE void hil_dsp_rows_outputs(const struct hil_dsp_conv2d_s8_winograd_rows *p,
                                      const int32_t *stream, const uint32_t *sums, int32_t filters,
                                      int32_t wanted, int8_t *out) {
-    const struct hil_dsp_winograd layer = {
-        .signs = p->signs, .shift = p->shift, .left = p->left, .border = p->border};
     const int32_t own = p->signs ? 3 : 2;
     for (int32_t i = 0; i < filters; i++) {
         const int32_t *const scale = stream + 2 + i * own;
-        const struct hil_dsp_winograd_filter filter = {
-            .scale = {.multiplier = scale[0], .addend = scale[1]},
-            .lacking = p->signs ? scale[2] : 0,
-        };
+        const struct hil_dsp_affine affine = {.multiplier = scale[0], .addend = scale[1]};
+        const int32_t lacking = p->signs ? scale[2] : 0;
         for (int32_t j = 0; j < 4; j++) {
             const int32_t at = j % 2 * p->apart + j / 2 * p->step;
             if (at < wanted) {
                 const uint32_t sum = sums[4 * (j / 2) + 2 * i + j % 2];
-                out[at * p->out_c + i] = hil_dsp_winograd_output(&layer, &filter, sum);
+                out[at * p->out_c + i] =
+                    hil_dsp_winograd_output(sum, affine, lacking, p->left, p->shift);
             }
         }
     }

@@ -190,6 +190,9 @@ HIL_INLINE void hil_mve_transpose_conv2d_s8_rows(const struct hil_mve_transpose_
             for (int32_t i = 0; i < p->count; i++) {
                 const struct hil_phase phase = hil_phase_of(p->phases + HIL_PHASE_WORDS * i);
                 const int32_t below = phase.rows - row;
+                if (below <= 0) {
+                    continue; /* phases differ by a row, which alone is in the last block */
+                }
                 const int32_t y = phase.out_y + row * p->stride_h;
                 hil_mve_transpose_conv2d_s8_rows_phase(
                     p, &phase,
