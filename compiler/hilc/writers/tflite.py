@@ -31,8 +31,8 @@ def for_reference(
 
     The changed file is the model that :func:`import_graph` means by the given one:
 
-    - A dynamic-range weight tensor is declared float32, unless ``hybrid`` keeps it as it is; its
-      buffer points to new data at the file's end.
+    - A dynamic-range weight tensor, of a called subgraph too, is declared float32, unless
+      ``hybrid`` keeps it as it is; its buffer points to new data at the file's end.
     - A quantized dimension that does not exist, and that nothing depends on, becomes 0: converters
       write the one of the weights beside a bias too. TFLite refuses it from release 2.14 on.
     - A tensor whose rank the file leaves open has that of ``shapes``, by name: TFLite Micro takes
@@ -44,22 +44,15 @@ def for_reference(
     importer = Importer(data)
     file = bytearray(data)
     remarks = []
-    if axes := _meaningless_axes(importer):
+    importers = _importers(importer, data)
+    if axes := [axis for subgraph in importers for axis in _meaningless_axes(subgraph)]:
         for quantization in axes:
             place = quantization._tab.Pos + quantization._tab.Offset(16)
             file[place : place + 4] = bytes(4)
         remarks.append("quantized dimensions that do not exist as 0")
     appended: dict[int, bytes] = {}
-    for index in () if hybrid else importer.hybrid_weights():
-        tensor = importer.subgraph.Tensors(index)
-        values = dequantized(importer.tensor(index)).astype("<f4").tobytes()
-        if appended.setdefault(tensor.Buffer(), values) != values:
-            raise UnsupportedError(
-                f"tensor {importer.names[index]!r} shares its data with a tensor of another scale",
-                "choose the reference hilc",
-            )
-        type_place = tensor._tab.Pos + tensor._tab.Offset(6)
-        file[type_place] = tflite.TensorType.FLOAT32
+    for subgraph in () if hybrid else importers:
+        _declare_floats(file, subgraph, appended)
     for buffer_index, values in appended.items():
         buffer = importer.model.Buffers(buffer_index)
         place = buffer._tab.Pos + buffer._tab.Offset(4)
@@ -84,6 +77,27 @@ def for_reference(
         file[place : place + 4] = version.to_bytes(4, "little")
         remarks.append(f"{OPERATOR_NAMES[builtin_code(entry)]} as of version {version}")
     return bytes(file), tuple(remarks)
+
+
+def _importers(main: Importer, data: bytes) -> list[Importer]:
+    """Return an importer of each subgraph; models with one that nothing calls are refused."""
+    return [main, *(Importer(data, number) for number in range(1, main.model.SubgraphsLength()))]
+
+
+def _declare_floats(file: bytearray, importer: Importer, appended: dict[int, bytes]) -> None:
+    """Declare the dynamic-range weights of a subgraph float32; add their values to ``appended``, by
+    buffer.
+    """
+    for index in importer.hybrid_weights():
+        tensor = importer.subgraph.Tensors(index)
+        values = dequantized(importer.tensor(index)).astype("<f4").tobytes()
+        if appended.setdefault(tensor.Buffer(), values) != values:
+            raise UnsupportedError(
+                f"tensor {importer.names[index]!r} shares its data with a tensor of another scale",
+                "choose the reference hilc",
+            )
+        type_place = tensor._tab.Pos + tensor._tab.Offset(6)
+        file[type_place] = tflite.TensorType.FLOAT32
 
 
 def _declare_shape(file: bytearray, subgraph: Any, index: int, shape: Sequence[int]) -> None:
