@@ -232,6 +232,51 @@ def test_called_float_forms_run_in_tflm(op: str) -> None:
         np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-5)
 
 
+@tflm.needs_tflm
+@pytest.mark.parametrize("scale", [None, 0.01, 0.03])
+def test_weights_that_others_read_have_references(scale: float | None) -> None:
+    """The table of an embedding, too: the same tensor, or one of the same data."""
+    b = Hybrid("tied")
+    b.input("i", (3,), "int32")
+    b.weights("w", (8, 16))
+    if scale is not None:
+        b.const("table", b.tensors[-1].data, scale)
+    b.tensor("rows", (3, 16), "int8", scale or 0.01)
+    b.tensor("x", (3, 16))
+    b.output("y", (3, 8))
+    b.op("GATHER", ("w" if scale is None else "table", "i"), ("rows",))
+    b.op("DEQUANTIZE", ("rows",), ("x",))
+    b.op("FULLY_CONNECTED", ("x", "w"), ("y",))
+    model = b.build()
+    graph = graph_of(model, "float")
+    reference = tflm.reference(graph, model)
+    assert "dynamic-range weights as float32" in reference.description
+    given = {"i": np.array((1, 5, 7), np.int32)}
+    found, expected = Interpreter(graph).run(given)["y"], reference.run_all(given)["y"]
+    np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-5)
+
+
+@litert_ref.needs_litert_ref
+def test_layers_of_the_same_data_have_references() -> None:
+    """Two scales of the same numbers."""
+    b = Hybrid("two scales")
+    b.input("x", (3, 16))
+    b.weights("w", (16, 16))
+    b.const("v", b.tensors[-1].data, 0.5)
+    b.tensor("h", (3, 16))
+    b.output("y", (3, 16))
+    b.op("FULLY_CONNECTED", ("x", "w"), ("h",))
+    b.op("FULLY_CONNECTED", ("h", "v"), ("y",))
+    model = b.build()
+    graph = graph_of(model, "float")
+    for x in inputs_of(graph):
+        expected = get_reference("litert-ref", graph, model).run_all({"x": x})["y"]
+        scale = max(1.0, float(np.abs(expected).max()))
+        np.testing.assert_allclose(
+            Interpreter(graph).run({"x": x})["y"], expected, atol=1e-5 * scale
+        )
+
+
 @pytest.mark.parametrize("form", FORMS)
 def test_transposed_convolutions_are_floats(form: str) -> None:
     """TFLite has no kernel of them on integers, though its converter writes them."""
