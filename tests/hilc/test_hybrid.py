@@ -38,8 +38,10 @@ class Hybrid(ModelBuilder):
         super().__init__()
         self.rng = np.random.default_rng(zlib.crc32(name.encode()))
 
-    def weights(self, name: str, shape: Sequence[int], scale: Any = 0.01, **more: Any) -> None:
-        self.const(name, self.rng.integers(-127, 128, shape, np.int8), scale, **more)
+    def weights(self, name: str, shape: Sequence[int], scale: Any = 0.01, **more: Any) -> Array:
+        values = self.rng.integers(-127, 128, shape, np.int8)
+        self.const(name, values, scale, **more)
+        return values
 
     def bias(self, name: str, size: int) -> None:
         self.const(name, self.rng.standard_normal(size).astype(np.float32))
@@ -238,9 +240,9 @@ def test_weights_that_others_read_have_references(scale: float | None) -> None:
     """The table of an embedding, too: the same tensor, or one of the same data."""
     b = Hybrid("tied")
     b.input("i", (3,), "int32")
-    b.weights("w", (8, 16))
+    values = b.weights("w", (8, 16))
     if scale is not None:
-        b.const("table", b.tensors[-1].data, scale)
+        b.const("table", values, scale)
     b.tensor("rows", (3, 16), "int8", scale or 0.01)
     b.tensor("x", (3, 16))
     b.output("y", (3, 8))
@@ -261,8 +263,7 @@ def test_layers_of_the_same_data_have_references() -> None:
     """Two scales of the same numbers."""
     b = Hybrid("two scales")
     b.input("x", (3, 16))
-    b.weights("w", (16, 16))
-    b.const("v", b.tensors[-1].data, 0.5)
+    b.const("v", b.weights("w", (16, 16)), 0.5)
     b.tensor("h", (3, 16))
     b.output("y", (3, 16))
     b.op("FULLY_CONNECTED", ("x", "w"), ("h",))
