@@ -317,3 +317,16 @@ def test_bytes_that_are_read_after_a_write_are_named() -> None:
         np.testing.assert_array_equal(execute_plan(at(base, relu, by), values)[relu], expected)
     with pytest.raises(PlanError, match=f"reads byte .* of '{x}' at time step"):
         execute_plan(at(base, relu, 16), values)
+
+
+def test_operands_that_no_kernel_reads_are_executed() -> None:
+    """The zeros lie over the operand, which the program does not hold."""
+    builder = GraphBuilder()
+    x = builder.relu(builder.input(1, 64))
+    graph = builder.graph(builder.relu(builder.op("ZEROS_LIKE", x)))
+    program = Planner(graph, CPU, io_in_pool=True).plan()
+    assert () in [step.inputs for step in program.steps]
+    (output,) = graph.outputs
+    values = given(program)
+    found, expected = execute_plan(program, values), interpreter.run(graph, values)
+    np.testing.assert_array_equal(found[output], expected[output])

@@ -9,6 +9,8 @@ from typing import Any
 import litert_ref
 import numpy as np
 import pytest
+import tflm
+from control_flow import counted
 from tflite_builder import ModelBuilder
 
 import hilc
@@ -36,8 +38,10 @@ class Hybrid(ModelBuilder):
         super().__init__()
         self.rng = np.random.default_rng(zlib.crc32(name.encode()))
 
-    def weights(self, name: str, shape: Sequence[int], scale: Any = 0.01, **more: Any) -> None:
-        self.const(name, self.rng.integers(-127, 128, shape, np.int8), scale, **more)
+    def weights(self, name: str, shape: Sequence[int], scale: Any = 0.01, **more: Any) -> Array:
+        values = self.rng.integers(-127, 128, shape, np.int8)
+        self.const(name, values, scale, **more)
+        return values
 
     def bias(self, name: str, size: int) -> None:
         self.const(name, self.rng.standard_normal(size).astype(np.float32))
@@ -165,6 +169,113 @@ def test_float_forms_are_those_of_float_weights(name: str) -> None:
         np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-5)
     forms = hilc.compile(model).modules[0].dynamic_forms
     assert [form.dynamic for form in forms] == ["float", "integer"]
+
+
+def called(op: str, axis: int = 0) -> bytes:
+    """Three turns of a loop, with a dynamic-range layer in its body or in a choice in it.
+
+    The weights have one scale, so ``axis`` means nothing.
+    """
+    b, condition, body, layer = (Hybrid(f"{op} {part}") for part in "mcbl")
+    for part, v in ((b, "x"), (condition, "v"), (body, "v")):
+        part.input("i", (), "int32")
+        part.input(v, (2, 16))
+    condition.const("limit", np.array(3, np.int32))
+    condition.output("again", (), "bool")
+    condition.op("LESS", ("i", "limit"), ("again",))
+    layer.input("v", (2, 16))
+    b.functions += [condition, body] if op == "WHILE" else [condition, body, layer, layer]
+    within = body if op == "WHILE" else layer
+    within.weights("w", (16, 16), axis=axis)
+    within.bias("b", 16)
+    within.tensor("next", (2, 16))
+    within.op("FULLY_CONNECTED", ("v", "w", "b"), ("next",))
+    if op == "IF":
+        layer.output("next")
+        body.const("one", np.array(1, np.int32))
+        body.tensor("first", (), "bool")
+        body.op("LESS", ("i", "one"), ("first",))
+        body.tensor("next", (2, 16))
+        body.op("IF", ("first", "v"), ("next",), then=3, otherwise=4)
+    counted(body)
+    b.output("turns", (), "int32")
+    b.output("y", (2, 16))
+    b.op("WHILE", ("i", "x"), ("turns", "y"), condition=1, body=2)
+    return b.build()
+
+
+@litert_ref.needs_litert_ref
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("op", ["WHILE", "IF"])
+def test_layers_in_called_graphs_have_references(op: str, form: str) -> None:
+    """Both compute the layer in floats, or both on integers, though the model calls it."""
+    model = called(op)
+    graph = graph_of(model, form)
+    reference = get_reference("litert-ref", graph, model)
+    assert ("as float32" in reference.description) == (form == "float")
+    for x in inputs_of(graph):
+        given = {"i": np.array(0, np.int32), "x": x}
+        expected, found = reference.run_all(given)["y"], Interpreter(graph).run(given)["y"]
+        np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-5)
+
+
+@tflm.needs_tflm
+@pytest.mark.parametrize("op", ["WHILE", "IF"])
+def test_called_float_forms_run_in_tflm(op: str) -> None:
+    """It refuses floats with int8 weights; the default reference has them as floats."""
+    model = called(op, axis=7)
+    graph = graph_of(model, "float")
+    reference = tflm.reference(graph, model)
+    assert "quantized dimensions that do not exist as 0" in reference.description
+    assert "dynamic-range weights as float32" in reference.description
+    for x in inputs_of(graph):
+        given = {"i": np.array(0, np.int32), "x": x}
+        expected, found = reference.run_all(given)["y"], Interpreter(graph).run(given)["y"]
+        np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-5)
+
+
+@tflm.needs_tflm
+@pytest.mark.parametrize("scale", [None, 0.01, 0.03])
+def test_weights_that_others_read_have_references(scale: float | None) -> None:
+    """The table of an embedding, too: the same tensor, or one of the same data."""
+    b = Hybrid("tied")
+    b.input("i", (3,), "int32")
+    values = b.weights("w", (8, 16))
+    if scale is not None:
+        b.const("table", values, scale)
+    b.tensor("rows", (3, 16), "int8", scale or 0.01)
+    b.tensor("x", (3, 16))
+    b.output("y", (3, 8))
+    b.op("GATHER", ("w" if scale is None else "table", "i"), ("rows",))
+    b.op("DEQUANTIZE", ("rows",), ("x",))
+    b.op("FULLY_CONNECTED", ("x", "w"), ("y",))
+    model = b.build()
+    graph = graph_of(model, "float")
+    reference = tflm.reference(graph, model)
+    assert "dynamic-range weights as float32" in reference.description
+    given = {"i": np.array((1, 5, 7), np.int32)}
+    found, expected = Interpreter(graph).run(given)["y"], reference.run_all(given)["y"]
+    np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-5)
+
+
+@litert_ref.needs_litert_ref
+def test_layers_of_the_same_data_have_references() -> None:
+    """Two scales of the same numbers."""
+    b = Hybrid("two scales")
+    b.input("x", (3, 16))
+    b.const("v", b.weights("w", (16, 16)), 0.5)
+    b.tensor("h", (3, 16))
+    b.output("y", (3, 16))
+    b.op("FULLY_CONNECTED", ("x", "w"), ("h",))
+    b.op("FULLY_CONNECTED", ("h", "v"), ("y",))
+    model = b.build()
+    graph = graph_of(model, "float")
+    for x in inputs_of(graph):
+        expected = get_reference("litert-ref", graph, model).run_all({"x": x})["y"]
+        scale = max(1.0, float(np.abs(expected).max()))
+        np.testing.assert_allclose(
+            Interpreter(graph).run({"x": x})["y"], expected, atol=1e-5 * scale
+        )
 
 
 @pytest.mark.parametrize("form", FORMS)

@@ -413,15 +413,24 @@ class _Execution:
         graph, known = self._graph, dict(given)
         results: list[Array] = []
         for node in step.nodes:
-            values = [
-                known.get(name, graph.tensors[name].data) if name else None for name in node.inputs
-            ]
+            values = [_value(graph.tensors[name], known) if name else None for name in node.inputs]
             results = run_node(graph, node, values)
             known |= zip(node.outputs, results, strict=True)
         return results
 
 
 _NO_BYTES = np.empty(0, np.int64)
+
+
+def _value(tensor: Tensor, known: Mapping[str, Array]) -> Array:
+    """Return an operand's value: garbage for one that the step does not read, such as that of
+    ZEROS_LIKE.
+    """
+    value = known.get(tensor.name, tensor.data)
+    if value is not None:
+        return value
+    garbage = np.full(tensor.nbytes, _GARBAGE, np.uint8)
+    return garbage.view(tensor.dtype).reshape(tensor.shape)
 
 
 def _beside_scratch(program: Program, step: Step) -> dict[str, int]:

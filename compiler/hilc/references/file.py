@@ -27,9 +27,8 @@ class ModelFile:
                 f"the reference {reference} runs TensorFlow Lite files only",
                 "choose the reference hilc",
             )
-        hybrid = any(OPS[node.op].quantizes_by_range for node in graph.nodes)
         shapes = {t.name: t.shape for t in _computed(graph)}
-        self.data, self._remarks = for_reference(model, shapes, hybrid=hybrid)
+        self.data, self._remarks = for_reference(model, shapes, hybrid=_quantizes_by_range(graph))
         indices = {tensor: index for index, tensor in enumerate(tensor_names(model))}
         #: Indices in the file, by name, of the tensors that a run computes.
         self.indices = {name: indices[name] for name in variables(graph) if name in indices}
@@ -74,6 +73,16 @@ def _computed(graph: Graph) -> Iterator[Tensor]:
     """Yield the tensors that the file's operators compute, as the file has them."""
     for node in graph.nodes:
         yield from graph.outs(node)
+
+
+def _quantizes_by_range(graph: Graph) -> bool:
+    """Return whether a node of the graph does, or one of a graph that it calls."""
+    for node in graph.nodes:
+        definition = OPS[node.op]
+        called = definition.control.graphs(node) if definition.control is not None else ()
+        if definition.quantizes_by_range or any(map(_quantizes_by_range, called)):
+            return True
+    return False
 
 
 def _real(value: Array) -> Array:

@@ -588,9 +588,9 @@ class Importer:
         self._states[index] = name
         return name
 
-    def hybrid_weights(self) -> tuple[int, ...]:
-        """Return the indices of int8 weights of layers with float32 activations."""
-        found: dict[int, None] = {}
+    def hybrid_weights(self) -> list[tuple[int, int, int]]:
+        """Return the int8 weights of layers with float32 activations: operator, position, index."""
+        found = []
         for i in range(self.subgraph.OperatorsLength()):
             operator = self.subgraph.Operators(i)
             code = self._code(i, operator)
@@ -598,9 +598,8 @@ class Importer:
                 continue
             inputs = self._indices(operator, "Inputs", f"operator {i} ({code})")
             operands = [self.tensor(index) if index >= 0 else None for index in inputs]
-            for position in hybrid_weights(code, operands):
-                found[inputs[position]] = None
-        return tuple(found)
+            found += [(i, place, inputs[place]) for place in hybrid_weights(code, operands)]
+        return found
 
     def tensor(self, index: int) -> Tensor:
         """Return the tensor at ``index``, read once.
