@@ -32,6 +32,7 @@ import hil
 from hil.board import load_board
 from hil.firmware.fit import FitError
 from hilc.memory.plan import Planner
+from hilc.ops import OPS
 from hilc.schedule.bound import least_workspace
 from hilc.source import prepare
 from hilc.target import get_cpu
@@ -175,12 +176,15 @@ def measured(network: str, path: Path, core: str, board: str, goal: str, work: P
     )  # fmt: skip
 
 
-def least(model: Path, board: str, known: int) -> int:
+def least(model: Path, board: str, known: int) -> int | None:
     """Return a lower bound of the workspace, inputs and outputs in it, of every program; at most
-    ``known`` bytes, which one takes.
+    ``known`` bytes, which one takes. None for models that call other graphs.
     """
     cpu = get_cpu(load_board(board).cpu.name)
-    return least_workspace(Planner(prepare(model, "m", cpu).graph, cpu, io_in_pool=True), known)
+    graph = prepare(model, "m", cpu).graph
+    if any(OPS[node.op].control for node in graph.nodes):
+        return None
+    return least_workspace(Planner(graph, cpu, io_in_pool=True), known)
 
 
 def all_figures(args: argparse.Namespace, work: Path) -> Iterator[Figures]:

@@ -58,6 +58,7 @@ from hilc.ir import Rounding, Tensor
 from hilc.lowering import candidates
 from hilc.lowering.cost import Cost
 from hilc.lowering.kernels import FieldValue, Kernel, KernelCall, kernels
+from hilc.lowering.parameters import HilMveTransposeConv2dS8Rows
 from hilc.ops.operands import ARITHMETIC
 
 SEED = 51
@@ -258,8 +259,9 @@ def test_blocks_of_phases_of_uneven_rows() -> None:
         for one in checks_of(layer, board.cpu, "of seed 95")
         if one.kernel == "hil_mve_transpose_conv2d_s8_rows"
     ]
-    blocks = [one.case.call.fields for one in found]
-    assert sum((each["down"] - 1) % each["lines"] == 0 for each in blocks) > 5
+    calls = [one.case.call.parameters for one in found]
+    ours = [p for p in calls if isinstance(p, HilMveTransposeConv2dS8Rows)]
+    assert sum((p.down - 1) % p.lines == 0 for p in ours) > 5
     check(found, board)
 
 
