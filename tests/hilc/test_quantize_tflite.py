@@ -633,8 +633,8 @@ _OPEN_LSTM = (
     'TensorArrayV2_1@__inference_function_666"] at fused["StatefulPartitionedCall:", '
     "\"StatefulPartitionedCall_1\"])): 'tf.TensorListReserve' op requires element_shape to be "
     'static during TF Lite transformation pass\n<unknown>:0: note: loc(fused["Partitioned'
-    'Call:", "StatefulPartitionedCall_1"]): called from\n<unknown>:0: error: Lowering tensor list ops is '
-    "failed. Please consider using Select TF ops\n"
+    'Call:", "StatefulPartitionedCall_1"]): called from\n<unknown>:0: error: Lowering '
+    "tensor list ops is failed. Please consider using Select TF ops\n"
 )
 
 
