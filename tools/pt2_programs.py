@@ -324,6 +324,13 @@ def programs() -> dict[str, tuple[nn.Module, tuple[torch.Tensor, ...]]]:
         "weight_norm_last": lambda x: torch._weight_norm(x, x[:1, :1] + 2, 2),
         "std_mean": lambda x: torch.std_mean(x, 1),
         "baddbmm": lambda x: torch.baddbmm(x @ x.mT, x, x.mT, beta=0.5, alpha=2),
+        "unread_addends": lambda x: [
+            torch.addmm(x[0] * np.nan, x[1], x[0].mT @ x[0], beta=0),
+            torch.addmv(x[0, :, 0] * np.nan, x[1], x[0, 0], beta=0, alpha=2),
+            torch.addbmm(x[0, :, :3] * np.nan, x, x.mT, beta=0),
+            torch.baddbmm((x @ x.mT) * np.nan, x, x.mT, beta=0, alpha=2),
+        ],
+        "norm_zero_of_nan": lambda x: torch.linalg.vector_norm(x.round().log(), 0, dim=1),
         "branch": lambda x: torch.cond(x.sum() > 0, torch.sin, lambda x: x.cos() * 2, (x,)),
         "other_branch": lambda x: torch.cond(x.sum() > 99, torch.sin, torch.cos, (x,)),
         "nonzero": torch.nonzero,

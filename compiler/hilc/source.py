@@ -111,7 +111,12 @@ def prepare(
         read = read_model(model, name, numerics or Numerics.TFLM, stated)
         original, file = read.graph, read.data
     fused = fuse_quantized(original, {} if read is None else read.dequantized)
-    require_integers(fused.float_layers, allow_float, of_file=read is not None)
+    require_integers(
+        fused.float_layers,
+        allow_float,
+        of_file=read is not None,
+        operators={} if read is None else _operators(fused.graph, read.operators),
+    )
     graph = run_passes(with_io(fused.graph, io))
     fixed_sizes = () if read is None else read.fixed_sizes
     annotations = Annotations(
@@ -132,6 +137,11 @@ def prepare(
     if externals:
         graph = partition(graph, externals, cpu, api, graph.name)
     return PreparedModel(original, graph, file, folded, annotations)
+
+
+def _operators(graph: Graph, operators: Mapping[int, str]) -> dict[str, str]:
+    """Return by layer the operator of the file that it comes from."""
+    return {n.name: operators[n.index] for n in graph.nodes if n.index in operators}
 
 
 def graph_digest(graph: Graph) -> str:

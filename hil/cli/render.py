@@ -435,8 +435,8 @@ def quantized_lines(
     if rounded_biases:
         most = max(rounded_biases, key=lambda bias: bias.largest_effect)
         lines.append(
-            f"biases of {len(rounded_biases)} layers were rounded to the accumulator scale "
-            f"(effect: at most {most.largest_effect:.2g} of an output step, in "
+            f"biases of {counted(len(rounded_biases), 'layer')} were rounded to the accumulator "
+            f"scale (effect: at most {most.largest_effect:.2g} of an output step, in "
             f"{shown_name(most.layer)})"
         )
     return lines

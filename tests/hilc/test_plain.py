@@ -226,9 +226,13 @@ def test_the_header_states_each_status() -> None:
     returns = {name: header.partition("@return ")[2] for name, header in headers.items()}
     assert returns["loop_in_loop"].startswith(
         "0,\n * -1 if a pointer is NULL,\n * -2 if the loop of 'y' exceeds 5 turns,\n"
-        " * or -3 if the loop of 'u' exceeds 70,000 turns. */"
+        " * or -3 if the loop of 'u' exceeds 70,000 turns.\n"
+        " * After any status but 0 the outputs are not valid. */"
     )
-    assert returns["if_in_if"].startswith("0,\n * or -1 if a pointer is NULL. */")
+    assert returns["if_in_if"].startswith(
+        "0,\n * or -1 if a pointer is NULL.\n"
+        " * After any status but 0 the outputs are not valid. */"
+    )
     assert "no loop without a fixed bound" in headers["loop_in_loop"]
     endless = hilc.compile(control_flow_model("while"), style="plain", name="m")
     assert "fixed bound" not in endless.files["codegen/host/include/m.h"].decode()

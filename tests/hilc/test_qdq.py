@@ -176,9 +176,28 @@ def test_float_only_layers_are_refused_or_allowed():
     y = b.node("LpNormalization", x, axis=1)
     layers = fused(b.model(b.quantize(b.node("Relu", y), 0.01))).float_layers
     assert layers
-    with pytest.raises(UnsupportedError, match=r"layers of the quantized model compute in floats"):
+    with pytest.raises(
+        UnsupportedError, match=r"2 layers of the quantized model compute in floats"
+    ):
         require_integers(layers, allow_float=False)
     require_integers(layers, allow_float=True)
+
+
+def test_a_refusal_names_the_operators_of_the_file():
+    """Not only the layers that they become, nor these one by one."""
+    b = QdqBuilder(np.random.default_rng(2))
+    x = b.input((1, 2, 4, 4), 0.0213)
+    doubled = ("", b.constant(np.array([1, 1, 2, 2], np.float32)))
+    y = b.qdq(b.node("Resize", x, *doubled, mode="cubic", name="up"), 0.03)
+    one = b.model(b.quantize(b.node("Relu", y), 0.03)).SerializeToString()
+    with pytest.raises(UnsupportedError) as refusal:
+        hilc.compile(one)
+    fact = refusal.value.fact
+    assert fact.startswith("1 layer of the quantized model computes in floats: node ")
+    assert " (Resize 'up'): MUL, ADD 'resize" in fact
+    two = b.model(b.quantize(b.node("LpNormalization", y, axis=1), 0.03)).SerializeToString()
+    with pytest.raises(UnsupportedError, match=r"^2 layers .*\(Resize 'up'\).*; .*LpNorm"):
+        hilc.compile(two)
 
 
 def test_the_graph_of_a_quantized_file_is_refused():
@@ -252,13 +271,13 @@ def test_the_command_line_lists_what_is_left_in_floats(tmp_path, capsys):
     command = ["compile", str(path), "-o", str(tmp_path / "net.tar")]
     assert main(command) == 2
     refusal = capsys.readouterr().err
-    assert "layers of the quantized model compute in floats" in refusal
+    assert "of the quantized model compute" in refusal
     assert "--allow-float" in refusal
     assert main([*command, "--allow-float"]) == 0
     told = capsys.readouterr().out
     assert "net.tar" in told
     assert "mixed: computed in floats:" in told
-    assert "mixed: biases of 1 layers" in told
+    assert "mixed: biases of 1 layer were" in told
     assert main([*command, "--allow-float", "--force", "--json"]) == 0
     module = entry(capsys.readouterr().out)
     assert {layer["op"] for layer in module["float_layers"]}

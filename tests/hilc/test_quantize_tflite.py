@@ -25,6 +25,7 @@ from hilc.frontends import load_model
 from hilc.interpreter import Interpreter
 from hilc.ir import Array, Graph, Quant, Tensor
 from hilc.quantization import QuantizedModel, quantize
+from hilc.quantization.keras import conversion_error
 from hilc.quantization.report import summary_lines
 from hilc.quantization.tflite.rules import RULES
 from hilc.writers.tflite_contents import contents
@@ -596,6 +597,63 @@ def test_keras_files_through_tensorflow(tmp_path: Path, capsys: pytest.CaptureFi
     with pytest.raises(InputError, match="Keras model") as caught:
         hilc.compile(model)
     assert "hil.quantize(model, samples)" in str(caught.value.hint)
+
+
+def test_open_recurrent_keras_layers_state_the_remedy(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """TensorFlow 2.21 converts LSTM and GRU layers only with a known batch, or unrolled."""
+    pytest.importorskip("tensorflow", reason="pip install 'hil-harness[keras]'")
+    import keras
+
+    layers = keras.layers
+    np.save(tmp_path / "x.npy", small(8, 16, 8))
+    given = ["quantize", str(tmp_path / "net.keras"), "--calibration", str(tmp_path / "x.npy")]
+    given += ["-o", str(tmp_path / "net.tflite"), "--force"]
+    for layer in (layers.LSTM, layers.GRU):
+        keras.Sequential([layers.Input((16, 8)), layer(4), layers.Dense(3)]).save(
+            tmp_path / "net.keras"
+        )
+        if code := main(given):
+            assert code == 2
+            said = capsys.readouterr().err
+            assert "model: 'tf.TensorListReserve' op requires element_shape to be static" in said
+            assert "batch_size=1" in said
+            assert "unroll=True" in said
+        for inputs, unroll in ((layers.Input((16, 8), batch_size=1), False),
+                               (layers.Input((16, 8)), True)):  # fmt: skip
+            network = [inputs, layer(4, unroll=unroll), layers.Dense(3)]
+            keras.Sequential(network).save(tmp_path / "net.keras")
+            assert main(given) == 0
+
+
+#: What the converter of TensorFlow 2.21 writes for an LSTM layer whose batch is open.
+_OPEN_LSTM = (
+    '<unknown>:0: error: loc(callsite(fused["TensorListReserve:", "sequential_1/lstm_1/'
+    'TensorArrayV2_1@__inference_function_666"] at fused["StatefulPartitionedCall:", '
+    "\"StatefulPartitionedCall_1\"])): 'tf.TensorListReserve' op requires element_shape to be "
+    'static during TF Lite transformation pass\n<unknown>:0: note: loc(fused["Partitioned'
+    'Call:", "StatefulPartitionedCall_1"]): called from\n<unknown>:0: error: Lowering '
+    "tensor list ops is failed. Please consider using Select TF ops\n"
+)
+
+
+@pytest.mark.parametrize(
+    ("text", "fact", "hint"),
+    [
+        (
+            _OPEN_LSTM,
+            "'tf.TensorListReserve' op requires element_shape to be static during TF Lite "
+            "transformation pass",
+            "batch_size=1",
+        ),
+        ("File not found:\n  filepath=net.keras", "File not found: filepath=net.keras", "options"),
+    ],
+)
+def test_the_errors_of_tensorflow_are_shortened(text: str, fact: str, hint: str) -> None:
+    error = conversion_error(text)
+    assert error.fact == f"TensorFlow cannot convert the model: {fact}"
+    assert hint in str(error.hint)
 
 
 def _only_input(path: str) -> str:

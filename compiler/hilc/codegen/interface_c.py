@@ -12,7 +12,7 @@ from hilc.codegen.interface import Interface
 from hilc.codegen.names import CONSTANT_POOL, Names
 from hilc.codegen.options import Options
 from hilc.codegen.states import reset_statements, state_pool
-from hilc.codegen.statuses import loop_statuses
+from hilc.codegen.statuses import INVALID_OUTPUTS, loop_statuses
 from hilc.memory.allocate import ALIGNMENT
 from hilc.memory.plan import BufferRef, Program
 
@@ -209,6 +209,7 @@ def _run_comment(program: Program, names: Names, options: Options) -> str:
     if options.pools == "calls":
         lines.append(f"The workspace comes from {allocator().function}; -1 too when that fails.")
     lines += [f"It returns {c_quoted(text)}." for text in loop_statuses(program)]
+    lines.append(INVALID_OUTPUTS)
     if options.constants == "external":
         lines.append(f"The constants are aligned to {ALIGNMENT}; a run only reads them.")
     return "/*! " + "\n * ".join(lines) + " */\n"

@@ -24,7 +24,7 @@ from hilc.codegen.names import POOL, Names
 from hilc.codegen.options import Options
 from hilc.codegen.plain_text import banner, quantization, tensor_macros
 from hilc.codegen.states import reset_statements, reset_values, state_pool
-from hilc.codegen.statuses import can_fail, is_endless, loop_statuses
+from hilc.codegen.statuses import INVALID_OUTPUTS, can_fail, is_endless, loop_statuses
 from hilc.codegen.unpacked import Unpacked, external_parameters, function_text
 from hilc.errors import InputError
 from hilc.ir import Tensor
@@ -465,6 +465,8 @@ def _run_comment(program: Program, names: Names, options: Options) -> str:
     statuses = [f"-1 if {' or '.join(failing)}"] if failing else []
     *first, last = ["@return 0", *statuses, *loop_statuses(program)]
     lines += [*(f"{text}," for text in first), f"{'or ' if first else ''}{last}."]
+    if first:
+        lines.append(INVALID_OUTPUTS)
     return "/** " + "\n * ".join(map(c_quoted, lines)) + " */\n"
 
 

@@ -11,6 +11,9 @@ from hilc.lowering.kernels import KernelCall
 from hilc.memory.plan import Program, Step
 from hilc.ops.control_flow import FIRST_STATUS, LoopBound
 
+#: What a run's comment says about a status that is an error.
+INVALID_OUTPUTS = "After any status but 0 the outputs are not valid."
+
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class ControlModule(ExternalModule):

@@ -101,6 +101,9 @@ class LoadedModel:
     #: How its dynamically quantized layers compute, ``integer`` or ``float``; empty where there
     #: are none.
     dynamic: str = ""
+    #: The operators of the file by the positions that its nodes have
+    #: (:attr:`hilc.ir.Node.index`), for messages; empty where nodes keep the operators' names.
+    operators: Mapping[int, str] = field(default_factory=dict)
 
 
 def load_model(
@@ -219,6 +222,7 @@ def _load(
         reading.dequantized,
         reading.class_labels,
         reading.dynamic,
+        reading.operators,
     )
 
 

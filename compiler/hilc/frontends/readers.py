@@ -72,6 +72,9 @@ class Reading:
     #: How its dynamically quantized layers compute, ``integer`` or ``float``; empty where there
     #: are none.
     dynamic: str = ""
+    #: The operators of the file by the positions that its nodes have
+    #: (:attr:`hilc.ir.Node.index`), for messages; empty where nodes keep the operators' names.
+    operators: Mapping[int, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import io
 import os
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -45,11 +46,22 @@ def converted(model: Any) -> bytes:
                 model = tensorflow.keras.models.load_model(model, compile=False)
             return bytes(converter.from_keras_model(model).convert())
         except Exception as error:
-            raise ModelError(
-                f"TensorFlow cannot convert the model: {' '.join(str(error).split()):.300}",
-                "let tf.lite.TFLiteConverter convert it to a float32 .tflite file first, and "
-                "quantize that",
-            ) from error
+            raise conversion_error(str(error)) from error
+
+
+def conversion_error(text: str) -> ModelError:
+    """Return the error for what TensorFlow writes when it cannot load or convert a model."""
+    # Of a line of MLIR the fact alone: the place in the converted code before it is longer.
+    facts = re.findall(r"error: loc\(.*\): (.+)", text)
+    fact = " ".join((facts[0] if facts else text).split())
+    hint = (
+        "state the batch, keras.Input(shape, batch_size=1), or unroll the recurrent layers: "
+        "LSTM(units, unroll=True)"
+        if "TensorListReserve" in text
+        else "convert the model to a float32 .tflite file with tf.lite.TFLiteConverter and options "
+        "of your own, and quantize that"
+    )
+    return ModelError(f"TensorFlow cannot convert the model: {fact:.300}", hint)
 
 
 @contextlib.contextmanager

@@ -61,6 +61,7 @@ from hilc.ops.traits import (
     channelwise,
 )
 from hilc.ops.verify import check_node
+from hilc.support.suggest import counted
 from hilc.transforms.remove_dead import remove_dead
 
 #: The integers that operators compute with a quantization, the narrowest first.
@@ -853,25 +854,34 @@ def _holds(element: ElementType, values: Array) -> bool:
 
 
 def require_integers(
-    float_layers: Sequence[FloatLayer], allow_float: bool, *, of_file: bool = True
+    float_layers: Sequence[FloatLayer],
+    allow_float: bool,
+    *,
+    of_file: bool = True,
+    operators: Mapping[str, str] = MappingProxyType({}),
 ) -> None:
     """Raise :class:`~hilc.errors.UnsupportedError` for layers of a quantized model that stay in
     float32, unless ``allow_float`` accepts them.
 
     Where the model is no file but a graph (``of_file`` is False), the integers of its weights may
-    be what is missing: graphs have the float values that the file dequantizes.
+    be what is missing: graphs have the float values that the file dequantizes. ``operators`` has
+    by layer the operator of the file, which the message then names.
     """
     if allow_float or not float_layers:
         return
     # A reader makes several nodes of an operator, and numbers them.
     steps: dict[str, list[FloatLayer]] = {}
     for layer in float_layers:
-        steps.setdefault(_STEPS.sub("", layer.name), []).append(layer)
+        base = _STEPS.sub("", layer.name)
+        steps.setdefault(operators.get(layer.name, repr(base)), []).append(layer)
     listed = "; ".join(
-        f"{', '.join(dict.fromkeys(layer.op for layer in layers))} {name!r} ({layers[-1].reason})"
-        for name, layers in steps.items()
+        f"{f'{operator}: ' if layers[0].name in operators else ''}"
+        f"{', '.join(dict.fromkeys(layer.op for layer in layers))} "
+        f"{_STEPS.sub('', layers[-1].name)!r} ({layers[-1].reason})"
+        for operator, layers in steps.items()
     )
-    fact = f"{len(steps)} layers of the quantized model compute in floats: {listed}"
+    verb = "computes" if len(steps) == 1 else "compute"
+    fact = f"{counted(len(steps), 'layer')} of the quantized model {verb} in floats: {listed}"
     if of_file:
         raise UnsupportedError(
             fact,

@@ -23,7 +23,8 @@ extern "C" {
  * args are handles of DLTensors:
  *   0: input "t0": int8[1,2,2,1]
  *   1: output "t2": int8[1,2,2,1]
- * Tensors are compact, aligned as their elements are, and do not overlap. */
+ * Tensors are compact, aligned as their elements are, and do not overlap.
+ * After any status but 0 the outputs are not valid. */
 int32_t tvmgen_layer_run(TVMValue *args, int *type_codes, int num_args, TVMValue *out_ret_value,
                          int *out_ret_tcode, void *resource_handle);
 

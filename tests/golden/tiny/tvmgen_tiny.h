@@ -39,7 +39,8 @@ struct tvmgen_tiny_outputs {
 /*! \brief One inference; 0 on success, -1 when an operator fails or a pointer is NULL.
  * The inputs are only read. Each buffer is aligned as its elements are,
  * and no two of them may overlap.
- * No call may interrupt another one, or run beside it: they share memory. */
+ * No call may interrupt another one, or run beside it: they share memory.
+ * After any status but 0 the outputs are not valid. */
 int32_t tvmgen_tiny_run(struct tvmgen_tiny_inputs *inputs, struct tvmgen_tiny_outputs *outputs);
 
 /*! \brief Workspace size (in bytes), aligned to 16 */

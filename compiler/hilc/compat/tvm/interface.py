@@ -11,7 +11,7 @@ from hilc.codegen.interface import Interface
 from hilc.codegen.names import CONSTANT_POOL, Names
 from hilc.codegen.options import Options
 from hilc.codegen.states import reset_statements, state_pool
-from hilc.codegen.statuses import loop_statuses
+from hilc.codegen.statuses import INVALID_OUTPUTS, loop_statuses
 from hilc.compat.tvm.c_metadata import write_c_metadata
 from hilc.compat.tvm.convention import (
     MODULE_CONTEXT,
@@ -238,6 +238,7 @@ def _run_comment(program: Program, names: Names, options: Options) -> str:
     if options.pools == "calls":
         lines.append("The workspace comes from TVMBackendAllocWorkspace; -1 too when that fails.")
     lines += [f"It returns {c_quoted(text)}." for text in loop_statuses(program)]
+    lines.append(INVALID_OUTPUTS)
     return "/*! " + "\n * ".join(lines) + " */\n"
 
 

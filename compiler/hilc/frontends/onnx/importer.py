@@ -104,6 +104,7 @@ def import_graph(data: bytes, name: str, dynamic: str = INTEGER) -> Reading:
         dequantized=scope.builder.integers,
         class_labels=class_labels(original),
         dynamic=dynamic if scope.builder.has_integer_sums else "",
+        operators={number: _label(node, number) for number, node in enumerate(model.graph.node)},
     )
 
 

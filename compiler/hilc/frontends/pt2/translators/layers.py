@@ -31,10 +31,14 @@ def matmul(c: Operation) -> str:
 
 @translates("aten.addmm")
 def addmm(c: Operation) -> str:
-    """Translate aten.addmm to Gemm: beta * x + alpha * mat1 @ mat2."""
+    """Translate aten.addmm to Gemm: beta * x + alpha * mat1 @ mat2.
+
+    With a ``beta`` of 0 PyTorch does not read ``x``: its NaN and infinities do not count.
+    """
+    beta = float(c.get("beta", 1))
     return c.emit(
-        "Gemm", c.tensor("mat1"), c.tensor("mat2"), c.tensor("self"),
-        alpha=float(c.get("alpha", 1)), beta=float(c.get("beta", 1)),
+        "Gemm", c.tensor("mat1"), c.tensor("mat2"), c.tensor("self") if beta else "",
+        alpha=float(c.get("alpha", 1)), beta=beta,
     )  # fmt: skip
 
 
@@ -42,15 +46,17 @@ def addmm(c: Operation) -> str:
 def added_product(c: Operation) -> str:
     """Translate aten.addmv, addbmm and baddbmm: beta * x + alpha * the product.
 
-    ``addbmm`` sums the products of all pairs of matrices.
+    ``addbmm`` sums the products of all pairs of matrices. With a ``beta`` of 0 ``x`` is not read.
     """
     names = ("batch1", "batch2") if c.has("batch1") else ("mat", "vec")
     product = c.emit("MatMul", *map(c.tensor, names))
     if ".addbmm" in c.call.target:
         product = c.emit("ReduceSum", product, c.integers([0]), keepdims=0)
-    x = c.tensor("self")
     if c.get("alpha", 1) != 1:
         product = c.emit("Mul", product, c.scalar("alpha", c.result.dtype))
+    if c.get("beta", 1) == 0:
+        return product
+    x = c.tensor("self")
     if c.get("beta", 1) != 1:
         x = c.emit("Mul", x, c.scalar("beta", c.result.dtype))
     return c.emit("Add", x, product)

@@ -87,13 +87,14 @@ def norm(c: Operation) -> str:
     order, x = float(c.get("ord" if c.has("ord") else "p", 2)), c.tensor("self")
     if order in (1, 2):
         return _reduced(c, f"ReduceL{int(order)}", x)
+    dtype = c.result.dtype
+    if order == 0:
+        # A NaN is not 0.
+        some = c.emit("Not", c.emit("Equal", x, c.constant(0, dtype)))
+        return _reduced(c, "ReduceSum", c.cast(some, "bool", dtype))
     magnitude = c.emit("Abs", x)
     if np.isinf(order):
         return _reduced(c, "ReduceMax" if order > 0 else "ReduceMin", magnitude)
-    dtype = c.result.dtype
-    if order == 0:
-        some = c.emit("Greater", magnitude, c.constant(0, dtype))
-        return _reduced(c, "ReduceSum", c.cast(some, "bool", dtype))
     powers = c.emit("Pow", magnitude, c.constant(order, dtype))
     return c.emit("Pow", _reduced(c, "ReduceSum", powers), c.constant(1 / order, dtype))
 
