@@ -50,6 +50,9 @@ from hilc.lowering.registry import Layer, lowers
 from hilc.lowering.rounds import rounding_of
 from hilc.lowering.v7m.conv2d import with_int32_multiplies
 
+#: A single row's weights may take twice the room from this depth on, or up to so many: others are
+#: most of the model, and the shallower a layer, the less of its time the products take.
+_DEEP, _FEW_WEIGHTS = 256, 4096
 #: Depth for which a column's weights stay in registers, columns up to which outputs of a column are
 #: a step of an instruction apart, and rows at a time.
 _EIGHT, _MOST_COLUMNS, _EIGHT_GROUPS = 8, 255, (128, 32)
@@ -166,7 +169,9 @@ def _matvec_pairs(form: MatrixProduct) -> Iterator[Parameters]:
     if affine is None or not affine.shares_one_shift:
         return
     # Wide weights take twice the room and save an instruction in five.
-    for wide in (False, True):
+    wide_too = form.depth >= _DEEP or form.weights.size <= _FEW_WEIGHTS
+    narrow_exists = _vector_stream(form.packing, False) is not None
+    for wide in (False, True) if wide_too or not narrow_exists else (False,):
         packed = _vector_stream(form.packing, wide)
         if packed is None or (not wide and form.weights.size <= SMALL_WEIGHTS):
             continue
