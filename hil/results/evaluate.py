@@ -101,7 +101,7 @@ class EvaluateEntry:
     reference_fallback: Fallback | None = None
     #: Whether other people's code computed the reference; not this compiler's own interpreter.
     independent: bool = True
-    #: Outputs after the first one, which are neither evaluated nor compared.
+    #: Outputs other than the evaluated one, which are neither evaluated nor compared.
     uncompared_outputs: tuple[str, ...] = ()
     #: Whether no sample's output differs from the reference's.
     match: bool | None = None

@@ -437,7 +437,11 @@ def _npz_labels(
 def _checked_labels(labels: Array, values: int, what: str) -> Array:
     """Return labels as one class for each sample, or as ``values`` floats for each."""
     if labels.dtype.kind not in "biuf" or not labels.ndim:
-        raise InputError(f"the labels of {what} are no list of numbers", "give one a sample")
+        of_texts = ", and texts as labels.astype(str)" if labels.dtype.kind == "O" else ""
+        raise InputError(
+            f"the labels of {what} are no list of numbers, but {labels.dtype}{list(labels.shape)}",
+            f"give one a sample{of_texts}",
+        )
     _check_finite(labels, f"the array of labels of {what}")
     count = len(labels)
     if values:
@@ -559,6 +563,12 @@ def _assumption(names: Sequence[str], classes: Sequence[str] | None) -> str:
         return (
             "the labels are numbers, and the model's classes are texts: they are taken as "
             f"positions, {_positions(classes)}"
+        )
+    if classes is None and not all(map(_COUNT.fullmatch, names)):
+        return (
+            "the labels are texts, and the model states no names of its classes: they are taken as "
+            f"its classes in sorted order, {_positions(sorted(names))}; name the classes in the "
+            "model's order if that is another"
         )
     return ""
 

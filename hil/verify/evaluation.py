@@ -101,6 +101,8 @@ class Evaluation:
     """Result of an evaluation; :meth:`entry` is the entry of ``hil evaluate``."""
 
     model: str
+    #: The output that is evaluated and compared.
+    output: str
     board: str
     samples: int
     metrics: tuple[MetricReport, ...]
@@ -129,7 +131,7 @@ class Evaluation:
     goal: str | None = None
     #: Whether other people's code computed the reference's results.
     independent: bool = True
-    #: Outputs behind the first one, which are neither evaluated nor compared.
+    #: Outputs other than ``output``, which are neither evaluated nor compared.
     uncompared_outputs: tuple[str, ...] = ()
     #: Steps that brought the board back since it was opened, or since the report before.
     recoveries: tuple[Attempt, ...] = ()
@@ -372,6 +374,7 @@ def evaluate_model(
         report = Evaluation(
             goal=goal_of(model),
             model=model.name,
+            output=tensor.name,
             board=board,
             samples=len(data),
             metrics=_scores(metrics, limits, data.labels, results["device"], results["reference"]),

@@ -415,7 +415,8 @@ def load_arrays(path: Path) -> dict[str, Array]:
                 array = loaded[name]
             except Exception as error:  # see _load
                 raise InputError(
-                    f"{path}: array {name!r} cannot be read: {_why(error)}", "save it again"
+                    f"{path}: array {name!r} cannot be read: {_why(error)}",
+                    _remedy(error, "save it again", "numpy.savez", f"{name}="),
                 ) from None
             # numpy returns the raw bytes of a member that is not an NPY file.
             if not isinstance(array, np.ndarray):
@@ -468,11 +469,27 @@ def _load(path: Path, what: str) -> Any:
         raise
     except Exception as error:
         # numpy and zipfile raise arbitrary exceptions for a corrupt file.
-        raise InputError(f"{path} cannot be read: {_why(error)}", f"give {what}") from None
+        remedy = _remedy(error, f"give {what}", "numpy.save")
+        raise InputError(f"{path} cannot be read: {_why(error)}", remedy) from None
 
 
 def _why(error: Exception) -> str:
     # numpy's message suggests allow_pickle, which would execute code in the file.
-    if "pickle" in str(error):
+    if _is_of_objects(error):
         return "it holds Python objects, not numbers"
     return str(error) or ("not enough memory" if isinstance(error, MemoryError) else repr(error))
+
+
+def _remedy(error: Exception, remedy: str, function: str, keyword: str = "") -> str:
+    """Return the hint for an array that cannot be read: how to save one of objects."""
+    if not _is_of_objects(error):
+        return remedy
+    # Python's texts, as pandas has them, are the most frequent objects.
+    return (
+        f"save texts, such as labels, as {function}(file, {keyword}labels.astype(str)), and "
+        f"numbers as {function}(file, {keyword}array.astype(float))"
+    )
+
+
+def _is_of_objects(error: Exception) -> bool:
+    return "pickle" in str(error)

@@ -11,7 +11,15 @@ import numpy as np
 import pytest
 
 from hil.errors import InputError
-from hil.verify.datasets import DataSet, ModelClasses, Scaling, digest_of, load_data, read_index
+from hil.verify.datasets import (
+    DataSet,
+    ModelClasses,
+    Scaling,
+    array_data,
+    digest_of,
+    load_data,
+    read_index,
+)
 from hilc.artifact.library import TensorInfo
 
 RNG = np.random.default_rng(3)
@@ -139,6 +147,45 @@ def test_labels_of_named_classes(
     assert data.labels.tolist() == expected
     assert data.classes == classes
     assert ("positions, 0 cat, 1 dog" in data.assumption) is is_assumed
+
+
+@pytest.mark.parametrize("suffix", [".npz", ".csv", "folder"])
+@pytest.mark.parametrize("classes", [None, ("dog", "cat")])
+def test_the_order_of_texts_is_an_assumption(
+    npz: Callable[..., Path], tmp_path: Path, suffix: str, classes: tuple[str, ...] | None
+) -> None:
+    """Texts of a model that names no classes, unless the user names them."""
+    labels = ["dog", "cat", "dog", "dog"]
+    path = npz(x=REAL, y=np.array(labels))
+    if suffix == ".csv":
+        path = tmp_path / "data.csv"
+        rows = [[*map(str, x.ravel()), y] for x, y in zip(REAL, labels, strict=True)]
+        path.write_text("\n".join(map(",".join, rows)))
+    elif suffix == "folder":
+        path = tmp_path / "data"
+        for number, (x, label) in enumerate(zip(REAL, labels, strict=True)):
+            (path / label).mkdir(parents=True, exist_ok=True)
+            np.save(path / label / f"{number}.npy", x)
+    data = load_data(path, [FLOAT], classes=classes)
+    assert ("in sorted order, 0 cat, 1 dog; name the classes" in data.assumption) is (
+        classes is None
+    )
+    assert not load_data(npz(x=REAL, y=np.arange(4)), [FLOAT]).assumption
+
+
+def test_labels_of_objects(npz: Callable[..., Path], tmp_path: Path) -> None:
+    """Texts of pandas: the message says how to save them, and how to give them in Python."""
+    texts = np.array(["cat", "dog", "cat", "dog"], object)
+    np.save(tmp_path / "y.npy", texts, allow_pickle=True)
+    with pytest.raises(InputError, match="it holds Python objects") as found:
+        load_data(npz(x=REAL), [FLOAT], labels=str(tmp_path / "y.npy"))
+    assert "numpy.save(file, labels.astype(str))" in found.value.hint
+    with pytest.raises(InputError, match="'y' cannot be read: it holds Python objects") as found:
+        load_data(npz(x=REAL, y=texts), [FLOAT])
+    assert "numpy.savez(file, y=labels.astype(str))" in found.value.hint
+    with pytest.raises(InputError, match=r"no list of numbers, but object\[4\]") as found:
+        array_data({"x": REAL}, texts, [FLOAT])
+    assert "texts as labels.astype(str)" in found.value.hint
 
 
 @pytest.mark.parametrize("mark", [";", "\t"])

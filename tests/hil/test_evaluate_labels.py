@@ -82,6 +82,17 @@ def test_an_output_by_name(words: list[str], capsys: pytest.CaptureFixture[str])
     assert top["device"]["value"] == pytest.approx((order == LABELS[:, None]).any(1).mean())
 
 
+@pytest.mark.parametrize(
+    ("output", "other"), [("label", "probabilities"), ("probabilities", "label")]
+)
+def test_the_evaluated_output_is_named(
+    output: str, other: str, words: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main([*words, "--output-tensor", output]) == 0
+    said = f"only the output {output} is evaluated and compared, not {other}"
+    assert said in capsys.readouterr().out
+
+
 def test_a_class_that_no_label_names(classifier: bytes) -> None:
     few = np.where(PREDICTED == CLASSES - 1, 0, PREDICTED)
     report = hil.evaluate(classifier, X, few, board="native", name="net")

@@ -65,8 +65,9 @@ def metric(name: str, value: float, **limits: float) -> MetricReport:
 
 def report(*metrics: MetricReport, **fields: Any) -> Evaluation:
     given: dict[str, Any] = {
-        "model": "net", "board": "b", "samples": 12, "metrics": metrics, "reference": "hilc",
-        "reference_description": "d", "mismatches": 0, "first_mismatches": (), "confusion": None,
+        "model": "net", "output": "scores", "board": "b", "samples": 12, "metrics": metrics,
+        "reference": "hilc", "reference_description": "d",
+        "mismatches": 0, "first_mismatches": (), "confusion": None,
         "classes": None, "transport": "", "seconds": 2.0,
     }  # fmt: skip
     return Evaluation(**{**given, **fields})
@@ -112,13 +113,13 @@ def test_the_rate_is_that_of_what_was_computed_now() -> None:
 def test_what_was_not_compared_is_named() -> None:
     found = report(uncompared_outputs=("boxes",), independent=False)
     text = evaluation_text(found)
-    assert "only the first output is evaluated and compared, not boxes" in text
+    assert "only the output scores is evaluated and compared, not boxes" in text
     assert text.splitlines()[0].startswith(
         "net on b, compared with this compiler's own interpreter (not independent): 12 samples"
     )
     data = found.to_json()
     assert (data["uncompared_outputs"], data["independent"]) == (["boxes"], False)
-    assert "only the first" not in evaluation_text(report())
+    assert "only the output" not in evaluation_text(report())
 
 
 @pytest.mark.parametrize("names", [("accuracy", "f1", "auc"), ("mae", "rmse")])

@@ -15,6 +15,7 @@ import hilc
 from hil.cli import main
 from hil.samples import StandardSamples
 from hilc.artifact.library import ModelLibrary
+from hilc.errors import LoopBoundError
 
 
 @pytest.fixture
@@ -130,6 +131,50 @@ def test_samples_make_each_number_of_turns(
     for tensor in conditions:
         taken = {bool(sample[tensor.name].item()) for sample in StandardSamples(inputs, seed=0)}
         assert taken == {False, True}
+
+
+@pytest.mark.parametrize(
+    ("starts", "first", "step", "test", "most"),
+    [
+        ("zero", "Less (zero, n)", "Add (i, one)", "Less (j, n)", 6),
+        ("zero", "Greater (n, zero)", "Add (one, i)", "Greater (n, j)", 6),
+        ("zero", "LessOrEqual (zero, n)", "Add (i, one)", "LessOrEqual (j, n)", 5),
+        ("one", "Less (one, n)", "Add (i, one)", "Less (j, n)", 6),
+        ("zero", "Less (zero, n)", "Add (i, one)", "Less (i, n)", 5),
+        ("n", "Greater (n, zero)", "Sub (i, one)", "Greater (j, zero)", 6),
+        ("zero", "Less (zero, n)", "Mul (i, one)", "Less (j, n)", None),
+        ("n", "Less (n, one)", "Add (i, one)", "Less (j, one)", None),
+        ("zero", "Less (zero, n)", "Add (i, one)", "Equal (j, n)", None),
+    ],
+)
+def test_a_carried_condition_counts_turns(
+    starts: str, first: str, step: str, test: str, most: int | None
+) -> None:
+    """An input that a counter of the body is compared with: no number of it exceeds the bound."""
+    text = f"""<ir_version: 8, opset_import: ["" : 17]>
+        g (float[4] x, int64 n) => (float[4] y) <int64 zero = {{0}}, int64 one = {{1}}> {{
+            c = {first}
+            k, y = Loop ("", c, {starts}, x) <
+                body = b (int64 t, bool q, int64 i, float[4] v) => (bool p, int64 j, float[4] w) {{
+                j = {step}
+                w = Add (v, x)
+                p = {test}
+            }}>
+        }}"""
+    data = parser.parse_model(text).SerializeToString()
+    library = hilc.compile(data, loop_bounds={"y": 6}, name="m")
+    inputs = library.modules[0].inputs
+    assert {t.name: t.turns for t in inputs} == {"x": None, "n": most}
+    if most is None:
+        return
+    with hilc.host.load(library) as model:
+        for sample in list(StandardSamples(inputs, seed=0))[:10]:
+            model.set_input("x", sample["x"])
+            model.set_input("n", sample["n"])
+            model.run()
+        model.set_input("n", np.array(most + 2))
+        with pytest.raises(LoopBoundError, match="the loop of 'y' exceeds its bound of 6 turns"):
+            model.run()
 
 
 #: A loop in a branch, whose number of turns is an input of the model.

@@ -195,6 +195,7 @@ def test_a_pickle_is_not_loaded(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="cannot be read: it holds Python objects") as caught:
         load_input(path, X)
     assert "allow_pickle" not in str(caught.value)
+    assert "numpy.save(file, labels.astype(str))" in caught.value.hint
 
 
 @pytest.mark.parametrize(

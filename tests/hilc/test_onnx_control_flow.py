@@ -99,9 +99,11 @@ def test_more_turns_than_the_bound_are_an_error(name: str) -> None:
                 np.testing.assert_array_equal(model.get_output("rows"), want["rows"])
                 continue
             for run in (lambda: Interpreter(read.graph).run(given), model.run):  # noqa: B023
-                with pytest.raises(LoopBoundError, match="'y' exceeds its bound of 3") as caught:
+                with pytest.raises(
+                    LoopBoundError, match=f"{name!r} exceeds its bound of 3"
+                ) as caught:
                     run()
-                assert "loop_bounds={'y': N}" in caught.value.hint
+                assert f"loop_bounds={{{name!r}: N}}" in caught.value.hint
                 assert caught.value.exit_code == 1
 
 

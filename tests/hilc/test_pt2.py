@@ -25,7 +25,7 @@ from hilc.frontends.pt2.convert import convert
 from hilc.frontends.pt2.program import read_program
 from hilc.frontends.pt2.sizes import Sizes
 from hilc.interpreter import Interpreter
-from hilc.ops.control_flow import WhileAttributes
+from hilc.ops.control_flow import LoopBound, WhileAttributes
 from hilc.references import get_reference
 
 #: Programs whose ONNX operators are refused, and by which words.
@@ -144,7 +144,7 @@ def test_the_bound_of_a_loop_is_stated() -> None:
     graph = read_model(data, "loop", specialization=stated).graph
     (node,) = (node for node in graph.nodes if node.op == "WHILE")
     assert isinstance(node.attrs, WhileAttributes)
-    assert node.attrs.bound == 9
+    assert node.attrs.bound == LoopBound(loop, 9)
     with pytest.raises(InputError, match="has no loop 'other'"):
         read_model(data, "loop", specialization=Specialization(loop_bounds={"other": 9}))
 

@@ -113,7 +113,7 @@ class _Writer:
         bounds: list[LoopBound] = []
         own = WhileAttributes.of(planned.node).bound if control.loops else None
         if own is not None:
-            bounds.append(LoopBound(planned.node.name, own))
+            bounds.append(own)
         functions: list[_Function] = []
         for called in planned.called:
             functions.append(self._function(called, self._status - len(bounds)))
@@ -192,7 +192,7 @@ class _Writer:
         bound = WhileAttributes.of(self._planned.node).bound
         counter = limit = ""
         if bound is not None:
-            counter = f"    uint32_t turns = {bound}u;\n"
+            counter = f"    uint32_t turns = {bound.turns}u;\n"
             limit = (
                 "        /* The loop exceeds its bound. */\n"
                 f"        if (turns == 0u) {{\n            return {self._status};\n        }}\n"

@@ -35,7 +35,7 @@ FIRST_STATUS = -2
 class LoopBound:
     """The bound of a loop."""
 
-    #: Name of the loop: its first output.
+    #: Name of the loop: the one by which the bound was stated.
     name: str
     #: The most turns.
     turns: int
@@ -74,7 +74,7 @@ class WhileAttributes(Attributes):
     #: An iteration: a graph from all operands to the next variables.
     body: Graph
     #: The most iterations; more of them are an error. None for any number.
-    bound: int | None = field(default=None, metadata={"added": True})
+    bound: LoopBound | None = field(default=None, metadata={"added": True})
 
 
 def branches(node: Node) -> tuple[Graph, ...]:
@@ -170,7 +170,7 @@ def _run_while(node: Node, operands: Sequence[Array | None], run: RunGraph) -> l
     count = len(node.outputs)
     variables, fixed = values[:count], values[count:]
     bound = WhileAttributes.of(node).bound
-    most = MAX_ITERATIONS if bound is None else bound
+    most = MAX_ITERATIONS if bound is None else bound.turns
     for iteration in range(most + 1):
         goes_on, *kept = run(condition, [*variables, *fixed])
         variables[len(variables) - len(kept) :] = kept
@@ -179,7 +179,7 @@ def _run_while(node: Node, operands: Sequence[Array | None], run: RunGraph) -> l
         if iteration < most:
             variables = run(body, [*variables, *fixed])
     if bound is not None:
-        raise LoopBoundError.of(node.name, bound)
+        raise LoopBoundError.of(bound.name, bound.turns)
     raise HilError(
         f"{node.op} {node.name!r} has not ended after {most} iterations",
         "look for a condition that never becomes false",

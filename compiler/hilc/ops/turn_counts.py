@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
 from hilc.ir import Graph, Node, Tensor
 from hilc.ops import OPS
@@ -11,22 +11,25 @@ from hilc.ops.control_flow import WhileAttributes, parts
 #: The most turns of a test: of a loop without a bound, and of one whose bound is larger than the
 #: second number, which would take long.
 _UNBOUNDED, _MOST = 16, 4096
+#: Comparisons of a counter with the number of turns: which operand is smaller as long as there is
+#: another turn, and how many turns there are beyond that number.
+_COMPARISONS = {"LESS": (0, 0), "GREATER": (1, 0), "LESS_EQUAL": (0, 1), "GREATER_EQUAL": (1, 1)}
 
 
 def turn_counts(graph: Graph) -> Mapping[str, int]:
     """Return the inputs of a graph that a loop in it compares its number of turns with: for each
     the most turns of a test.
     """
-    makers = {name: node for node in graph.nodes for name in node.outputs}
+    makers = _makers(graph)
     counts: dict[str, int] = {}
     for node in graph.nodes:
-        for operand, most in _operands(node):
+        for operand, most in _operands(node, graph):
             if (name := _origin(operand, makers)) in graph.inputs and _is_count(graph, name):
                 counts[name] = min(most, counts.get(name, most))
     return counts
 
 
-def _operands(node: Node) -> Iterator[tuple[str, int]]:
+def _operands(node: Node, graph: Graph) -> Iterator[tuple[str, int]]:
     """Yield the operands of a node that are numbers of turns, each with the most of a test."""
     definition = OPS[node.op]
     if definition.subgraph is not None:
@@ -43,13 +46,105 @@ def _operands(node: Node) -> Iterator[tuple[str, int]]:
             yield given[called.inputs.index(name)], most
     if control.loops:
         bound = WhileAttributes.of(node).bound
-        most = _UNBOUNDED if bound is None else min(bound, _MOST)
-        condition, _ = parts(node)
-        makers = {name: maker for maker in condition.nodes for name in maker.outputs}
-        for test in condition.nodes:
-            name = _origin(test.inputs[1], makers) if test.op == "LESS" else ""
-            if name in condition.inputs:
-                yield given[condition.inputs.index(name)], most
+        most = _UNBOUNDED if bound is None else min(bound.turns, _MOST)
+        for name, beyond in _tests(node, graph):
+            if most > beyond:
+                yield name, most - beyond
+
+
+def _tests(node: Node, graph: Graph) -> Iterator[tuple[str, int]]:
+    """Yield the operands that a loop compares its counters with, each with the most turns beyond
+    the operand's value.
+    """
+    condition, body = parts(node)
+    for name, test in _conjuncts(condition.outputs[0], _makers(condition)):
+        if test is not None:
+            # Before each turn, of what the turn before has made.
+            yield from _limits(node, graph, condition, test, condition.inputs)
+        elif name in condition.inputs[: len(body.outputs)]:
+            # A condition that the body computes for the next turn.
+            after = body.outputs[condition.inputs.index(name)]
+            makers = _makers(body)
+            updated = [_origin(output, makers) for output in body.outputs]
+            for _, made in _conjuncts(after, makers):
+                if made is not None:
+                    yield from _limits(node, graph, body, made, updated)
+
+
+def _limits(
+    node: Node, graph: Graph, called: Graph, test: Node, updated: Sequence[str]
+) -> Iterator[tuple[str, int]]:
+    """Yield the operand that a comparison in a called graph compares a counter with, if it does.
+
+    ``updated`` are the names of the variables there as the next turn takes them.
+    """
+    if test.op not in _COMPARISONS:
+        return
+    position, beyond = _COMPARISONS[test.op]
+    makers = _makers(called)
+    lower, upper = (_origin(test.inputs[i], makers) for i in (position, 1 - position))
+    low, high = (_place(name, called.inputs, updated) for name in (lower, upper))
+    if high is None:
+        return
+    operand, body = node.inputs[high], parts(node)[1]
+    if low is None:
+        # A variable that is decremented to a constant.
+        if _is_natural(called, lower) and _step(body, high) < 0:
+            yield operand, beyond + (upper not in updated)
+    elif _is_natural(graph, node.inputs[low]) and _step(body, low) > 0 and _is_kept(body, high):
+        # A variable that is incremented to a limit that no turn changes.
+        yield operand, beyond + (lower not in updated)
+
+
+def _place(name: str, inputs: Sequence[str], updated: Sequence[str]) -> int | None:
+    """Return the position of the operand that a tensor is, or the next value of."""
+    names = updated if name in updated else inputs
+    return names.index(name) if name in names else None
+
+
+def _is_kept(body: Graph, position: int) -> bool:
+    """Return whether no turn changes an operand."""
+    if position >= len(body.outputs):
+        return True
+    return _origin(body.outputs[position], _makers(body)) == body.inputs[position]
+
+
+def _conjuncts(name: str, makers: Mapping[str, Node]) -> Iterator[tuple[str, Node | None]]:
+    """Yield the tensors that all hold where a bool does, each with its node."""
+    name = _origin(name, makers)
+    node = makers.get(name)
+    if node is not None and node.op == "LOGICAL_AND":
+        for operand in node.inputs:
+            yield from _conjuncts(operand, makers)
+    else:
+        yield name, node
+
+
+def _step(body: Graph, position: int) -> int:
+    """Return what a turn adds to a variable; 0 where it does anything else."""
+    if position >= len(body.outputs):
+        return 0
+    makers = _makers(body)
+    node = makers.get(_origin(body.outputs[position], makers))
+    if node is None or node.op not in ("ADD", "SUB"):
+        return 0
+    first, second = node.inputs
+    if node.op == "ADD" and body.tensors[first].is_constant:
+        first, second = second, first
+    step = body.tensors[second].data
+    if step is None or step.size != 1 or _origin(first, makers) != body.inputs[position]:
+        return 0
+    return int(step.item()) * (1 if node.op == "ADD" else -1)
+
+
+def _is_natural(graph: Graph, name: str) -> bool:
+    """Return whether a tensor is a constant that is one number, 0 or more."""
+    data = graph.tensors[name].data
+    return data is not None and data.size == 1 and bool(data.reshape(()) >= 0)
+
+
+def _makers(graph: Graph) -> dict[str, Node]:
+    return {name: node for node in graph.nodes for name in node.outputs}
 
 
 def _origin(name: str, makers: Mapping[str, Node]) -> str:

@@ -224,7 +224,9 @@ def evaluation_text(report: Evaluation) -> str:
         lines.append(f"every output is that of {report.reference}")
     if report.uncompared_outputs:
         others = ", ".join(map(shown_name, report.uncompared_outputs))
-        lines.append(f"only the first output is evaluated and compared, not {others}")
+        lines.append(
+            f"only the output {shown_name(report.output)} is evaluated and compared, not {others}"
+        )
     if report.confusion is not None and len(report.confusion) <= _SHOWN_CLASSES:
         names = [shown_name(name) for name in report.class_names]
         lines.append(_confusion_table(names, report.confusion.tolist()))

@@ -20,7 +20,7 @@ from hilc.frontends.onnx.operation import Operation, translates
 from hilc.frontends.onnx.translators.movement import sliced
 from hilc.ir import Tensor
 from hilc.ops.concat_split import ConcatenationAttributes
-from hilc.ops.control_flow import IfAttributes, WhileAttributes
+from hilc.ops.control_flow import IfAttributes, LoopBound, WhileAttributes
 from hilc.ops.verify import MAX_TENSOR_BYTES
 
 #: Operators whose results are known at compile time, whatever the values of their operands.
@@ -293,7 +293,7 @@ def _while(
     body: Any,
     variables: _Variables,
     following: _Variables,
-    bound: int | None,
+    bound: LoopBound | None,
 ) -> list[Tensor]:
     """Return the outputs of a WHILE: its variables after the last turn."""
     condition = n.scope.called()
@@ -319,23 +319,24 @@ def _while(
     return n.emit_all("WHILE", [*first.all, *outer], len(quants), attrs, quants)
 
 
-def _bound(n: Operation) -> int | None:
-    """Return the most turns that the user states for a loop; None where nothing is stated."""
-    return next((n.scope.bounds[name] for name in n.names if name in n.scope.bounds), None)
+def _bound(n: Operation) -> LoopBound | None:
+    """Return the bound that the user states for a loop; None where nothing is stated."""
+    bounds = n.scope.bounds
+    return next((LoopBound(name, bounds[name]) for name in n.names if name in bounds), None)
 
 
 def _most_rows(
     n: Operation,
     trips: Tensor | None,
     condition: Tensor | None,
-    bound: int | None,
+    bound: LoopBound | None,
     rows: Sequence[Tensor],
 ) -> int:
     """Return the number of rows of the outputs that gather what the turns of a loop make.
 
     The memory of these outputs is checked here, before anything of their size is allocated.
     """
-    counts = [] if bound is None else [bound]
+    counts = [] if bound is None else [bound.turns]
     if trips is not None and trips.data is not None:
         counts.append(int(trips.data.reshape(())))
     name, option = n.names[0], "--loop-bound {0}=N, in Python loop_bounds={{{0!r}: N}}"
