@@ -32,7 +32,7 @@
  *       [16 places][unit] +0 tile 0: 0|2   +4 tile 1: 0|2   +8 tile 0: 1|3   +12 tile 1: 1|3
  *   sums, 128 bytes, A' M: [4 columns][2 rows] r8 r9 r10 r11
  *   stream, packed by `_winograd()`; per two filters, in words:
- *       64 * b0, 64 * b1; of each filter multiplier, addend and, with signs, lacking;
+ *       64 * b0, 64 * b1; of each filter multiplier, addend and, with signs, correction;
  *       then U as V is laid, filters in place of tiles: [16 places][unit][4 words]
  *
  * Order: four rows of the image are read for each two rows of outputs; V of a row of tiles is
@@ -416,14 +416,14 @@ HIL_INLINE void hil_dsp_winograd_sums(int32_t units, const uint32_t *v, const in
 struct hil_dsp_winograd_filter {
     uint32_t bias; /* 64 times it */
     struct hil_dsp_affine scale;
-    int32_t lacking; /* with signs */
+    int32_t correction; /* with signs */
 };
 
-/* The output of a sum; `lacking` is taken from the addend of sums below 0. */
+/* The output of a sum; `correction` is taken from the addend of sums below 0. */
 HIL_INLINE int8_t hil_dsp_winograd_output(uint32_t sum, struct hil_dsp_affine scale,
-                                          int32_t lacking, int32_t left, int32_t shift) {
+                                          int32_t correction, int32_t left, int32_t shift) {
     const int32_t scaled = (int32_t)(sum << left);
-    scale.addend -= scaled < 0 ? lacking : 0;
+    scale.addend -= scaled < 0 ? correction : 0;
     return hil_dsp_scaled(scaled, scale, shift);
 }
 
@@ -433,7 +433,7 @@ HIL_INLINE void hil_dsp_winograd_tile(const struct hil_dsp_winograd *p,
                                       const struct hil_dsp_winograd_filter *filter,
                                       const uint32_t *sums, int8_t *out, int32_t row,
                                       int32_t column) {
-    const int32_t lacking = p->signs ? filter->lacking : 0;
+    const int32_t correction = p->signs ? filter->correction : 0;
 #pragma GCC unroll 2
     for (int32_t y = 1; y >= 0; y--) {
         const uint32_t *const m = sums + 4 * y;
@@ -441,9 +441,9 @@ HIL_INLINE void hil_dsp_winograd_tile(const struct hil_dsp_winograd *p,
         const uint32_t third = m[16];
         int8_t *const to = y == 0 ? out : out + row;
         to[column] = hil_dsp_winograd_output(second - third - (m[24] << p->single), filter->scale,
-                                             lacking, p->left, p->shift);
+                                             correction, p->left, p->shift);
         to[0] = hil_dsp_winograd_output((m[0] << p->single) + second + third, filter->scale,
-                                        lacking, p->left, p->shift);
+                                        correction, p->left, p->shift);
     }
 }
 
@@ -563,7 +563,7 @@ HIL_INLINE void hil_dsp_winograd_pair(const struct hil_dsp_winograd *p, int32_t 
         filters[i] = (struct hil_dsp_winograd_filter){
             .bias = (uint32_t)stream[i],
             .scale = {.multiplier = scale[0], .addend = scale[1]},
-            .lacking = p->signs ? scale[2] : 0,
+            .correction = p->signs ? scale[2] : 0,
         };
     }
     const int32_t second = channel + 1 < p->out_c ? 1 : 0;

@@ -34,7 +34,7 @@
  * Data, of U units of four channels:
  *
  *   stream, packed by `_winograd()`; per two filters, in words:
- *       4 * b0, 4 * b1; of each filter multiplier, addend and, with signs, lacking;
+ *       4 * b0, 4 * b1; of each filter multiplier, addend and, with signs, correction;
  *       then weights: [unit][filter][9 taps], each a word of four channels
  *   lines, in the place of U while V is made: four rows of the image under the tiles, a word of a
  *       unit from each pixel, with the pixels outside: 4 * (4 * ((out_w + 3) / 4) + 2) words, for

@@ -30,7 +30,7 @@
  *   sums, 32 bytes: y0 of filter 0 in both tiles, of filter 1; then y1
  *   taps: row and column of the first tap of each part
  *   stream, packed by `_row_stream()`; per two filters, in words:
- *       64 * b0, 64 * b1; of each filter multiplier, addend and, with signs, lacking;
+ *       64 * b0, 64 * b1; of each filter multiplier, addend and, with signs, correction;
  *       then U as V is laid, filters in place of tiles
  *
  * Order: V of 4 * `tile_pairs` outputs of a row is complete before the first of them is written.
@@ -426,13 +426,13 @@ HIL_INLINE void hil_dsp_rows_outputs(const struct hil_dsp_conv2d_s8_winograd_row
     for (int32_t i = 0; i < filters; i++) {
         const int32_t *const scale = stream + 2 + i * own;
         const struct hil_dsp_affine affine = {.multiplier = scale[0], .addend = scale[1]};
-        const int32_t lacking = p->signs ? scale[2] : 0;
+        const int32_t correction = p->signs ? scale[2] : 0;
         for (int32_t j = 0; j < 4; j++) {
             const int32_t at = j % 2 * p->apart + j / 2 * p->step;
             if (at < wanted) {
                 const uint32_t sum = sums[4 * (j / 2) + 2 * i + j % 2];
                 out[at * p->out_c + i] =
-                    hil_dsp_winograd_output(sum, affine, lacking, p->left, p->shift);
+                    hil_dsp_winograd_output(sum, affine, correction, p->left, p->shift);
             }
         }
     }

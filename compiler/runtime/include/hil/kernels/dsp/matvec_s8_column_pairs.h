@@ -24,7 +24,7 @@
  *   stream, wide    +32u   B * w of 4u | 4u + 2 of the four columns; of 4u + 1 | 4u + 3
  *   lines           +0     packed: b0, 256 * b1 + b0, b2, 256 * b3 + b2; wide: B * b of the four
  *                          columns, B as in pairs_s8.h
- *                   +16    scales: of each column multiplier, addend and, with signs, lacking;
+ *                   +16    scales: of each column multiplier, addend and, with signs, correction;
  *                          behind the last four columns, 16 bytes that are read for nothing
  *
  * Order: a row is read whole to scratch first (`widened`), or once for each four columns, then only
@@ -154,9 +154,9 @@ HIL_INLINE int32_t hil_dsp_matvec_line_words(const struct hil_dsp_matvec_s8_colu
     "smmla r6, r6, r8, r9\n\t"                                                                     \
     "smmla r7, r7, r10, r11\n\t"
 
-#define HIL_DSP_FOURS_SCALED_SIGNED(sum, multiplier, addend, lacking)                              \
-    "and " lacking ", " lacking ", " sum ", asr #31\n\t"                                           \
-    "sub " addend ", " addend ", " lacking "\n\t"                                                  \
+#define HIL_DSP_FOURS_SCALED_SIGNED(sum, multiplier, addend, correction)                           \
+    "and " correction ", " correction ", " sum ", asr #31\n\t"                                     \
+    "sub " addend ", " addend ", " correction "\n\t"                                               \
     "smmla " sum ", " sum ", " multiplier ", " addend "\n\t"
 #define HIL_DSP_FOURS_SIGNED                                                                       \
     "ldmia lr!, {r0, r1, r2, r3, r8, r9}\n\t"                                                      \

@@ -40,7 +40,8 @@
  * 1; B is 256, or a lower power of 2 where sums are large +8 + 16u B * w of 4u | 4u + 2: column 0,
  * column 1; of 4u + 1 | 4u + 3: both again +8 + 16U scales for 2 rows B * b1 follows the first two
  * words of weights, so that one ldm loads both biases and a unit's weights scales  multiplier,
- * addend and, with signs, lacking, or its own shift where shift is 0: of column 0, then of column 1
+ * addend and, with signs, correction, or its own shift where shift is 0: of column 0, then of
+ * column 1
  *
  * Order: all rows of a group are read before its first output is written; outputs go pair of
  * columns by pair, the last row's first, so a row that is not wanted may share the first row's
@@ -54,7 +55,7 @@
  *   |A| < 2^23, or below 2^31 / B, for all inputs, bias included, is proven by `_proven()`, which
  *   else starts the sum from half its range instead of the bias and adds the difference to the
  *   addend; `_bits_of()` chooses B.
- *   |addend| + |256 * A * multiplier / 2^32| + lacking < 2^31: `_lines()`.
+ *   |addend| + |256 * A * multiplier / 2^32| + correction < 2^31: `_lines()`.
  *
  * Output: saturate8((addend + (256 * A * multiplier >> 32)) >> shift), an smmla and an ssat, with B
  * instead of 256 for wide weights, where 256 * A has the fraction that
@@ -62,8 +63,9 @@
  * `_lines()` proves for each channel that this line and the reference's double rounding give each
  * of the 256 outputs first for the same sum; both rise with the sum, so they agree for all. Of a
  * fused activation's range that goes for the outputs in it, and kernels clamp to it at their end
- * (clamp_s8.h). With signs negative sums lose `lacking`, one unit of the first rounding. One shift,
- * a constant, serves all columns; two rows of wide weights leave registers for shifts of each.
+ * (clamp_s8.h). With signs negative sums lose `correction`, one unit of the first rounding. One
+ * shift, a constant, serves all columns; two rows of wide weights leave registers for shifts of
+ * each.
  *
  * Scratch: 8 bytes a unit and row.
  *
