@@ -213,6 +213,10 @@ class Graph:
         """Return the node's output tensors, by position."""
         return tuple(self.tensors[n] for n in node.outputs)
 
+    def producers(self) -> dict[str, Node]:
+        """Return, for each tensor that a node computes, the node."""
+        return {name: node for node in self.nodes for name in node.outputs}
+
     def consumers(self) -> dict[str, tuple[Node, ...]]:
         """Return, for each tensor name, the nodes that read it, in execution order."""
         readers: dict[str, list[Node]] = {}

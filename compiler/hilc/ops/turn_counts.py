@@ -20,11 +20,11 @@ def turn_counts(graph: Graph) -> Mapping[str, int]:
     """Return the inputs of a graph that a loop in it compares its number of turns with: for each
     the most turns of a test.
     """
-    makers = _makers(graph)
+    producers = graph.producers()
     counts: dict[str, int] = {}
     for node in graph.nodes:
         for operand, most in _operands(node, graph):
-            if (name := _origin(operand, makers)) in graph.inputs and _is_count(graph, name):
+            if (name := _origin(operand, producers)) in graph.inputs and _is_count(graph, name):
                 counts[name] = min(most, counts.get(name, most))
     return counts
 
@@ -57,16 +57,16 @@ def _tests(node: Node, graph: Graph) -> Iterator[tuple[str, int]]:
     the operand's value.
     """
     condition, body = parts(node)
-    for name, test in _conjuncts(condition.outputs[0], _makers(condition)):
+    for name, test in _conjuncts(condition.outputs[0], condition.producers()):
         if test is not None:
             # Before each turn, of what the turn before has made.
             yield from _limits(node, graph, condition, test, condition.inputs)
         elif name in condition.inputs[: len(body.outputs)]:
             # A condition that the body computes for the next turn.
             after = body.outputs[condition.inputs.index(name)]
-            makers = _makers(body)
-            updated = [_origin(output, makers) for output in body.outputs]
-            for _, made in _conjuncts(after, makers):
+            producers = body.producers()
+            updated = [_origin(output, producers) for output in body.outputs]
+            for _, made in _conjuncts(after, producers):
                 if made is not None:
                     yield from _limits(node, graph, body, made, updated)
 
@@ -81,8 +81,8 @@ def _limits(
     if test.op not in _COMPARISONS:
         return
     position, beyond = _COMPARISONS[test.op]
-    makers = _makers(called)
-    lower, upper = (_origin(test.inputs[i], makers) for i in (position, 1 - position))
+    producers = called.producers()
+    lower, upper = (_origin(test.inputs[i], producers) for i in (position, 1 - position))
     low, high = (_place(name, called.inputs, updated) for name in (lower, upper))
     if high is None:
         return
@@ -106,16 +106,16 @@ def _is_kept(body: Graph, position: int) -> bool:
     """Return whether no turn changes an operand."""
     if position >= len(body.outputs):
         return True
-    return _origin(body.outputs[position], _makers(body)) == body.inputs[position]
+    return _origin(body.outputs[position], body.producers()) == body.inputs[position]
 
 
-def _conjuncts(name: str, makers: Mapping[str, Node]) -> Iterator[tuple[str, Node | None]]:
+def _conjuncts(name: str, producers: Mapping[str, Node]) -> Iterator[tuple[str, Node | None]]:
     """Yield the tensors that all hold where a bool does, each with its node."""
-    name = _origin(name, makers)
-    node = makers.get(name)
+    name = _origin(name, producers)
+    node = producers.get(name)
     if node is not None and node.op == "LOGICAL_AND":
         for operand in node.inputs:
-            yield from _conjuncts(operand, makers)
+            yield from _conjuncts(operand, producers)
     else:
         yield name, node
 
@@ -124,15 +124,15 @@ def _step(body: Graph, position: int) -> int:
     """Return what a turn adds to a variable; 0 where it does anything else."""
     if position >= len(body.outputs):
         return 0
-    makers = _makers(body)
-    node = makers.get(_origin(body.outputs[position], makers))
+    producers = body.producers()
+    node = producers.get(_origin(body.outputs[position], producers))
     if node is None or node.op not in ("ADD", "SUB"):
         return 0
     first, second = node.inputs
     if node.op == "ADD" and body.tensors[first].is_constant:
         first, second = second, first
     step = body.tensors[second].data
-    if step is None or step.size != 1 or _origin(first, makers) != body.inputs[position]:
+    if step is None or step.size != 1 or _origin(first, producers) != body.inputs[position]:
         return 0
     return int(step.item()) * (1 if node.op == "ADD" else -1)
 
@@ -143,13 +143,9 @@ def _is_natural(graph: Graph, name: str) -> bool:
     return data is not None and data.size == 1 and bool(data.reshape(()) >= 0)
 
 
-def _makers(graph: Graph) -> dict[str, Node]:
-    return {name: node for node in graph.nodes for name in node.outputs}
-
-
-def _origin(name: str, makers: Mapping[str, Node]) -> str:
+def _origin(name: str, producers: Mapping[str, Node]) -> str:
     """Return the tensor whose one element a tensor has, through changes of type and shape."""
-    while (node := makers.get(name)) is not None and (OPS[node.op].view or node.op == "CAST"):
+    while (node := producers.get(name)) is not None and (OPS[node.op].view or node.op == "CAST"):
         name = node.inputs[0]
     return name
 

@@ -216,7 +216,7 @@ class _Fusion:
         self._numbers = _Undoable[str, int]()
         self._depth = 0
         self._results = frozenset(self.graph.results)
-        self.producers = {name: n for n in self.graph.nodes for name in n.outputs}
+        self.producers = self.graph.producers()
 
     def run(self) -> FusedGraph:
         """Return the graph with operators on integers; call it once."""

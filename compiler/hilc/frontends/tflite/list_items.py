@@ -32,7 +32,7 @@ class _Assignment(NamedTuple):
 
 def with_fixed_lists(graph: Graph) -> Graph:
     """Return the graph with a choice for each entry in place of an assignment by parts."""
-    producers = {name: node for node in graph.nodes for name in node.outputs}
+    producers = graph.producers()
     found = {
         node.outputs: made
         for node in graph.nodes

@@ -304,28 +304,23 @@ def _winograd_rows(form: Convolution) -> list[Parameters]:
     """
     in_c, window = form.images.in_c, form.window
     stride, step = window.stride_w, window.dilation_w
-    parts = _parts_of_row(window.filter_w, stride)
     # Of filters of several rows the weights would take more flash than the products are worth: a
     # quarter more of ResNet-8 for 1 % fewer instructions.
     if window.filter_h > 1:
         return []
+    parts = _parts_of_row(window.filter_w, stride)
     if in_c % UNIT != 0 or (stride > 1 and step > 1) or len(parts) == window.filter_w:
         return []
     # A block has outputs that are `step` apart, in an even number of tiles.
     if (step > 1 and 2 * step > form.images.out_w) or step > _MOST_STEP:
         return []
-    streams = _row_stream(form.packing, window.filter_h, window.filter_w, stride)
+    streams = _row_stream(form.packing, window.filter_w, stride)
     if streams is None:
         return []
     affine, left, stream = streams
-    sizes = [size for _, size in parts] * window.filter_h
-    taps = [
-        [row, first]
-        for wanted in _ROW_PARTS
-        for row in range(window.filter_h)
-        for first, size in parts
-        if size == wanted
-    ]
+    sizes = [size for _, size in parts]
+    # The kernel takes the row and the column of each part's first tap.
+    taps = [[0, first] for wanted in _ROW_PARTS for first, size in parts if size == wanted]
     return [
         form.parameters(
             HilDspConv2dS8WinogradRows,
@@ -357,9 +352,7 @@ def _parts_of_row(taps: int, stride: int) -> list[tuple[int, int]]:
 
 
 @packed_once
-def _row_stream(
-    weights: LinearWeights, filter_h: int, filter_w: int, stride: int
-) -> tuple[Affine, int, Array] | None:
+def _row_stream(weights: LinearWeights, taps: int, stride: int) -> tuple[Affine, int, Array] | None:
     """Return the requantization, by how many bits sums are shifted to the left before it, and the
     stream that ``conv2d_s8_winograd_rows.h`` draws; None where channels have no requantization by
     one shift for all.
@@ -367,14 +360,13 @@ def _row_stream(
     if (plain := _plain_lines(weights)) is None:
         return None
     channels, affine = plain
-    in_c = weights.depth // filter_h // filter_w
-    filters = padded(channels.weights.astype(np.int64), PAIR).reshape(-1, filter_h, filter_w, in_c)
-    parts = _parts_of_row(filter_w, stride)
+    in_c = weights.depth // taps
+    filters = padded(channels.weights.astype(np.int64), PAIR).reshape(-1, taps, in_c)
+    parts = _parts_of_row(taps, stride)
     places = [
-        np.einsum("it,otc->oic", factors, filters[:, row, first : first + size * stride : stride])
+        np.einsum("it,otc->oic", factors, filters[:, first : first + size * stride : stride])
         for place in range(4)
         for wanted, matrices in _ROW_PARTS.items()
-        for row in range(filter_h)
         for first, size in parts
         if size == wanted and (factors := matrices[place])
     ]
