@@ -148,6 +148,7 @@ def other_operators(rng: np.random.Generator) -> list[SingleOp]:
     singles += [float_slopes(rng, "PRELU", "int8") for _ in range(20)]
     singles += [random_op(rng, "MAX_POOL_2D", "int16") for _ in range(40)]
     singles += [even_op(rng, "MUL", "int8") for _ in range(40)]
+    singles += [random_op(rng, "SQUARED_DIFFERENCE", "int8") for _ in range(20)]
     singles += float_ops(rng, 12)
     pools = [random_op(rng, "AVERAGE_POOL_2D", "int8") for _ in range(40)]
     pools += [even_op(rng, "AVERAGE_POOL_2D", "int8") for _ in range(20)]

@@ -135,10 +135,9 @@ def test_networks_by_keras(network: str, activations: str) -> None:
     file = keras_files.KerasFile(network, "float32", "fixed")
     if file not in keras_files.files():
         file = keras_files.KerasFile(network, "float32", "open")
-    graph = load_model(file.data)
-    inputs: list[Any] = [graph.tensors[name] for name in graph.inputs]
+    inputs = hilc.compile(file.data).modules[0].inputs
     given = file.samples(inputs, 12)
-    samples = {name: np.stack([each[name] for each in given]) for name in graph.inputs}
+    samples = {each.name: np.stack([sample[each.name] for sample in given]) for each in inputs}
     result = quantize(file.data, samples, activations=activations)
     ratios = [db for db in result.report.outputs.values() if db is not None]
     # A power spectrum has too wide a range for 8 bits.
