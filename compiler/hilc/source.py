@@ -12,13 +12,14 @@ from hilc.external import ExternalCodegen
 from hilc.frontends import LoadedModel, Specialization, read_model
 from hilc.frontends.objects import file_of, name_of
 from hilc.ir import Annotations, Array, Graph, Numerics, Rounding
+from hilc.ir.annotations import NOTHING_FOLDED, Folded
 from hilc.ir.dtypes import KEEP
 from hilc.ops import OPS
 from hilc.ops.verify import verify
 from hilc.target import Cpu
 from hilc.transforms import run_passes
 from hilc.transforms.float_sums import with_float_sums
-from hilc.transforms.fold_channels import NOTHING_FOLDED, Folded, fold_channels, folded_away
+from hilc.transforms.fold_channels import fold_channels, folded_away
 from hilc.transforms.fuse_quantized import fuse_quantized, require_integers
 from hilc.transforms.io_types import with_io
 from hilc.transforms.numerics import with_numerics

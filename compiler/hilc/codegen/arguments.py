@@ -3,34 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
 
 from hilc.codegen.constants import pool_constants
+from hilc.codegen.described import Argument, Kind
 from hilc.codegen.names import CONSTANT_POOL
 from hilc.codegen.options import Options
 from hilc.external import Device, ExternalCall
 from hilc.memory.plan import Program
-
-Kind = Literal["pool", "input", "output", "constants", "device"]
-
-
-@dataclass(frozen=True)
-class Argument:
-    """Argument of a layer's operator function.
-
-    ``pool``, ``input`` and ``output`` are tensors, ``constants`` is the external constant pool (all
-    have ``shape`` and ``dtype``, which some calling conventions pass along), ``device`` is an
-    opaque context.
-    """
-
-    kind: Kind
-    #: Byte offset in the pool, or the index of the model's input, output or device.
-    value: int
-    #: Scratch and the constant pool are uint8; a device has neither shape nor type ("").
-    shape: tuple[int, ...]
-    dtype: str
-    #: Index of the pool among :attr:`Module.workspace_pools`.
-    pool: int = 0
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,8 @@ import numpy as np
 from hilc.codegen.cwriter import C_TYPES, c_struct_initialiser, c_wrapped
 from hilc.codegen.names import Names
 from hilc.lowering.bodies import body_key, exact
-from hilc.lowering.kernels import FieldValue, Kernel, KernelCall
+from hilc.lowering.fields import FieldValue
+from hilc.lowering.kernels import Kernel, KernelCall
 from hilc.memory.plan import Program
 
 

@@ -19,9 +19,10 @@ from hilc.codegen.operators import write_operators
 from hilc.codegen.options import Options
 from hilc.codegen.statuses import ControlModule, can_fail, is_endless, loop_bounds
 from hilc.external import ExternalCall, ExternalModule
+from hilc.ir.loop_bounds import FIRST_STATUS, LoopBound
 from hilc.memory.plan import Program, Step
 from hilc.ops import OPS
-from hilc.ops.control_flow import FIRST_STATUS, LoopBound, WhileAttributes
+from hilc.ops.control_flow import WhileAttributes
 from hilc.ops.external import ExternalAttributes
 from hilc.schedule.called import CalledGraph, LoopMemory, PlannedControl, constant_names
 

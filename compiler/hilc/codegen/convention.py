@@ -7,8 +7,9 @@ from collections.abc import Callable, Iterable, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 
-from hilc.codegen.arguments import Argument, MainArgument, Operator
+from hilc.codegen.arguments import MainArgument, Operator
 from hilc.codegen.calls import Guard
+from hilc.codegen.described import Argument
 from hilc.codegen.options import Options
 from hilc.ir import Tensor
 

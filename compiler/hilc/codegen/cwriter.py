@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from hilc.ir import ELEMENT_TYPES, Array
-from hilc.lowering.kernels import FieldValue
+from hilc.lowering.fields import FieldValue
 
 #: C element type of a tensor, by numpy name.
 C_TYPES: Mapping[str, str] = {name: row.c_type for name, row in ELEMENT_TYPES.items()}

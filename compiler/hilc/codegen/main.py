@@ -6,18 +6,11 @@ from collections.abc import Sequence
 from collections.abc import Set as AbstractSet
 
 from hilc.codegen.allocator import allocator
-from hilc.codegen.arguments import (
-    Argument,
-    Kind,
-    MainArgument,
-    Operator,
-    c_type,
-    main_arguments,
-    program_devices,
-)
+from hilc.codegen.arguments import MainArgument, Operator, c_type, main_arguments, program_devices
 from hilc.codegen.calls import device_guard, device_hooks, guarded_call
 from hilc.codegen.convention import Calls
 from hilc.codegen.cwriter import c_wrapped
+from hilc.codegen.described import Argument, Kind
 from hilc.codegen.names import Names
 from hilc.codegen.options import Options
 from hilc.external import Device

@@ -13,24 +13,20 @@ from dataclasses import dataclass
 
 from hilc.codegen import plain
 from hilc.codegen.allocator import allocator
-from hilc.codegen.arguments import (
-    Argument,
-    MainArgument,
-    Operator,
-    feed_arguments,
-    program_devices,
-)
+from hilc.codegen.arguments import MainArgument, Operator, feed_arguments, program_devices
+from hilc.codegen.banner import banner
 from hilc.codegen.bodies import shared_bodies
 from hilc.codegen.calls import checked_call, device_guard, device_hooks
 from hilc.codegen.constants import ConstantPool, pool_constants, struct_tag, write_pool
 from hilc.codegen.convention import Calls, External
 from hilc.codegen.cwriter import c_comment, c_includes, c_struct_initialiser, c_wrapped
+from hilc.codegen.described import Argument
 from hilc.codegen.dialects import CONVENTIONS, INTERFACES
 from hilc.codegen.fused import FEED, ROWS, write_group
 from hilc.codegen.main import Pointers, write_main
 from hilc.codegen.names import CONSTANT_POOL, Names
 from hilc.codegen.options import Options
-from hilc.codegen.plain_text import banner, c_headers, discard_results
+from hilc.codegen.plain_text import c_headers, discard_results
 from hilc.codegen.statuses import control_of
 from hilc.external import ExternalCall
 from hilc.fusion.call import FusedCall, constant_arrays

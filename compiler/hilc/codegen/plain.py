@@ -13,16 +13,18 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 
 from hilc.codegen import feed
-from hilc.codegen.arguments import Argument, Kind, MainArgument, Operator
+from hilc.codegen.arguments import MainArgument, Operator, program_devices
+from hilc.codegen.banner import banner
 from hilc.codegen.calls import checked_call, guarded_call, passing_call
 from hilc.codegen.constants import ConstantPool
 from hilc.codegen.convention import Calls, External
 from hilc.codegen.cwriter import C_TYPES, CONSTANT, c_array, c_quoted, c_wrapped
+from hilc.codegen.described import Argument, Kind
 from hilc.codegen.interface import Interface
 from hilc.codegen.main import Pointers
 from hilc.codegen.names import POOL, Names
 from hilc.codegen.options import Options
-from hilc.codegen.plain_text import banner, quantization, tensor_macros
+from hilc.codegen.plain_text import quantization, tensor_macros
 from hilc.codegen.states import reset_statements, reset_values, state_pool
 from hilc.codegen.statuses import INVALID_OUTPUTS, can_fail, is_endless, loop_statuses
 from hilc.codegen.unpacked import Unpacked, external_parameters, function_text
@@ -30,7 +32,7 @@ from hilc.errors import InputError
 from hilc.ir import Tensor
 from hilc.memory.allocate import ALIGNMENT
 from hilc.memory.plan import BufferRef, Program
-from hilc.memory.program import STATE_POOL
+from hilc.memory.pools import STATE_POOL
 from hilc.support.identifiers import C_HEADERS, unused
 
 #: Names of the pools, in place of TVM's.
@@ -490,7 +492,6 @@ def c_text(name: str) -> str:
 
 def require_plain(program: Program) -> None:
     """Raise InputError for a program that needs TVM's device interface."""
-    from hilc.codegen.arguments import program_devices
 
     if devices := program_devices(program):
         raise InputError(

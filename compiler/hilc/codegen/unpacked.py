@@ -6,10 +6,11 @@ import re
 from collections.abc import Callable, Sequence
 from collections.abc import Set as AbstractSet
 
-from hilc.codegen.arguments import Argument, MainArgument, Operator
+from hilc.codegen.arguments import MainArgument, Operator
 from hilc.codegen.calls import checked_call, guarded_call, passing_call
 from hilc.codegen.convention import Calls, Convention, External
 from hilc.codegen.cwriter import c_wrapped
+from hilc.codegen.described import Argument
 from hilc.codegen.options import Options
 
 

@@ -7,7 +7,8 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from hilc.errors import InputError
-from hilc.frontends.tflite.reader import is_tflite, tensor_names
+from hilc.frontends.tflite.entry import is_tflite
+from hilc.frontends.tflite.reader import tensor_names
 from hilc.ir import Array, Graph, Tensor
 from hilc.ops import OPS
 from hilc.writers.tflite import for_reference

@@ -10,10 +10,11 @@ import re
 from collections.abc import Callable, Iterable, Sequence
 from collections.abc import Set as AbstractSet
 
-from hilc.codegen.arguments import Argument, MainArgument, Operator, c_type
+from hilc.codegen.arguments import MainArgument, Operator, c_type
 from hilc.codegen.calls import checked_call, guarded_call, passing_call
 from hilc.codegen.convention import Calls, Convention, External
 from hilc.codegen.cwriter import c_int, c_wrapped
+from hilc.codegen.described import Argument
 from hilc.codegen.options import Options
 from hilc.compat.tvm.allocator import BACKEND_API
 from hilc.ir import ELEMENT_TYPES
