@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import shutil
 import subprocess
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -52,6 +52,7 @@ WARNINGS = [
     "-Wsign-conversion",
     "-Wshadow",
     "-Wcast-qual",
+    "-Wcast-align=strict",
     "-Wundef",
     "-Wmissing-prototypes",
     "-Wstrict-prototypes",
@@ -334,6 +335,41 @@ def test_each_header_is_used() -> None:
     for path, text in files_of(plain(), ".c").items():
         assert ("<string.h>" in text) == bool(re.search(r"\bmem(cpy|set|move)\(", text)), path
         assert ("<stddef.h>" in text) == bool(re.search(r"\b(NULL|size_t)\b", text)), path
+
+
+#: Models whose layers have one type, several, called graphs, and rows that come one by one.
+TYPED: dict[str, tuple[str, Callable[[str], ModelLibrary]]] = {
+    "digits": ("cortex-m4", plain),
+    "rows": (
+        "cortex-m4",
+        lambda cpu: hilc.compile(DIGITS, cpu=cpu, style="plain", name="m", feed="rows"),
+    ),
+    "size": (
+        "host",
+        lambda cpu: hilc.compile(DIGITS, cpu=cpu, style="plain", name="m", optimize="size"),
+    ),
+    "loop": ("host", lambda cpu: nested("if_in_loop", cpu)),
+    "several types": (
+        "host",
+        lambda cpu: hilc.compile(
+            random_graph(3, ordinary_outputs=True), cpu=cpu, style="plain", name="m"
+        ),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", TYPED)
+def test_layers_have_typed_pointers(name: str, tmp_path: Path) -> None:
+    """Each function takes pointers to elements; casts are where memory is carved."""
+    cpu, compiled = TYPED[name]
+    library = compiled(cpu)
+    (source,) = files_of(library, ".c").values()
+    heads = re.findall(r"^static [^;={]*?\([^;{]*\) \{$", source, re.MULTILINE)
+    assert heads
+    for head in heads:
+        assert not re.search(r"void \*(?!scratch\b)", head), head
+    assert not re.search(r"\*\)(input|output)\d", source)
+    built(library, tmp_path, cpu)
 
 
 @pytest.mark.parametrize("cpu", sampled(COMPILERS, keep=["cortex-m4", "rv32imac"]))
