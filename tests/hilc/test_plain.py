@@ -219,6 +219,7 @@ def test_control_flow_is_in_the_models_file(name: str, tmp_path: Path) -> None:
     assert all(name.startswith("m_") for name in own)
     source = library.files["codegen/host/src/m.c"].decode()
     assert "section(" not in source
+    assert not re.findall(r"\w+_external_\d|\w+_var\b", source)
     assert not re.findall(r"^(?!static)\w[\w ]*\(.*;$", source, re.MULTILINE), "a prototype"
 
 
@@ -367,7 +368,7 @@ def test_layers_have_typed_pointers(name: str, tmp_path: Path) -> None:
     heads = re.findall(r"^static [^;={]*?\([^;{]*\) \{$", source, re.MULTILINE)
     assert heads
     for head in heads:
-        assert not re.search(r"void \*(?!scratch\b)", head), head
+        assert "void *" not in head
     assert not re.search(r"\*\)(input|output)\d", source)
     built(library, tmp_path, cpu)
 

@@ -135,6 +135,8 @@ def main_arguments(program: Program, options: Options) -> tuple[MainArgument, ..
     for index, pool in enumerate(program.pools):
         if options.pools != "calls" or pool.persistent:
             name = f"{pool.name}_{len(pools)}_var"
+            if options.style == "plain":
+                name = "workspace" if not pools else f"workspace_{len(pools)}"
             pools.append(MainArgument("pool", index, name, (pool.nbytes,), "uint8"))
     devices = [
         MainArgument("device", index, f"device{index}", (), "")

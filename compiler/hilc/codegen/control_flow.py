@@ -195,6 +195,7 @@ class _Writer:
         every = slice(None)
         bound = WhileAttributes.of(self._planned.node).bound
         counter = limit = ""
+        cast = "" if self._style == "plain" else "(uint8_t *)"
         if bound is not None:
             counter = f"    uint32_t turns = {bound.turns}u;\n"
             limit = (
@@ -203,7 +204,7 @@ class _Writer:
                 "        turns--;\n"
             )
         return (
-            f"    uint8_t *const memory = (uint8_t *)scratch;\n{counter}    int32_t status;\n\n"
+            f"    uint8_t *const memory = {cast}scratch;\n{counter}    int32_t status;\n\n"
             f"{copies(self._inputs[: len(variables)], '    ', every)}"
             "    for (;;) {\n"
             f"{checked}"

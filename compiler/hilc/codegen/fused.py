@@ -236,7 +236,7 @@ class _Group:
         passed = ["&p", *operands, "out"]
         if call.kernel.scratch != "0":
             if stage.scratch_bytes:
-                parameters.append("void *scratch")
+                parameters.append(f"{'uint8_t' if self._operands else 'void'} *scratch")
             passed.append("scratch" if stage.scratch_bytes else "NULL")
         struct = c_struct_initialiser(call.fields, names).replace("\n", "\n    ")
         body = f"{tables}    const struct {call.kernel.name} p = {struct};\n"

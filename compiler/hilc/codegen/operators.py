@@ -190,6 +190,9 @@ class _Writer:
         op = step.node.op
         if self._names.plain and isinstance(step.call, FusedCall):
             op = "group"
+        elif self._names.plain and control_of(step) is not None:
+            # The function that it calls has the name of the node.
+            op = f"call_{_control_node(step).op}"
         function = self._names.operator(op, index)
         control = control_of(step)
         return Operator(
@@ -485,6 +488,12 @@ def _with_scratch(step: Step, statements: str, status: str = "0") -> str:
     )
 
 
+def _control_node(step: Step) -> Node:
+    """Return the branch or loop that a step calls."""
+    (node,) = ExternalAttributes.of(step.node).graph.nodes
+    return node
+
+
 def _describe(tensor: Tensor) -> str:
     return f"{tensor.dtype}[{','.join(map(str, tensor.shape))}]"
 
@@ -492,8 +501,7 @@ def _describe(tensor: Tensor) -> str:
 def _comment(program: Program, step: Step, names: Names) -> str:
     """Return a comment that describes the layer in the model's terms."""
     if names.plain and control_of(step) is not None:
-        (node,) = ExternalAttributes.of(step.node).graph.nodes
-        return c_comment(*_node_texts(program, node, names))
+        return c_comment(*_node_texts(program, _control_node(step), names))
     macs = f", {step.call.macs:,} multiply-accumulates" if step.call.macs else ""
     external = isinstance(step.call, ExternalCall)
     maker = f" by {ExternalAttributes.of(step.node).generator}" if external else ""

@@ -152,7 +152,7 @@ class Plain(Unpacked):
         given = [
             *(declared(f"input{i}", t.dtype, is_read=True) for i, t in enumerate(inputs)),
             *(declared(f"output{i}", t.dtype, is_read=False) for i, t in enumerate(outputs)),
-            *["void *scratch"] * has_scratch,
+            *["uint8_t *scratch"] * has_scratch,
         ]
         return function_text(f"static int32_t {symbol}(", given, body)
 
@@ -235,7 +235,7 @@ def layer_parameters(operator: Operator) -> list[str]:
         declared(name, argument.dtype, is_read=name.startswith("input"))
         for name, argument in zip(operator.operands, operator.arguments, strict=False)
     ]
-    return given + [f"void *{name}" for name in operator.parameters[len(given) :]]
+    return given + [f"uint8_t *{name}" for name in operator.parameters[len(given) :]]
 
 
 NOINLINE = "__attribute__((noinline))"
