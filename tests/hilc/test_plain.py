@@ -13,6 +13,7 @@ from typing import Any
 import misra
 import numpy as np
 import pytest
+import tidy
 from campaigns import sampled
 from control_flow import FILES as CONTROL
 from control_flow import convolving_file
@@ -414,6 +415,18 @@ def test_only_explained_rules_of_misra_are_broken(name: str, tmp_path: Path) -> 
     # In the file with the model's name there are fewer.
     own = misra.findings(sources[0], include, only=sources[0])
     assert set(own) <= misra.explained_rules("generated")
+
+
+@pytest.mark.parametrize("name", ["digits", "loop_in_loop"])
+def test_only_explained_checks_of_clang_tidy(name: str, tmp_path: Path) -> None:
+    """Each finding is of a check that the documentation explains."""
+    assert shutil.which("clang-tidy"), "install the package clang-tidy"
+    library = plain("host") if name == "digits" else nested(name)
+    sources, include = written(library, tmp_path)
+    found = tidy.findings(sources[0], include)
+    assert found
+    explained = tidy.explained_checks()
+    assert set(found) <= explained, sorted(set(found) - explained)
 
 
 # -- several models -----------------------------------------------------------------------------
