@@ -119,7 +119,7 @@ class VerifyJob(Job[Report]):
 
     def _oracle(self, known: ImageModel, samples: Any) -> Oracle:
         if self.expect is not None and known.module is not None:
-            return expected_outputs(self.expect, known.module, len(samples))
+            return expected_outputs(self.expect, known.module, len(samples), known.library)
         return reference_for(
             known,
             self.reference,
