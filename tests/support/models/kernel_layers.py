@@ -515,7 +515,7 @@ STRIPS: tuple[Shapes, ...] = tuple(
 
 #: Filters of up to five rows and eight columns, which a few rows of pixels lie under at a time.
 FILTER_ROWS: tuple[Shapes, ...] = tuple(
-    ("DEPTHWISE_CONV_2D", (1, *image, n), (1, *size, n), attrs)
+    ("DEPTHWISE_CONV_2D", (1, *image, n // attrs["depth_multiplier"]), (1, *size, n), attrs)
     for image, n, size, attrs in (
         ((9, 7), 9, (5, 5), depthwise(1)),
         ((17, 6), 3, (5, 5), depthwise(2, activation="NONE")),
@@ -523,6 +523,9 @@ FILTER_ROWS: tuple[Shapes, ...] = tuple(
         ((8, 12), 8, (3, 3), conv("SAME", depth_multiplier=1, dilation_h=2, dilation_w=2)),
         ((20, 4), 1, (2, 5), depthwise(2)),
         ((12, 5), 5, (5, 4), conv((2, 1, 0, 3), depth_multiplier=1, activation="NONE")),
+        ((13, 16), 32, (3, 3), conv("SAME", depth_multiplier=8)),
+        ((9, 40), 6, (5, 3), conv("SAME", 2, depth_multiplier=3, activation="NONE")),
+        ((4, 9), 34, (2, 8), conv("VALID", depth_multiplier=2)),
     )
 )
 
