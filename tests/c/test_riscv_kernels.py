@@ -10,6 +10,7 @@ from campaigns import cases
 from kernel_checks import Check, Operator, check
 from riscv_layers import (
     emitted_checks,
+    matrices,
     pools,
     real_layers,
     riscv_layers,
@@ -62,6 +63,12 @@ def test_the_c_form_is_exact(core: str, every: int) -> None:
     counts = forms(layers, core, 71, every)
     assert counts.keys() == OPERATORS | {"softmax"} | ELEMENTWISE.get(core, set())
     assert min(counts.values()) >= 1, counts
+
+
+@cases("core", ["rv32imac", "rv32imac_zve32x", "rv32imc_xpulp", "rv32imac_zbb"], first=3)
+def test_c_form_of_matrices(core: str) -> None:
+    layers = matrices(np.random.default_rng(98), 20)
+    assert forms(layers, core, 98, 1)["batch_matmul"] >= len(layers) - 3
 
 
 def test_c_form_of_signed_products() -> None:

@@ -209,6 +209,25 @@ def signed_products(rng: np.random.Generator) -> list[SingleOp]:
     return [*found, finish(rng, "MUL", draft)]
 
 
+def matrices(rng: np.random.Generator, count: int) -> list[SingleOp]:
+    """Return products of two matrices of int8: random ones, long rows, and many columns."""
+    layers = [random_op(rng, "BATCH_MATMUL", "int8") for _ in range(count)]
+    quants = [Quant((0.03,), (zero_point,)) for zero_point in (9, -128, 127, 0)]
+    for a, b, adj_x, adj_y in (
+        ((5, 700), (700, 6), False, False),
+        ((700, 5), (6, 700), True, True),
+        ((2, 7, 33), (2, 33, 70), False, False),
+        ((3, 300), (40, 300), False, True),
+    ):
+        ins = [Tensor("a", a, "int8", quants[0]), Tensor("b", b, "int8", quants[1])]
+        quants = quants[1:] + quants[:1]
+        out = Quant((0.02 * a[-1] ** 0.5,), (-7,))
+        layers.append(
+            finish(rng, "BATCH_MATMUL", Draft(ins, out, {"adj_x": adj_x, "adj_y": adj_y}))
+        )
+    return layers
+
+
 def softmaxes(rng: np.random.Generator) -> list[SingleOp]:
     """Return SOFTMAX of int8: random ones, each distance of two values, and rows whose shares are
     nothing, for scales from where one exponential counts to where all do.
