@@ -16,6 +16,7 @@ from models import model_path
 from riscv_layers import (
     deep_layers,
     emitted_checks,
+    long_layers,
     long_pad,
     matrices,
     moves,
@@ -30,7 +31,7 @@ from riscv_layers import (
     wide_layers,
     wide_maxima,
 )
-from single_op import Draft, activation_tensor, finish, random_op, transpose_conv_draft
+from single_op import Draft, SingleOp, activation_tensor, finish, random_op, transpose_conv_draft
 
 import hil
 import hilc
@@ -95,6 +96,17 @@ def test_deep_layers_are_exact(core: str, vector_bits: int) -> None:
     assert len({id(layer) for layer, _ in found}) == len(layers)
 
 
+@cases(("core", "vector_bits"), CORES[:4], first=2)
+def test_sums_beyond_32_bits_are_exact(core: str, vector_bits: int) -> None:
+    """In parts, by the assembly; each of them."""
+    board = board_of(core, vector_bits)
+    layers = long_layers(np.random.default_rng(100))
+    found = emitted_checks(layers, board.cpu, 100)
+    over = [one for layer, first in found[:3] for one in overlapping_checks(first, layer)]
+    check([one for _, one in found] + over, board)
+    assert len(found) == len(layers)
+
+
 @cases(("core", "vector_bits"), [CORES[1], CORES[3]], first=1)
 def test_signed_products_are_exact(core: str, vector_bits: int) -> None:
     """By vectors, each of them."""
@@ -114,6 +126,20 @@ def test_products_of_matrices_are_exact(core: str, vector_bits: int) -> None:
     found = emitted_checks(layers, board.cpu, 98)
     check([one for _, one in found], board)
     assert len({id(layer) for layer, _ in found}) >= len(layers) - 3
+
+
+@pytest.mark.parametrize(("name", "most"), [("riscv-virt", 3.2), ("riscv-virt-v", 0.7)])
+def test_sums_beyond_32_bits_are_counted(name: str, most: float) -> None:
+    """Portable code takes 5.4 instructions a product."""
+    layer = long_layers(np.random.default_rng(101))[2]
+    ins = tuple(tensor for tensor in layer.ins if tensor is not None)
+    graph = SingleOp(layer.node, ins, layer.outs, ()).graph()
+    board = load_board(name)
+    library = hilc.compile(graph, cpu=board.cpu.name, name="p", optimize="speed", pools="external")
+    with hil.open(board, library) as device:
+        (counted,) = layer_counts(device, library.modules[0])
+    assert counted < most * 6 * 1031 * 37
+    assert library.reports["p"].chosen.instructions == pytest.approx(counted, rel=0.1)
 
 
 @pytest.mark.parametrize(("name", "most"), [("riscv-virt", 4.0), ("riscv-virt-v", 0.4)])

@@ -157,6 +157,43 @@ def wide_layers(rng: np.random.Generator, copies: int) -> list[Layer]:
     return long + [to_even(layer) for layer in long[::3]]
 
 
+def long_layers(rng: np.random.Generator) -> list[Layer]:
+    """Return layers of int16 whose sums leave 32 bits: parts of one depth and of two, a row and
+    many, columns left over, windows at the edges of an image.
+    """
+    linear, rectified_ = {"activation": "NONE"}, {"activation": "RELU"}
+    shapes = (
+        ("FULLY_CONNECTED", (3, 1100), (9, 1100), linear),
+        ("FULLY_CONNECTED", (1, 2048), (10, 2048), rectified_),
+        ("FULLY_CONNECTED", (6, 1031), (37, 1031), linear),
+        ("CONV_2D", (1, 5, 3, 200), (6, 3, 3, 200), conv("SAME")),
+        ("CONV_2D", (2, 3, 3, 260), (5, 2, 2, 260), conv("VALID", activation="NONE")),
+    )
+    layers = [make_layer(rng, op, "int16", x, w, attrs) for op, x, w, attrs in shapes]
+    return [*layers, *(at_the_ends(layer) for layer in layers[:4])]
+
+
+def at_the_ends(layer: Layer) -> Layer:
+    """Return a layer whose weights and inputs are at the ends of their ranges, with outputs near
+    the ends of theirs.
+    """
+    weights, x = layer.ins[1], layer.ins[0]
+    assert weights is not None
+    assert x is not None
+    assert weights.data is not None
+    assert weights.quant is not None
+    assert x.quant is not None
+    signs = np.where(np.arange(len(weights.data)) % 2, -127, 127)
+    data = np.broadcast_to(signs.reshape(-1, *(1,) * (weights.data.ndim - 1)), weights.shape)
+    step = 127 * max(weights.quant.scale) * x.quant.scale[0] * data[0].size
+    return replace(
+        layer,
+        ins=(x, replace(weights, data=data.astype(np.int8)), *layer.ins[2:]),
+        out=replace(layer.out, quant=Quant((1.1 * step,), (0,))),
+        x=np.full(layer.x.shape, -32768, np.int16),
+    )
+
+
 def real_layers(rng: np.random.Generator, copies: int) -> list[Layer]:
     """Return layers of float32 of all shapes, random ones, and those with sums that are infinite or
     no numbers.
