@@ -53,7 +53,7 @@ class Part:
 
     @property
     def suffix(self) -> str:
-        """What distinguishes the function from those of other depths."""
+        """Ending of the name: functions of other depths have another."""
         return f"_{self.depth}"
 
 
