@@ -12,14 +12,15 @@ from hilc.artifact.generate import generate
 from hilc.artifact.library import ModelLibrary
 from hilc.codegen.dialects import require_installed
 from hilc.codegen.names import name_pools
-from hilc.errors import InputError, ModelError
+from hilc.errors import InputError, LimitError, ModelError
 from hilc.ir import DynamicForm
 from hilc.ir.dtypes import FLOAT, INTEGER
 from hilc.lowering.choice import KernelSelection
-from hilc.memory.explain import Explanation
 from hilc.memory.explain import explain as explain_program
+from hilc.memory.explanation import Explanation
 from hilc.memory.plan import Planner
-from hilc.memory.program import PoolSpec, Program
+from hilc.memory.pools import PoolSpec
+from hilc.memory.program import Program
 from hilc.ops import OPS
 from hilc.options import CompileOptions, Model, takes_options
 from hilc.schedule.called import with_control_flow
@@ -27,7 +28,7 @@ from hilc.schedule.frontier import Frontier, find_frontier
 from hilc.schedule.goals import Goals
 from hilc.schedule.groups import require_fed_group
 from hilc.schedule.pareto import ParetoFrontier
-from hilc.schedule.search import LimitError, SearchResult, search
+from hilc.schedule.search import SearchResult, search
 from hilc.schedule.tuning import Tuning, load_tuning
 from hilc.source import PreparedModel, prepare
 from hilc.support.collection import without_cycle_collection

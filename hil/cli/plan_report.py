@@ -7,8 +7,7 @@ from collections.abc import Iterator, Sequence
 from hil.cli.console import shown_name, table
 from hil.cli.render import ram_line
 from hilc.ir import DynamicForm, IoSaving
-from hilc.memory.explain import ArenaSlot, Explanation, IoTensor
-from hilc.memory.liveness import BEFORE
+from hilc.memory.explanation import BEFORE, ArenaSlot, Explanation, IoTensor
 
 _BAR = 40
 

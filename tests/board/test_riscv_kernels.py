@@ -21,6 +21,7 @@ from riscv_layers import (
     pools,
     real_layers,
     riscv_layers,
+    signed_products,
     softmaxes,
     sums,
     tables,
@@ -91,6 +92,17 @@ def test_deep_layers_are_exact(core: str, vector_bits: int) -> None:
     found = emitted_checks(layers, board.cpu, 92)
     check([one for _, one in found], board)
     assert len({id(layer) for layer, _ in found}) == len(layers)
+
+
+@cases(("core", "vector_bits"), [CORES[1], CORES[3]], first=1)
+def test_signed_products_are_exact(core: str, vector_bits: int) -> None:
+    """By vectors, each of them."""
+    board = board_of(core, vector_bits)
+    layers = signed_products(np.random.default_rng(97))
+    found = emitted_checks(layers, board.cpu, 97)
+    over = [one for layer, first in found for one in overlapping_checks(first, layer)]
+    check([one for _, one in found] + over, board)
+    assert len(found) == len(layers)
 
 
 @cases("core", ["rv32imac", "rv32imac_zbb", "rv32imac_zve32x"], first=1)

@@ -13,6 +13,7 @@ from riscv_layers import (
     pools,
     real_layers,
     riscv_layers,
+    signed_products,
     softmaxes,
     sums,
     tables,
@@ -61,6 +62,11 @@ def test_the_c_form_is_exact(core: str, every: int) -> None:
     counts = forms(layers, core, 71, every)
     assert counts.keys() == OPERATORS | {"softmax"} | ELEMENTWISE.get(core, set())
     assert min(counts.values()) >= 1, counts
+
+
+def test_c_form_of_signed_products() -> None:
+    layers = signed_products(np.random.default_rng(97))
+    assert forms(layers, "rv32imac_zve32x", 97, 1) == {"mul": len(layers)}
 
 
 @cases("core", ["rv32imac", "rv32imac_zbb"], first=1)

@@ -25,7 +25,8 @@ from hilc.frontends.pt2.convert import convert
 from hilc.frontends.pt2.program import read_program
 from hilc.frontends.pt2.sizes import Sizes
 from hilc.interpreter import Interpreter
-from hilc.ops.control_flow import LoopBound, WhileAttributes
+from hilc.ir.loop_bounds import LoopBound
+from hilc.ops.control_flow import WhileAttributes
 from hilc.references import get_reference
 
 #: Programs whose ONNX operators are refused, and by which words.

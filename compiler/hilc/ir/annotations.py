@@ -98,3 +98,16 @@ class Annotations:
     #: For each tensor with fewer channels than in the model: the indices, along the last axis of
     #: the model's tensor of this name, of the channels that it has, in order.
     channels: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Folded:
+    """Output channels and MACs of a model's file that the code does not have."""
+
+    #: Output channels of convolutions, depthwise convolutions and fully connected layers.
+    channels: int
+    #: Multiply-accumulates of an inference.
+    macs: int
+
+
+NOTHING_FOLDED = Folded(0, 0)

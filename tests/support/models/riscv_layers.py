@@ -192,6 +192,23 @@ def pools(rng: np.random.Generator, count: int) -> list[SingleOp]:
     return [*layers, *wide_maxima(rng)]
 
 
+def signed_products(rng: np.random.Generator) -> list[SingleOp]:
+    """Return MUL of int8 whose outputs below zero are rounded away from it, as in a GRU."""
+    gate, shapes = Quant((1 / 256,), (-128,)), ((1, 37), (1, 5, 37))
+    found = []
+    for shape in shapes:
+        for scale, zero_point, out, out_point in (
+            (0.006, -9, 0.005, -5), (0.0049, 4, 0.0023, 27), (0.03, 127, 0.0071, 3),
+        ):  # fmt: skip
+            a = Tensor("a", shape, "int8", gate)
+            b = Tensor("b", (1, 37), "int8", Quant((scale,), (zero_point,)))
+            draft = Draft([a, b], Quant((out,), (out_point,)))
+            found.append(finish(rng, "MUL", draft))
+    one = Tensor("b", (1, 1), "int8", Quant((0.05,), (-3,)))
+    draft = Draft([Tensor("a", (4, 37), "int8", gate), one], Quant((0.02,), (11,)))
+    return [*found, finish(rng, "MUL", draft)]
+
+
 def softmaxes(rng: np.random.Generator) -> list[SingleOp]:
     """Return SOFTMAX of int8: random ones, each distance of two values, and rows whose shares are
     nothing, for scales from where one exponential counts to where all do.

@@ -29,6 +29,8 @@ from hilc.numerics.requantize import requantize
 from hilc.ops.opdef import TWICE_OR_EVEN
 from hilc.ops.operands import output_clamp
 
+#: Shifts of scaled sums.
+_SHIFTS = range(16, 25)
 #: Offsets from the nearest factors that the search for factors of sums tries.
 _NEARBY = np.array(
     sorted(
@@ -84,7 +86,7 @@ def sums(layer: Layer) -> list[KernelCall]:
 def _even_sums(layer: Layer) -> list[KernelCall]:
     """Return the sum that is rounded once, where a line gives it."""
     node, out, line = layer.node, layer.out, sum_line(layer)
-    if line is None:
+    if line is None or line.shift not in _SHIFTS:
         return []
     low, high = output_clamp(node, out)
     parameters = HilMveSumS8Scaled(
@@ -116,7 +118,9 @@ def _scaled_sum(subtract: bool, scales: HilSumS8) -> tuple[int, int, int, int] |
     reach = 128 * (abs(a_real) + abs(b_real)) + abs(a_real * a_zero) + abs(b_real * b_zero) + 256
     # As fine as 32 bits allow; then coarser, as the factors near by are others there.
     finest = 30 - int(np.ceil(np.log2(reach)))
-    for bits in range(finest + 2, max(finest - 4, 8), -1):
+    for bits in range(finest + 2, finest - 4, -1):
+        if bits not in _SHIFTS:
+            continue
         a_factors, b_factors = (
             round(real * 2**bits) + offset
             for real, offset in ((a_real, _NEARBY[:, 0]), (b_real, _NEARBY[:, 1]))

@@ -69,7 +69,7 @@
 /* What the passes of a pair of filters share. The assembly knows the offsets. */
 struct hil_mve_lines {
     int32_t lines;     /*  0: rows of outputs */
-    int32_t fours;     /*  4: of windows of a row; where these are even, pairs of them */
+    int32_t fours;     /*  4: turns of a row, each of one, two or four fours of windows */
     int32_t line_step; /*  8: from behind a row's fours to the first pixel of the next row's */
     int32_t pass_step; /* 12: from the pixels of a pass to the next one's */
     int32_t passes;    /* 16: but the first, counted down */
@@ -180,6 +180,8 @@ HIL_MVE_AT(hil_mve_lines, passes, 16);
 #define HIL_MVE_LINES_ODD_2(from) HIL_MVE_LINES_FOUR(from, HIL_MVE_LINES_PIXELS_2)
 #define HIL_MVE_LINES_EVEN_1(from) HIL_MVE_LINES_ODD_1(from) HIL_MVE_LINES_ODD_1(from)
 #define HIL_MVE_LINES_EVEN_2(from) HIL_MVE_LINES_ODD_2(from) HIL_MVE_LINES_ODD_2(from)
+#define HIL_MVE_LINES_FOURS_1(from) HIL_MVE_LINES_EVEN_1(from) HIL_MVE_LINES_EVEN_1(from)
+#define HIL_MVE_LINES_FOURS_2(from) HIL_MVE_LINES_EVEN_2(from) HIL_MVE_LINES_EVEN_2(from)
 /* clang-format on */
 
 /* The number is the stride. */
@@ -191,9 +193,23 @@ HIL_MVE_LINES_FUNCTION(hil_mve_lines_1_even, HIL_MVE_WINDOWS_WEIGHTS, HIL_MVE_LI
                        HIL_MVE_LINES_EVEN_1)
 HIL_MVE_LINES_FUNCTION(hil_mve_lines_2_even, HIL_MVE_WINDOWS_WEIGHTS, HIL_MVE_LINES_FIRST_2,
                        HIL_MVE_LINES_EVEN_2)
+HIL_MVE_LINES_FUNCTION(hil_mve_lines_1_fours, HIL_MVE_WINDOWS_WEIGHTS, HIL_MVE_LINES_FIRST_1,
+                       HIL_MVE_LINES_FOURS_1)
+HIL_MVE_LINES_FUNCTION(hil_mve_lines_2_fours, HIL_MVE_WINDOWS_WEIGHTS, HIL_MVE_LINES_FIRST_2,
+                       HIL_MVE_LINES_FOURS_2)
 
 typedef void hil_mve_lines_function(const int8_t *x, const int8_t *stream, int32_t *sums,
                                     struct hil_mve_lines *lines);
+
+/* The function of a stride that takes `turn` fours of windows at a time. */
+HIL_INLINE hil_mve_lines_function *hil_mve_lines_of(int32_t stride, int32_t turn) {
+    if (stride == 1) {
+        return turn == 4   ? hil_mve_lines_1_fours
+               : turn == 2 ? hil_mve_lines_1_even
+                           : hil_mve_lines_1;
+    }
+    return turn == 4 ? hil_mve_lines_2_fours : turn == 2 ? hil_mve_lines_2_even : hil_mve_lines_2;
+}
 
 /* The outputs of a pair of filters for a row of windows, or some, from their sums. Two by two lanes
  * of the loop's predicate are a window, as two of 16 bits and one of 32. */
@@ -252,6 +268,14 @@ struct hil_mve_line_outputs {
     int32_t high;
     int32_t any;    /* 1: outputs are clamped to less than int8 */
     int32_t linear; /* as in HIL_MVE_COLUMNS_FIELDS */
+};
+
+/* Lines of as many windows each. */
+struct hil_mve_line_walk {
+    int32_t lines;
+    int32_t windows;   /* of each, at least 1 */
+    int32_t sums_step; /* sums from a line to the next one */
+    int32_t out_step;  /* bytes of the output from a line to the next one */
 };
 
 /* `count` pixels' chunk at `from`, of which the channels in the mask. */
@@ -375,27 +399,129 @@ HIL_INLINE_BLOCK void hil_mve_any_line_outputs(const struct hil_mve_line_outputs
  * those of matmul_s8_8x2.h; the sums of eight windows are read at a time. A function of its own: in
  * one with much else gcc has too few registers for it. */
 static __attribute__((noinline, unused)) void
-hil_mve_rectified_line_outputs(int32_t once, int32_t columns, const int32_t *sums,
-                               const int32_t *scale, int8_t *out, int32_t windows) {
-    const int32_t moved[] = {
-        scale[0],
-        scale[1],
-        scale[2],
-        scale[3],
-        (2 * INT8_MIN + 1) * (1 << (-scale[2] - 1)),
-        (2 * INT8_MIN + 1) * (1 << (-scale[3] - 1)),
-    };
-    hil_mve_matmul_s8_8x2_store(once, columns, sums, moved, out, windows);
+hil_mve_near_line_outputs(int32_t once, int32_t columns, const int32_t *sums, const int32_t *scale,
+                          int8_t *out, int32_t windows) {
+    hil_mve_matmul_s8_8x2_store(once, columns, sums, scale, out, windows);
 }
 
-HIL_INLINE void hil_mve_line_outputs(const struct hil_mve_line_outputs *p, const int32_t *sums,
-                                     const int32_t *scale, int8_t *out, int32_t count) {
-    const int32_t rectified = !p->any && p->linear != 1 && p->zero_point == INT8_MIN;
-    if (rectified && p->distance == p->columns && 7 * p->columns < UINT8_MAX &&
-        scale[2] >= HIL_MVE_FARTHEST_MOVED && scale[3] >= HIL_MVE_FARTHEST_MOVED) {
-        hil_mve_rectified_line_outputs(p->linear, p->columns, sums, scale, out, count / 2);
+/* Lines of windows, whose outputs lie far apart. */
+struct hil_mve_far_lines {
+    int32_t eights;    /*  0: of windows of a line but the last */
+    int32_t out_back;  /*  4: from the last eight's outputs to the first of the next line */
+    int32_t sums_back; /*  8: from behind a line's sums to the next line's, in bytes */
+    int32_t predicate; /* 12: that was, meanwhile */
+};
+
+HIL_MVE_AT(hil_mve_far_lines, eights, 0);
+HIL_MVE_AT(hil_mve_far_lines, out_back, 4);
+HIL_MVE_AT(hil_mve_far_lines, sums_back, 8);
+HIL_MVE_AT(hil_mve_far_lines, predicate, 12);
+
+/* Eight windows' outputs of filter 0 in the lower bytes, of filter 1 in the upper ones; of a line's
+ * last eight only those that there are. */
+/* clang-format off */
+#define HIL_MVE_FAR_OUTPUTS(multiply, narrow)                                                      \
+    __asm__ volatile("vmrs lr, p0\n"                                                               \
+                     "str lr, [%[line], #12]\n"                                                    \
+                     "vmsr p0, %[other]\n"                                                         \
+                     "1:\n"                                                                        \
+                     "ldr %[other], [%[line]]\n"                                                   \
+                     "wls lr, %[other], 3f\n"                                                      \
+                     "2:\n"                                                                        \
+                     HIL_MVE_SHALLOW_EIGHT(multiply, narrow)                                       \
+                     "vstrb.16 q1, [%[out], %q[firsts]]\n"                                         \
+                     "vshr.u16 q1, q1, #8\n"                                                       \
+                     "vstrb.16 q1, [%[out], %q[seconds]]\n"                                        \
+                     "add %[out], %[step]\n"                                                       \
+                     "le lr, 2b\n"                                                                 \
+                     "3:\n"                                                                        \
+                     HIL_MVE_SHALLOW_EIGHT(multiply, narrow)                                       \
+                     "vpsttt\n"                                                                    \
+                     "vstrbt.16 q1, [%[out], %q[firsts]]\n"                                        \
+                     "vshrt.u16 q1, q1, #8\n"                                                      \
+                     "vstrbt.16 q1, [%[out], %q[seconds]]\n"                                       \
+                     "ldr %[other], [%[line], #4]\n"                                               \
+                     "add %[out], %[other]\n"                                                      \
+                     "ldr %[other], [%[line], #8]\n"                                               \
+                     "add %[sums], %[other]\n"                                                     \
+                     "subs %[lines], #1\n"                                                         \
+                     "bne 1b\n"                                                                    \
+                     "ldr %[other], [%[line], #12]\n"                                              \
+                     "vmsr p0, %[other]\n"                                                         \
+                     : [sums] "+&r"(sums), [out] "+&r"(out), [lines] "+&r"(lines),                 \
+                       [other] "+&r"(other)                                                        \
+                     : [line] "r"(&line), [step] "r"(8 * distance), [m0] "w"(m0), [m1] "w"(m1),    \
+                       [s0] "r"(s0), [s1] "r"(s1), [z0] "r"(scale[4]), [z1] "r"(scale[5]),         \
+                       [firsts] "w"(firsts), [seconds] "w"(seconds)                                \
+                     : "q0", "q1", "q2", "q3", "lr", "cc", "memory")
+/* clang-format on */
+
+/* The same of `lines` lines of windows, those of which are `distance` bytes apart. */
+static __attribute__((noinline, unused)) void
+hil_mve_far_line_outputs(int32_t once, const struct hil_mve_line_outputs *p, const int32_t *sums,
+                         const int32_t *scale, int8_t *out, const struct hil_mve_line_walk *walk) {
+    const int32_t distance = p->distance;
+    const int32_t eights = (walk->windows + 7) / 8;
+    /* Lanes are windows 0, 4, 1, 5, ... */
+    const uint16x8_t lanes = vidupq_n_u16(0, 1);
+    const uint16x8_t windows =
+        vmlaq_n_u16(vshrq_n_u16(lanes, 1), vandq_u16(lanes, vdupq_n_u16(1)), 4);
+    const uint16x8_t firsts = vmulq_n_u16(windows, (uint16_t)distance);
+    const uint16x8_t seconds = vaddq_n_u16(firsts, p->columns > 1);
+    const uint16x8_t last = vdupq_n_u16((uint16_t)(walk->windows - 8 * (eights - 1)));
+    int32_t other = vcmphiq_u16(last, windows);
+    struct hil_mve_far_lines line = {
+        .eights = eights - 1,
+        .out_back = walk->out_step - 8 * distance * (eights - 1),
+        .sums_back = 4 * walk->sums_step - 64 * eights,
+        .predicate = 0,
+    };
+    int32_t lines = walk->lines;
+    const int32x4_t m0 = vdupq_n_s32(scale[0]);
+    const int32x4_t m1 = vdupq_n_s32(scale[1]);
+    const int32_t kind = hil_mve_shallow_kind(scale);
+    const int32_t s0 = scale[2] + kind;
+    const int32_t s1 = scale[3] + kind;
+    if (once) {
+        HIL_MVE_SHALLOW_KINDS(HIL_MVE_FAR_OUTPUTS, "vqdmlash", kind);
     } else {
-        hil_mve_any_line_outputs(p, sums, scale, out, count);
+        HIL_MVE_SHALLOW_KINDS(HIL_MVE_FAR_OUTPUTS, "vqrdmlash", kind);
+    }
+}
+
+/* Eights of windows from which on they pay. */
+#define HIL_MVE_FEW_FAR_EIGHTS 6
+
+/* The outputs of a pair of filters, of some lines of windows. */
+HIL_INLINE void hil_mve_lines_outputs(const struct hil_mve_line_outputs *p, const int32_t *sums,
+                                      const int32_t *scale, int8_t *out,
+                                      const struct hil_mve_line_walk *walk) {
+    const int32_t rectified = !p->any && p->linear != 1 && p->zero_point == INT8_MIN;
+    const int32_t near =
+        walk->lines == 1 && p->distance == p->columns && 7 * p->columns < UINT8_MAX;
+    const int32_t far = 7 * p->distance < UINT16_MAX &&
+                        walk->lines * ((walk->windows + 7) / 8) >= HIL_MVE_FEW_FAR_EIGHTS;
+    if (rectified && (near || far) && scale[2] >= HIL_MVE_FARTHEST_MOVED &&
+        scale[3] >= HIL_MVE_FARTHEST_MOVED) {
+        const int32_t moved[] = {
+            scale[0],
+            scale[1],
+            scale[2],
+            scale[3],
+            (2 * INT8_MIN + 1) * (1 << (-scale[2] - 1)),
+            (2 * INT8_MIN + 1) * (1 << (-scale[3] - 1)),
+        };
+        if (near) {
+            hil_mve_near_line_outputs(p->linear, p->columns, sums, moved, out, walk->windows);
+        } else {
+            hil_mve_far_line_outputs(p->linear, p, sums, moved, out, walk);
+        }
+        return;
+    }
+    for (int32_t lines = walk->lines; lines > 0; lines--) {
+        hil_mve_any_line_outputs(p, sums, scale, out, 2 * walk->windows);
+        sums += walk->sums_step;
+        out += walk->out_step;
     }
 }
 
@@ -458,30 +584,45 @@ HIL_INLINE void hil_mve_conv2d_s8_rows_outputs(const struct hil_mve_conv2d_s8_ro
         .any = p->any,
         .linear = p->linear,
     };
-    if (d == 1 && p->across == p->out_w && p->out_w % 4 == 0) {
-        /* Rows follow each other without a gap. */
-        hil_mve_line_outputs(&outputs, sums, scale, out, 2 * rows * p->out_w);
+    struct hil_mve_line_walk walk = {
+        .lines = rows,
+        .windows = wide,
+        .sums_step = 8 * p->fours,
+        .out_step = p->out_w * p->columns,
+    };
+    if (d == 1) {
+        if (p->across == p->out_w && p->out_w % 4 == 0) {
+            /* Rows follow each other without a gap. */
+            walk.lines = 1;
+            walk.windows = rows * p->out_w;
+        }
+        hil_mve_lines_outputs(&outputs, sums, scale, out, &walk);
         return;
     }
+    walk.out_step = p->columns;
+    /* The first phases of a row may have a window more, and the others none. */
+    const int32_t longer = wide % d;
     for (; rows > 0; rows--) {
-        for (int32_t phase = 0; phase < d; phase++) {
-            /* There may be fewer windows than phases. */
-            if (phase < wide) {
-                hil_mve_line_outputs(&outputs, sums, scale, out + phase * p->columns,
-                                     2 * ((wide - phase + d - 1) / d));
-            }
-            sums += 8 * p->fours;
+        if (longer > 0) {
+            walk.lines = longer;
+            walk.windows = wide / d + 1;
+            hil_mve_lines_outputs(&outputs, sums, scale, out, &walk);
         }
+        if (wide >= d) {
+            walk.lines = d - longer;
+            walk.windows = wide / d;
+            hil_mve_lines_outputs(&outputs, sums + longer * walk.sums_step, scale,
+                                  out + longer * p->columns, &walk);
+        }
+        sums += d * walk.sums_step;
         out += p->out_w * p->columns;
     }
 }
 
 HIL_INLINE void hil_mve_conv2d_s8_rows(const struct hil_mve_conv2d_s8_rows *p, const int8_t *in,
                                        int8_t *out, void *scratch) {
-    const int32_t even = p->fours % 2 == 0;
-    hil_mve_lines_function *const function = p->stride_w == 1
-                                                 ? (even ? hil_mve_lines_1_even : hil_mve_lines_1)
-                                                 : (even ? hil_mve_lines_2_even : hil_mve_lines_2);
+    const int32_t turn = p->fours % 4 == 0 ? 4 : p->fours % 2 == 0 ? 2 : 1;
+    hil_mve_lines_function *const function = hil_mve_lines_of(p->stride_w, turn);
     const int32_t plane_bytes = HIL_MVE_CHUNK * p->width;
     const int32_t line_bytes = p->chunks * plane_bytes;
     const int32_t pair_bytes = 48 + 96 * p->passes;
@@ -489,7 +630,7 @@ HIL_INLINE void hil_mve_conv2d_s8_rows(const struct hil_mve_conv2d_s8_rows *p, c
     int8_t *const pixels = (int8_t *)scratch + 32 * p->lines * p->dilation_w * p->fours;
     struct hil_mve_lines lines = {
         .lines = 0,
-        .fours = even ? p->fours / 2 : p->fours,
+        .fours = p->fours / turn,
         .line_step = (p->filter_h == 1 ? 1 : p->stride_h) * line_bytes -
                      4 * p->stride_w * HIL_MVE_CHUNK * p->fours,
         .pass_step = (1 + p->paired) * plane_bytes,
