@@ -67,7 +67,7 @@ class Body:
         end = end if self.returns_status else ""
         indented = values.replace("\n", "\n    ")
         return (
-            f"/* One body for the layers {layers}: what each has for itself. */\n"
+            f"/* Parameters of each of the layers {layers}, which share one body. */\n"
             f"struct {self.name} {{\n{struct}}};\n\n"
             if struct
             else f"/* One body for the layers {layers}. */\n"
