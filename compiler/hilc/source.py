@@ -156,9 +156,8 @@ def graph_digest(graph: Graph) -> str:
             if not (f.metadata.get("added") and value == f.default)
         )
         digest.update(repr((node.op, node.inputs, node.outputs, stated)).encode())
-        if node.op in OPS and (control := OPS[node.op].control) is not None:
-            for called in control.graphs(node):
-                digest.update(graph_digest(called).encode())
+        for called in OPS[node.op].called_graphs(node) if node.op in OPS else ():
+            digest.update(graph_digest(called).encode())
         if node.numerics is not Numerics.TFLM:
             digest.update(node.numerics.value.encode())
         if node.rounding is Rounding.NEAREST_EVEN:

@@ -123,7 +123,7 @@ class VerifyJob(Job[Report]):
             # Not at the top: references load the compiler.
             from hil.verify.oracle import expected_outputs
 
-            return expected_outputs(self.expect, known.module, len(samples))
+            return expected_outputs(self.expect, known.module, len(samples), known.library)
         return reference_for(
             known,
             self.reference,

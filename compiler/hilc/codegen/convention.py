@@ -106,7 +106,12 @@ class Convention(ABC):
 
     @abstractmethod
     def external_function(
-        self, symbol: str, input_count: int, output_count: int, has_scratch: bool, body: str
+        self,
+        symbol: str,
+        inputs: Sequence[Tensor],
+        outputs: Sequence[Tensor],
+        has_scratch: bool,
+        body: str,
     ) -> str:
         """Return the definition of an external module's function without a device.
 
