@@ -18,8 +18,7 @@ from hil.results.parts import TensorDifference
 from hil.results.report import RecordedRun
 from hil.results.verify import LayerDifference, TensorFidelity
 from hil.support.fused import group_text
-from hilc.memory.explain import ArenaSlot, Explanation
-from hilc.memory.liveness import BEFORE
+from hilc.memory.explanation import BEFORE, ArenaSlot, Explanation
 
 if TYPE_CHECKING:
     from markupsafe import Markup
