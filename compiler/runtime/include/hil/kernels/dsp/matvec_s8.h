@@ -50,6 +50,7 @@ scratch = "8 * units * widened"
 order = ["pixels 1", "channels 4 + columns * widened"]
 reads = "rows"
 code = 432
+variable = ["out_zero_point"]
 [cost]
 row = "rows"
 widened_unit = "rows * units * widened"
