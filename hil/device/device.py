@@ -40,7 +40,7 @@ from hilc.executor import (
     tensor_index,
 )
 from hilc.ir import Array
-from hilc.ops.control_flow import exceeded
+from hilc.ir.loop_bounds import exceeded
 from hilc.support.numbers import numbers
 
 if TYPE_CHECKING:

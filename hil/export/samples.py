@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -27,14 +27,18 @@ class ModelSample:
     inputs: Mapping[str, Array]
     #: None where the library does not hold the model that it was compiled from.
     outputs: Mapping[str, Array] | None
+    #: How much each element of the outputs of floats moves per relative change of the operands.
+    slopes: Mapping[str, Array] = field(default_factory=dict)
 
     def tolerance(self, name: str) -> float:
-        """Return how far an output of floats may be from the reference's, as `hil verify` has
-        it.
+        """Return how far an output of floats may be from the reference's: no element further than
+        in `hil verify`.
         """
         assert self.outputs is not None, "there is a tolerance where there are outputs"
         values = np.abs(self.outputs[name][np.isfinite(self.outputs[name])])
-        return FLOAT_RTOL * float(values.max(initial=0))
+        slope = float(self.slopes[name].min()) if name in self.slopes else 0.0
+        # Few digits: the last ones must not depend on numpy's version.
+        return FLOAT_RTOL * max(float(values.max(initial=0)), float(f"{slope:.1e}"))
 
 
 def sample_of(library: ModelLibrary, module: Module) -> ModelSample:
@@ -46,4 +50,10 @@ def sample_of(library: ModelLibrary, module: Module) -> ModelSample:
     oracle.reset_state()
     computed = oracle.values(0, inputs)
     outputs = {tensor.name: tensor.held(computed[tensor.name]) for tensor in module.outputs}
-    return ModelSample(module, inputs, outputs)
+    slopes = {}
+    if oracle.sensitivity is not None:
+        oracle.sensitivity.follow(inputs, is_first=True)
+        floats = [tensor for tensor in module.outputs if tensor.dtype == "float32"]
+        found = {tensor.name: oracle.sensitivity.slope(tensor) for tensor in floats}
+        slopes = {name: slope for name, slope in found.items() if slope is not None}
+    return ModelSample(module, inputs, outputs, slopes)

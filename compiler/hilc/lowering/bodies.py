@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from hilc.lowering.kernels import FieldValue, KernelCall
+from hilc.lowering.fields import FieldValue
+from hilc.lowering.kernels import KernelCall
 from hilc.target import Cpu
 
 #: Instructions of a layer from which on it may share a body for speed too: a shared body takes
