@@ -58,7 +58,8 @@ from hil.board import Board, load_board
 from hilc.ir import Rounding, Tensor
 from hilc.lowering import candidates
 from hilc.lowering.cost import Cost
-from hilc.lowering.kernels import FieldValue, Kernel, KernelCall, kernels
+from hilc.lowering.fields import FieldValue
+from hilc.lowering.kernels import Kernel, KernelCall, kernels
 from hilc.lowering.parameters import HilMveTransposeConv2dS8Rows
 from hilc.ops.operands import ARITHMETIC
 

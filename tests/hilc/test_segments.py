@@ -21,7 +21,7 @@ from hilc.lowering.compressed import DECODER_BYTES, HEADER, LAYER_BYTES, Compres
 from hilc.lowering.kernels import KernelCall
 from hilc.memory.allocate import align
 from hilc.memory.plan import Planner
-from hilc.memory.program import Pin
+from hilc.memory.pools import Pin
 from hilc.schedule import estimate
 from hilc.schedule.estimate import Estimator, Segment
 from hilc.schedule.policy import POLICY

@@ -18,7 +18,8 @@ import numpy as np
 from hilc.codegen.cwriter import C_TYPES, c_struct_initialiser, c_wrapped
 from hilc.codegen.names import Names
 from hilc.lowering.bodies import body_key, exact
-from hilc.lowering.kernels import FieldValue, Kernel, KernelCall
+from hilc.lowering.fields import FieldValue
+from hilc.lowering.kernels import Kernel, KernelCall
 from hilc.memory.plan import Program
 
 
@@ -52,7 +53,8 @@ class Body:
             for position, c_type in enumerate(types):
                 pointer = f"{c_type[:-2]} *const *" if c_type.endswith("[]") else f"{c_type} *"
                 tensors.append(f"{const}{pointer}{local}{position}")
-        tensors += ["void *scratch"] * (kernel.scratch != "0")
+        scratch = "uint8_t *scratch" if self.names.plain else "void *scratch"
+        tensors += [scratch] * (kernel.scratch != "0")
         passed = ["&p", *(parameter.rpartition(" ")[2].lstrip("*") for parameter in tensors)]
         layers = ", ".join(map(str, self.steps[:-1])) + f" and {self.steps[-1]}"
         values = c_struct_initialiser(self.fields, {name: f"own->{name}" for name in self.own})
@@ -65,7 +67,7 @@ class Body:
         end = end if self.returns_status else ""
         indented = values.replace("\n", "\n    ")
         return (
-            f"/* One body for the layers {layers}: what each has for itself. */\n"
+            f"/* Parameters of each of the layers {layers}, which share one body. */\n"
             f"struct {self.name} {{\n{struct}}};\n\n"
             if struct
             else f"/* One body for the layers {layers}. */\n"

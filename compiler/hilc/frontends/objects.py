@@ -141,6 +141,11 @@ def _exported(torch: Any, module: Any, samples: Sequence[Any] | None) -> Any:
         )
     arguments = samples if isinstance(samples, tuple) else (samples,)
     tensors = tuple(tensor_of(torch, part) for part in arguments)
+    if any(tensor.is_complex() for tensor in tensors):
+        raise InputError(
+            f"the PyTorch module {name} was given samples of complex numbers, which no model takes",
+            "let it take real and imaginary parts, and join them: torch.view_as_complex(x)",
+        )
     _require_taken(torch, module, tensors)
     try:
         with quiet():
@@ -206,6 +211,7 @@ def _archive(
         with quiet():
             functional = program.run_decompositions(decompositions)
             _name_outputs(functional, outputs)
+            _flatten_result(torch, functional)
             torch.export.save(functional, file)
     except Exception as error:
         raise ModelError(
@@ -213,6 +219,17 @@ def _archive(
             "let torch.export.save(program.run_decompositions({}), path) succeed first",
         ) from error
     return file.getvalue()
+
+
+def _flatten_result(torch: Any, program: Any) -> None:
+    """Let a program return a tuple: PyTorch saves other structures, such as named tuples, only
+    where their classes are registered.
+    """
+    pytree = torch.utils._pytree
+    for entry in program.module_call_graph:
+        if entry.fqn == "" and entry.signature is not None:
+            count = entry.signature.out_spec.num_leaves
+            entry.signature.out_spec = pytree.tree_structure((0,) * count)
 
 
 def _name_outputs(program: Any, names: Sequence[str]) -> None:

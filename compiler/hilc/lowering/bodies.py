@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from hilc.lowering.kernels import FieldValue, KernelCall
+from hilc.lowering.fields import FieldValue
+from hilc.lowering.kernels import KernelCall
 
 
 def body_key(call: KernelCall, optimize: str) -> tuple[str, ...] | None:

@@ -90,6 +90,7 @@ from hilc.ir import Array, Tensor
 from hilc.lowering.access import LOOP_KINDS, READS, WINDOW_FIELDS, Access, Loop, kernel_access
 from hilc.lowering.cost import CALL, Cost
 from hilc.lowering.cost_tables import TableRow, read_costs, shipped_costs
+from hilc.lowering.fields import FieldValue
 from hilc.lowering.records import Record
 from hilc.lowering.structs import Structs, read_structs
 from hilc.support.resources import data_dir
@@ -128,9 +129,6 @@ _LOOP = re.compile(rf"({'|'.join(LOOP_KINDS)}) (.+)")
 #: An element type in the name of a kernel.
 _TYPE = re.compile(r"[fsu]\d+")
 
-#: Value of a field of a parameter struct: a number, a constant array in flash, or a short array of
-#: numbers inside the struct.
-FieldValue = int | float | Array | tuple[int, ...] | tuple[float, ...]
 #: Rows of tables of costs, by kernel and by core.
 Costs = Mapping[str, Mapping[str, TableRow]]
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import cached_property
 
-from hilc.schedule.limits import LimitError, fastest_within
+from hilc.errors import LimitError
+from hilc.schedule.limits import fastest_within
 from hilc.schedule.pareto import ParetoFrontier, PlannedProgram
 from hilc.schedule.partition import Partition
 from hilc.schedule.policy import Goal

@@ -199,7 +199,7 @@ def _emit_average(f: VectorFunction, line: UpperLine, scales: list[Register]) ->
     f.multiply(8, 0, factor, True)
     f.release(factor)
     f.elements(4)
-    emit_line(f, 0, 8, line, *scales[:2])
+    emit_line(f, 0, 8, line, (scales[0], scales[1]))
 
 
 _GLUE = """

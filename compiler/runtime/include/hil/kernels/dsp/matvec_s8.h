@@ -124,6 +124,12 @@ HIL_INLINE void hil_dsp_matvec_s8_unit(uint32_t even, uint32_t odd, const int16_
                        [row] "+r"(from), [weights] "+r"(stream), [x] "=&r"(x), [y] "=&r"(y)        \
                      : [end] "m"(end)                                                              \
                      : "r0", "r1", "r2", "r3", "cc", "memory")
+#define HIL_DSP_MATVEC_ONCE(body)                                                                  \
+    __asm__ volatile(body                                                                          \
+                     : [s0] "+r"(s0), [s1] "+r"(s1), [s2] "+r"(s2), [s3] "+r"(s3),                 \
+                       [row] "+r"(from), [weights] "+r"(stream), [x] "=&r"(x), [y] "=&r"(y)        \
+                     :                                                                             \
+                     : "r0", "r1", "r2", "r3", "memory")
 #define HIL_DSP_MATVEC_FOUR(load)                                                                  \
     HIL_DSP_MATVEC_UNIT(load)                                                                      \
     HIL_DSP_MATVEC_UNIT(load) HIL_DSP_MATVEC_UNIT(load) HIL_DSP_MATVEC_UNIT(load)
@@ -159,8 +165,49 @@ HIL_INLINE void hil_dsp_matvec_s8_units(const void *row, int32_t widened, const 
     *sums = (struct hil_dsp_matvec_sums){{s0, s1, s2, s3}};
 }
 
+/* 11 instructions a unit of 16 products with weights in half-words of their own. */
+#define HIL_DSP_MATVEC_EACH(x)                                                                     \
+    "ldmia %[weights]!, {r0, r1, r2, r3}\n\t"                                                      \
+    "smlad %[s0], " x ", r0, %[s0]\n\t"                                                            \
+    "smlad %[s1], " x ", r1, %[s1]\n\t"                                                            \
+    "smlad %[s2], " x ", r2, %[s2]\n\t"                                                            \
+    "smlad %[s3], " x ", r3, %[s3]\n\t"
+#define HIL_DSP_MATVEC_WIDE                                                                        \
+    HIL_DSP_MATVEC_WIDENED HIL_DSP_MATVEC_EACH("%[x]") HIL_DSP_MATVEC_EACH("%[y]")
+#define HIL_DSP_MATVEC_WIDE_FOUR                                                                   \
+    HIL_DSP_MATVEC_WIDE HIL_DSP_MATVEC_WIDE HIL_DSP_MATVEC_WIDE HIL_DSP_MATVEC_WIDE
+
+/* As hil_dsp_matvec_s8_units(), of a widened row and weights in half-words of their own. */
+HIL_INLINE void hil_dsp_matvec_s8_wide_units(const uint32_t *row, const uint32_t *weights,
+                                             int32_t units, struct hil_dsp_matvec_sums *sums) {
+    const uint32_t *end = weights + 32 * (units / 4);
+    register uint32_t s0 __asm__("r4") = sums->s[0];
+    register uint32_t s1 __asm__("r5") = sums->s[1];
+    register uint32_t s2 __asm__("r6") = sums->s[2];
+    register uint32_t s3 __asm__("r8") = sums->s[3];
+    register const void *from __asm__("r9") = row;
+    register const uint32_t *stream __asm__("r10") = weights;
+    register uint32_t x __asm__("r11");
+    register uint32_t y __asm__("r12");
+    if (units >= 4) {
+        HIL_DSP_MATVEC_LOOP(HIL_DSP_MATVEC_WIDE_FOUR);
+    }
+    if (units % 4 == 1) {
+        HIL_DSP_MATVEC_ONCE(HIL_DSP_MATVEC_WIDE);
+    } else if (units % 4 == 2) {
+        HIL_DSP_MATVEC_ONCE(HIL_DSP_MATVEC_WIDE HIL_DSP_MATVEC_WIDE);
+    } else if (units % 4 == 3) {
+        HIL_DSP_MATVEC_ONCE(HIL_DSP_MATVEC_WIDE HIL_DSP_MATVEC_WIDE HIL_DSP_MATVEC_WIDE);
+    }
+    *sums = (struct hil_dsp_matvec_sums){{s0, s1, s2, s3}};
+}
+
+#undef HIL_DSP_MATVEC_WIDE_FOUR
+#undef HIL_DSP_MATVEC_WIDE
+#undef HIL_DSP_MATVEC_EACH
 #undef HIL_DSP_MATVEC_UNITS
 #undef HIL_DSP_MATVEC_FOUR
+#undef HIL_DSP_MATVEC_ONCE
 #undef HIL_DSP_MATVEC_LOOP
 #undef HIL_DSP_MATVEC_UNIT
 #undef HIL_DSP_MATVEC_BYTES
@@ -179,6 +226,15 @@ HIL_INLINE void hil_dsp_matvec_s8_units(const void *row, int32_t widened, const 
             hil_dsp_matvec_s8_unit(hil_dsp_even(word), hil_dsp_odd(word), weights, sums);
         }
         weights += 8;
+    }
+}
+
+HIL_INLINE void hil_dsp_matvec_s8_wide_units(const uint32_t *row, const uint32_t *weights,
+                                             int32_t units, struct hil_dsp_matvec_sums *sums) {
+    for (int32_t i = 0; i < 2 * units; i++) {
+        for (int column = 0; column < 4; column++) {
+            sums->s[column] = hil_dsp_dual(row[i], *weights++, sums->s[column]);
+        }
     }
 }
 
