@@ -790,6 +790,8 @@ class _Use:
                 own["independent"] = str(all(report.independent for report in reports)).lower()
                 own["samples"] = reports[-1].samples
                 own["match"] = str(all(report.match for report in reports)).lower()
+                if reports[-1].remarks:
+                    own["remarks"] = "; ".join(reports[-1].remarks)
             if name in self.evaluated:
                 own |= {m.name: m.device.value for m in self.evaluated[name].metrics}
             # A model is named where there are several.

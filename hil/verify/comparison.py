@@ -68,6 +68,7 @@ from hilc.executor import Model as ExecutedModel
 from hilc.ir import Array
 from hilc.ir.dtypes import INDEX_TYPES
 from hilc.support.arguments import typed
+from hilc.support.suggest import counted
 
 #: Relative difference of floats that counts as rounding. Of an operand it is 84 times float32's
 #: spacing of 2**-23: sums of 4,096 products in another order needed up to 31 of these 84.
@@ -276,8 +277,8 @@ class Report:
                 f"floats equal within {FLOAT_RTOL:g} of the largest of their tensor: {within}"
             )
         remarks += [
-            f"output {output.name}: {output.ill_conditioned:,} elements differ by more than that, "
-            f"by up to {output.ill_conditioned_diff:.3g}: terms cancel there, and a change of the "
+            f"output {output.name}: differences of up to {output.ill_conditioned_diff:.3g} in "
+            f"{counted(output.ill_conditioned, 'element')} whose terms cancel: a change of the "
             f"operands by {FLOAT_RTOL:g} of themselves has such an effect"
             for output in self.outputs
             if output.ill_conditioned

@@ -15,7 +15,6 @@ import numpy as np
 
 from hil.verify.samples import Sample
 from hilc.artifact.library import TensorInfo
-from hilc.interpreter import run_node
 from hilc.ir import Array, Graph
 
 #: Relative change of every float operand in a trial. It is far larger than the rounding of float32,
@@ -118,6 +117,9 @@ class _Trial:
 
     def run(self, inputs: _Values, unchanged: _Values | None) -> _Values:
         """Return all values of a run; integers are those of ``unchanged``, unless it is None."""
+        # Not at the top: the interpreter loads every operator.
+        from hilc.interpreter import run_node
+
         graph = self._graph
         # The same changes in every run: weights are the same in all steps of a sequence.
         rng = np.random.default_rng(self._number)

@@ -150,14 +150,14 @@ def _names(kinds: frozenset[object]) -> str:
 def _page(text: str) -> str:
     return f"""# Faults
 
-The diagnosis of `hil verify --per-layer` for injected faults. `make measure NAME=faults ARGS=--write`
-writes this page. A fault is injected into one layer of a network of four: before compilation, so that
-it reaches every kernel and every layout of the weights, or in the generated C. The model then runs on
-six random samples, in this process or on an emulated board. If no output of the layer changes in
-these samples, the fault is not counted as seen, and another one is injected. A diagnosis is right if
-it names the changed layer (for an overwritten input: the layer that wrote it) and a kind that
-describes the change. For a fault inside of a fused group, only the group is required, since the
-group's other layers spread the difference.
+The diagnosis of `hil verify --per-layer` for injected faults. `make measure NAME=faults
+ARGS=--write` writes this page. A fault is injected into one layer of a network of four: before
+compilation, so that it reaches every kernel and every layout of the weights, or in the generated C.
+The model then runs on six random samples, in this process or on an emulated board. If no output of
+the layer changes in these samples, the fault is not counted as seen, and another one is injected. A
+diagnosis is right if it names the changed layer (for an overwritten input: the layer that wrote it)
+and a kind that describes the change. For a fault inside of a fused group, only the group is
+required, since the group's other layers spread the difference.
 
 A missing bias is injected only if it changes results by more than one step: a smaller change looks
 like rounding. In the runs without a fault, every layer also runs on memory filled with a pattern.

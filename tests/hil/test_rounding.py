@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -15,8 +16,9 @@ from onnx import TensorProto, helper, numpy_helper
 
 import hilc
 import hilc.host
+from hil.export.samples import sample_of
 from hil.oracle import expected_outputs, reference_of
-from hil.verify import Oracle, Report
+from hil.verify import Oracle, Report, evaluation
 from hil.verify.comparison import TensorComparison, compare
 from hil.verify.samples import RandomSamples, Sample
 from hil.verify.sensitivity import NamedGraph, Sensitivity
@@ -101,7 +103,7 @@ def test_rounding_is_no_difference(library: ModelLibrary, here: HostModel) -> No
     (output,) = report.outputs
     assert output.ill_conditioned == strict.outputs[0].mismatches
     (remark,) = (line for line in report.remarks if "terms cancel" in line)
-    assert f"{output.ill_conditioned:,} elements" in remark
+    assert f"{output.ill_conditioned_diff:.3g} in {output.ill_conditioned} element" in remark
     (entry,) = report.to_json()["outputs"]
     assert entry["ill_conditioned"] == {
         "elements": output.ill_conditioned,
@@ -123,6 +125,21 @@ def test_rounding_against_a_file(library: ModelLibrary, here: HostModel) -> None
     wanted = {"y": np.stack([oracle.values(i, x)["y"] for i, x in enumerate(samples)])}
     assert run(here, samples, expected_outputs(wanted, module, 1000, library)).match
     assert not run(here, samples, expected_outputs(wanted, module, 1000)).match
+
+
+def test_rounding_in_an_exported_example(library: ModelLibrary) -> None:
+    """The tolerance in C is that of the same sample here."""
+    (module,) = library.modules
+    sample = sample_of(library, module)
+    assert sample.outputs is not None
+    slopes = reference_of(library, module, "hilc").sensitivity
+    assert slopes is not None
+    slopes.follow(sample.inputs, is_first=True)
+    (output,) = module.outputs
+    slope = slopes.slope(output)
+    assert slope is not None
+    wanted = 1e-5 * max(float(np.abs(sample.outputs["y"]).max()), float(slope.max()))
+    assert sample.tolerance("y") == pytest.approx(wanted, rel=0.05)
 
 
 @pytest.mark.parametrize("bit", [17, 20, 22, 23, 27, 30])
@@ -302,3 +319,19 @@ def test_infinities_are_counted() -> None:
     assert report.match
     assert report.to_json()["outputs"][0]["infinities"] == 2
     assert report.remarks[-1] == "output y: 2 elements are infinite in the reference and here"
+
+
+def test_rounding_in_an_evaluation() -> None:
+    """Of each sample alone: its reference starts from reset states."""
+    graph = running_sum()
+    data: Any = SimpleNamespace(samples=[{"x": f32(100)}, {"x": f32(1e-3)}])
+    y = info(graph.tensors["y"])
+    kept: Any = SimpleNamespace(
+        reference=lambda index, tensor: f32(0),
+        device=lambda index, tensor: f32(1e-4),
+    )
+    oracle = Oracle("hilc", "", lambda index, sample: {}, sensitivity=sensitivity(graph))
+    others = [evaluation._is_other(kept, index, y, data, oracle) for index in (1, 0, 1)]
+    assert others == [True, False, True]
+    strict = replace(oracle, sensitivity=None)
+    assert evaluation._is_other(kept, 0, y, data, strict)

@@ -10,7 +10,7 @@ from hilc.codegen.names import Names
 from hilc.memory.plan import Program
 
 _START = """\
-/*! \\brief Starts an inference whose input arrives by rows, and discards the rows of an earlier one.
+/*! \\brief Starts an inference whose input arrives by rows; discards earlier rows.
  *
  * Call it before the first row of each inference; for the first inference, nothing checks this.
  * Returns 0, or -1 if a pointer is NULL. */
@@ -32,8 +32,9 @@ _FETCH = """\
 _PULL = """\
 /*! \\brief Starts an inference and fetches its rows, in order, into the workspace.
  *
- * Rows that no layer reads are not fetched. Returns 0, and the run may follow. Returns -1 if `fetch`
- * does not return 0, which ends the inference, if it starts another one, or if a pointer is NULL. */
+ * Rows that no layer reads are not fetched. Returns 0, and the run may follow. Returns -1 if
+ * `fetch` does not return 0, which ends the inference, if it starts another one, or if a pointer is
+ * NULL. */
 """
 
 
