@@ -9,11 +9,14 @@ from functools import cache
 from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import pytest
+from linear_layers import make_layer
 from random_graphs import GraphBuilder
 
 from hilc.external import ExternalCall
 from hilc.fusion.call import FusedCall
+from hilc.lowering import candidates
 from hilc.lowering.access import ForbiddenInterval
 from hilc.lowering.bodies import body_key
 from hilc.lowering.choice import Group, KernelSelection
@@ -286,3 +289,25 @@ def test_each_kernel_that_is_kept_has_something_for_it() -> None:
             cost = estimate._instructions(call, CPU)
             # Kernels that are left out are no cheaper than all that are kept.
             assert cost >= min(segment.cost for segment in kept)
+
+
+def test_emitted_functions_are_stored_once() -> None:
+    """Layers of one kernel share what is emitted; the code around it is there for each."""
+    cpu, rng = get_cpu("rv32imac"), np.random.default_rng(7)
+    layers = [
+        make_layer(rng, "FULLY_CONNECTED", "int16", (5, 40), (9, 40), {"activation": "NONE"})
+        for _ in range(2)
+    ]
+    first, second = (
+        next(
+            call
+            for call in candidates(layer.node, layer.ins, layer.outs, cpu)
+            if isinstance(call, KernelCall) and call.kernel.shared_code
+        )
+        for layer in layers
+    )
+    assert first.kernel is second.kernel
+    own, other = (estimate._parts(call, "speed") for call in (first, second))
+    together = sum({**own, **other}.values())
+    assert together == sum(own.values()) + sum(other.values()) - first.kernel.shared_code
+    assert first.kernel.shared_code > first.kernel.code / 2

@@ -156,6 +156,8 @@ class Kernel:
     window: Mapping[str, str] = field(default_factory=dict, hash=False)
     #: Bytes of code for one layer.
     code: int = _CODE_BYTES
+    #: Bytes of these that are stored once for all layers with this kernel.
+    shared_code: int = 0
     #: Bytes of code for a layer computed in bands; None if not known.
     band_code: int | None = None
     #: Whether it returns a status, which is not 0 for invalid input values.

@@ -133,7 +133,7 @@ class Estimator:
         self._prices: dict[float, Prices] = {}
         #: Bytes of a call's arrays, by its identity; the arrays keep it alive.
         self._known_bytes: dict[int, int] = {}
-        #: Number of layers that may share each body.
+        #: Number of layers that may share each body, and each kernel's functions.
         self._sharers = Counter[object](
             key
             for calls in self._calls
@@ -142,6 +142,7 @@ class Estimator:
             and not isinstance(call, CompressedCall)
             and (key := body_key(call, optimize, planner.lowering.cpu)) is not None
         )
+        self._sharers.update(name for calls in self._calls for name in _shared_functions(calls))
 
     def singles(self, step: int) -> list[Segment]:
         """Return the segments of one layer, one for each kernel that is not dominated."""
@@ -323,7 +324,7 @@ class Estimator:
     def _band_bytes(self, kernel: Kernel) -> int:
         """Return the code of a kernel for bands of several heights."""
         if kernel.band_code is not None:
-            return kernel.band_code
+            return kernel.band_code - kernel.shared_code
         return round(self._policy.band_code * kernel.code)
 
     def flash_bytes(self, segments: Sequence[Segment]) -> int:
@@ -353,19 +354,30 @@ def _parts(call: KernelCall | ExternalCall, optimize: str, cpu: Cpu) -> dict[obj
     if isinstance(call, ExternalCall):
         return {call.module.symbol: call.module.flash_bytes}
     key = body_key(call, optimize, cpu)
-    parts = {**_arrays((call,)), id(call) if key is None else key: call.kernel.code}
+    own = call.kernel.code - call.kernel.shared_code
+    parts = {**_arrays((call,)), id(call) if key is None else key: own}
     if isinstance(call, CompressedCall):
         parts |= {DECODER: DECODER_BYTES, (DECODER, id(call)): LAYER_BYTES}
     return parts
 
 
+def _shared_functions(calls: Sequence[KernelCall | ExternalCall]) -> dict[str, int]:
+    """Return the bytes of the functions that layers of a kernel share, by the kernel's name."""
+    kernels = [call.kernel for call in calls if isinstance(call, KernelCall)]
+    return {kernel.name: kernel.shared_code for kernel in kernels if kernel.shared_code}
+
+
 def _arrays(calls: Sequence[KernelCall]) -> dict[object, int]:
-    """Return the arrays of ``calls`` with their sizes in bytes."""
-    return {
+    """Return the arrays of ``calls`` and the code that layers of a kernel share, with their sizes
+    in bytes.
+    """
+    arrays: dict[object, int] = {
         hashlib.blake2b(array.tobytes()).digest(): align(array.nbytes)
         for call in calls
         for array in call.constant_arrays
     }
+    arrays.update(_shared_functions(calls))
+    return arrays
 
 
 def _instructions(call: KernelCall | ExternalCall, cpu: Cpu) -> int:
