@@ -42,6 +42,7 @@ from hilc.lowering.strides import broadcast_strides, nest, walk
 from hilc.ops import arithmetic, comparison
 from hilc.ops.arithmetic import even_quotient_scale, quotient_scale, square_scales
 from hilc.ops.comparison import comparison_scale
+from hilc.ops.opdef import TWICE_OR_EVEN
 from hilc.ops.operands import output_clamp, plain_clamp, quantization
 from hilc.ops.selection import condition_shape
 
@@ -178,7 +179,7 @@ def _square(layer: Layer) -> Parameters:
     )
 
 
-@lowers(*comparison.DTYPES)
+@lowers(*comparison.DTYPES, roundings=TWICE_OR_EVEN)
 def compare(layer: Layer) -> KernelCall:
     """Return the comparison of any two tensors."""
     node = layer.node
