@@ -307,7 +307,7 @@ def test_emitted_functions_are_stored_once() -> None:
         for layer in layers
     )
     assert first.kernel is second.kernel
-    own, other = (estimate._parts(call, "speed") for call in (first, second))
+    own, other = (estimate._parts(call, "speed", CPU) for call in (first, second))
     together = sum({**own, **other}.values())
     assert together == sum(own.values()) + sum(other.values()) - first.kernel.shared_code
     assert first.kernel.shared_code > first.kernel.code / 2

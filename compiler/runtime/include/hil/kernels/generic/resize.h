@@ -166,15 +166,15 @@ HIL_INLINE void hil_generic_resize_f32(const struct hil_generic_resize_f32 *p, c
 }
 
 #define HIL_RESAMPLE_FIELDS                                                                        \
-    int32_t images;               /* of input and output */                                        \
-    int32_t in_size;              /* elements of an input image */                                 \
-    int32_t out_h;                /* rows of an output image */                                    \
-    int32_t out_w;                /* columns of an output image */                                 \
-    int32_t channels;             /* of each pixel */                                              \
-    int32_t row_taps;             /* input rows that an output row is a sum of */                  \
-    int32_t column_taps;          /* input columns that an output column is a sum of */            \
-    const int32_t *row_places;    /* where each of these rows begins in an input image */          \
-    const int32_t *column_places; /* where each of these columns is in a row */
+    int32_t images;              /* of input and output */                                         \
+    int32_t in_size;             /* elements of an input image */                                  \
+    int32_t out_h;               /* rows of an output image */                                     \
+    int32_t out_w;               /* columns of an output image */                                  \
+    int32_t channels;            /* of each pixel */                                               \
+    int32_t row_taps;            /* input rows that an output row is a sum of */                   \
+    int32_t column_taps;         /* input columns that an output column is a sum of */             \
+    const int32_t *row_places;   /* where each of these rows begins in an input image */           \
+    const int32_t *column_places /* where each of these columns is in a row */
 
 /* Writes out[] = finish(p, total) of the sums along a row, weighted, of rows, weighted. */
 #define HIL_RESAMPLE_WALK(p, in, out, inner, outer, value, finish)                                 \
