@@ -295,8 +295,8 @@ def test_emitted_functions_are_stored_once() -> None:
     """Layers of one kernel share what is emitted; the code around it is there for each."""
     cpu, rng = get_cpu("rv32imac"), np.random.default_rng(7)
     layers = [
-        make_layer(rng, "FULLY_CONNECTED", "int16", (5, 40), (9, 40), {"activation": "NONE"})
-        for _ in range(2)
+        make_layer(rng, "FULLY_CONNECTED", "int16", (rows, 40), (9, 40), {"activation": "NONE"})
+        for rows in (5, 6)
     ]
     first, second = (
         next(
