@@ -227,6 +227,7 @@ def a_partitioner(options: Options, **policy: Any) -> Partitioner:
     made._policy = replace(POLICY, **policy)
     made.is_fed = False
     made._groups_within = {}
+    made._impossible = 0
     # Nothing was measured as a whole.
     made._whole, made._beyond, made.measured = {}, 1.0, []
     made.singles = [[s for s in found if s.first == s.last] for found in options]
@@ -362,6 +363,8 @@ class Tried:
     may_fuse: Callable[[int, int], bool] = lambda first, last: True
     fed: str = ""
     policy: SearchPolicy = POLICY
+    #: Bytes that are live after each layer.
+    live: Callable[[int], int] = lambda step: 100
     #: What another way to fuse the same layers costs; 0 where there is none.
     dearer: int = 0
     tried: list[tuple[int, int]] = field(default_factory=list)
@@ -371,7 +374,9 @@ class Tried:
         made: Any = object.__new__(FusedGroups)
         made._policy = self.policy
         made._nodes = [SimpleNamespace(name=f"n{step}", op="ADD") for step in range(self.layers)]
-        made._estimator = SimpleNamespace(least_memory_bound=self.bound, bounds_groups=True)
+        made._estimator = SimpleNamespace(
+            least_memory_bound=self.bound, bounds_groups=True, bytes_after=self.live
+        )
         made._known_spans = {}
         made._images = np.arange(self.layers, 0, -1)  # all of them give images
         made._is_fed = lambda name: name == self.fed
@@ -451,13 +456,33 @@ def test_the_search_grows_with_the_layers(layers: int) -> None:
     one.within(300, singles(*[400] * layers))
     lengths = [last - first + 1 for first, last in one.tried]
     assert sum(lengths) <= max(POLICY.tried_layers, POLICY.tried_layers_each * layers)
-    assert max(lengths) == {40: 8, 100: 5, 200: 4, 400: 4}[layers]
+    assert max(lengths) == {40: 5, 100: 4, 200: 4, 400: 4}[layers]
 
 
 def test_few_large_layers_are_in_long_groups() -> None:
     one = Tried(200, cost=lambda first, last: 10_000)
     one.within(300, singles(*[400 if step == 5 else 100 for step in range(200)]))
     assert max(last - first + 1 for first, last in one.tried) == POLICY.longest_group
+
+
+def test_long_groups_end_where_little_is_live() -> None:
+    """Here between blocks of three layers, of which the first two expand their input."""
+    policy = replace(POLICY, free_group=2)
+    one = Tried(
+        9, policy=policy, cost=lambda f, t: 10_000, live=lambda step: 10 if step % 3 == 2 else 60
+    )
+    one.within(300, singles(*[400] * 9))
+    ends = {(f, t) for f, t in one.tried if f != 1 and t - f >= 2}
+    assert ends == {(f, t) for f in (0, 3, 6) for t in (2, 5, 8) if f < t}
+
+
+def test_a_kernel_at_little_more_cost_prevents_groups() -> None:
+    for more, is_tried in ((3, False), (5, True)):
+        layers = singles(100, 400)
+        layers[1].append(segment(1, 1, 100 + more, 200, kernel=2))
+        one = Tried(2, cost=lambda first, last: 999)
+        one.within(300, layers)
+        assert bool(one.tried) == is_tried
 
 
 def test_the_cheapest_rows_are_laid_out_first() -> None:
@@ -887,6 +912,15 @@ def test_affordable_partitions_at_the_highest_price(
         assert found == expected, most
 
 
+def test_an_impossible_limit_is_tried_once() -> None:
+    partitioner = a_partitioner([[segment(0, 0, 10, flash=100)]])
+    least = partitioner.cheapest(None, FASTEST)
+    assert least is not None
+    assert partitioner.cheapest(least.memory_bound - 1, Objective(200)) is None
+    partitioner._options = None  # not needed for what is known
+    assert partitioner.cheapest(least.memory_bound - 2, FASTEST) is None
+
+
 def test_least_flash_within_instructions_is_exact() -> None:
     """Not only what some price of flash gives: that takes all layers alike from a kernel on."""
     kernels = [
@@ -1218,6 +1252,7 @@ def test_a_change_of_the_policy_is_meant() -> None:
         "goals": GOALS,
         "error": 1.015,
         "equal_sums": 0.02,
+        "sum_steps": (1, 0.5, 0.25),
         "instructions_error": 0.25,
         "flash_error": 0.25,
         "flash_worths": (1e6, 200, 50, 15, 4, 0),
@@ -1229,9 +1264,11 @@ def test_a_change_of_the_policy_is_meant() -> None:
         "fused_rows": (1, 2, 4, 8),
         "slice_channels": 32,
         "longest_group": 20,
-        "tried_layers": 1500,
+        "free_group": 6,
+        "tried_layers": 700,
         "tried_layers_each": 10,
         "cheap_group": 1.03,
+        "cheap_groups": 0.004,
         "kernel_exchanges": 6,
         "model_bytes": 150,
         "layer_bytes": 120,

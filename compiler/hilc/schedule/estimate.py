@@ -240,6 +240,11 @@ class Estimator:
         around, ending, starting = self._sizes(first, last)
         return around + max(ending, starting)
 
+    def bytes_after(self, step: int) -> int:
+        """Return the size of the tensors that are live after a layer, in bytes."""
+        around, _, starting = self._sizes(step, step)
+        return around + starting
+
     def group_memory_bound(self, first: int, last: int, outlines: Sequence[Estimate]) -> int:
         """Return the lower bound of memory for a group with one of these outlines, in bytes."""
         around, ending, starting = self._sizes(first, last)

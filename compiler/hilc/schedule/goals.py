@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cached_property
+from heapq import heapify, heappop, heappush
 
 from hilc.errors import LimitError
+from hilc.memory.allocate import align
 from hilc.schedule.limits import fastest_within
 from hilc.schedule.pareto import ParetoFrontier, PlannedProgram
 from hilc.schedule.partition import Partition
@@ -47,7 +49,7 @@ class Goals:
         if (name, ram) not in self._affordable:
             self._affordable[name, ram] = list(self._frontier.affordable(goal, most, ram))
         affordable = self._affordable[name, ram]
-        least = self._least(goal, affordable, ram)
+        least = self._least(goal, affordable, most, ram)
         if least is None:
             return None
         # As fast as the sum permits, in as much memory: others of them have less flash.
@@ -64,18 +66,30 @@ class Goals:
         return least
 
     def _least(
-        self, goal: Goal, partitions: list[Partition], ram: int | None
+        self, goal: Goal, partitions: list[Partition], most: float, ram: int | None
     ) -> PlannedProgram | None:
-        """Return the program with the least sum; None if none can be planned in ``ram`` bytes."""
+        """Return the program with the least sum; None if none can be planned in ``ram`` bytes.
+
+        Where a plan takes more than the bound of its partition, others with at most ``most``
+        instructions, which may keep it, are added to ``partitions``.
+        """
         least = self.fastest if self.fastest.cost.keeps(ram, None) else None
         # No program takes less memory than the bound of its partition.
-        ranked = [(goal.sum(p.memory_bound, p.flash), p.cost, p) for p in partitions]
-        for bound, _, partition in sorted(ranked, key=lambda rank: rank[:2]):
+        waiting = [(*_rank(goal, p), i) for i, p in enumerate(partitions)]
+        heapify(waiting)
+        while waiting:
+            bound, _, index = heappop(waiting)
             if least is not None and bound >= _sum(goal, least):
                 break
+            partition = partitions[index]
             found = self._frontier.planned_within(partition, ram)
             if found is not None and (least is None or _sum(goal, found) < _sum(goal, least)):
                 least = found
+            if found is None or found.workspace_bytes > align(partition.memory_bound):
+                for other in self._frontier.others(partition):
+                    if other.cost <= most:
+                        heappush(waiting, (*_rank(goal, other), len(partitions)))
+                        partitions.append(other)
         return least
 
     def workspaces(self) -> Sequence[int]:
@@ -87,6 +101,11 @@ class Goals:
         :class:`LimitError` if there is none.
         """
         return fastest_within(self._frontier, ram, flash)
+
+
+def _rank(goal: Goal, partition: Partition) -> tuple[float, int]:
+    """Return a lower bound of the sum of a partition's program, and its cost."""
+    return goal.sum(partition.memory_bound, partition.flash), partition.cost
 
 
 def _sum(goal: Goal, program: PlannedProgram) -> float:

@@ -166,8 +166,8 @@ class FusedGroups:
         *,
         sliced: bool = False,
     ) -> list[GroupsOfLayers]:
-        """Return fused groups that take at most ``limit`` bytes, for layers whose best kernel takes
-        more.
+        """Return fused groups that take at most ``limit`` bytes, for layers with no kernel that
+        takes as little at about the cost of the best one.
 
         With ``sliced`` expansions are computed by slices of channels where nothing else keeps the
         limit.
@@ -180,11 +180,22 @@ class FusedGroups:
         count = len(self._nodes)
         worth = objective.flash_worth
         best = [min(found, key=lambda s: s.cost_at(worth)) for found in self._singles]
-        blocked = [segment.memory_bound > limit for segment in best]
+        costs = [segment.cost_at(worth) for segment in best]
+        exceeding = sum(segment.memory_bound > limit for segment in best)
+        excess = self._policy.cheap_groups * sum(costs) / max(1, exceeding)
+
+        def most(first: int, last: int, blocked: int) -> float:
+            """Return what segments of these layers may cost for longer groups not to be tried."""
+            own = sum(costs[first : last + 1])
+            return max(self._policy.cheap_group * own, own + blocked * excess)
+
+        blocked = [
+            not any(s.memory_bound <= limit and s.cost_at(worth) <= most(i, i, 1) for s in found)
+            for i, found in enumerate(self._singles)
+        ]
         if not any(blocked):
             return []
         before = np.concatenate([[0], np.cumsum(blocked)])
-        costs = [segment.cost_at(worth) for segment in best]
         found: list[GroupsOfLayers] = []
         #: For each layer, the ends of segments that start with it.
         ends: list[list[int]] = [[] if blocked[i] else [i] for i in range(count)]
@@ -217,8 +228,9 @@ class FusedGroups:
                     found.append(groups)
                     if groups.options:
                         kept[first].append(last)
-                    most = self._policy.cheap_group * sum(costs[first : last + 1])
-                    if groups.has_cost(most, worth):
+                    if groups.has_cost(
+                        most(first, last, int(before[last + 1] - before[first])), worth
+                    ):
                         ends[first].append(last)
         return found
 
@@ -226,11 +238,25 @@ class FusedGroups:
         """Return the spans of ``length`` layers that may be fused as far as shapes show."""
         if length not in self._known_spans:
             needed = max(1, length - 1)
-            firsts = np.flatnonzero(self._images[: len(self._nodes) - length + 1] >= needed)
+            begins = self._images[: len(self._nodes) - length + 1] >= needed
+            if length > self._policy.free_group:
+                begins = begins & self._narrow[: len(begins)] & self._narrow[length:]
+            firsts = np.flatnonzero(begins)
             bound = self._estimator.least_memory_bound
             bounds = [bound(first, first + length - 1) for first in firsts.tolist()]
             self._known_spans[length] = _Spans(firsts, np.array(bounds, np.int64))
         return self._known_spans[length]
+
+    @cached_property
+    def _narrow(self) -> npt.NDArray[np.bool_]:
+        """For each layer and the end, whether a long group may begin or end there: fewer bytes are
+        live than a layer earlier, or as many and no more than a layer later.
+        """
+        sizes = [self._estimator.bytes_after(step) for step in range(len(self._nodes))]
+        found = [True, True]
+        for before, own, after in zip(sizes, sizes[1:], sizes[2:], strict=False):
+            found.append(own < before or own == before <= after)
+        return np.array([*found, True][: len(sizes) + 1])
 
     @cached_property
     def _images(self) -> npt.NDArray[np.int64]:

@@ -13,7 +13,6 @@ from dataclasses import dataclass
 
 from hilc.errors import InputError
 from hilc.lowering.choice import CostEstimate, KernelSelection
-from hilc.memory.allocate import align
 from hilc.memory.plan import Planner
 from hilc.memory.program import Program
 from hilc.schedule.groups import Objective
@@ -77,6 +76,8 @@ class ParetoFrontier:
         self._partitions: dict[Objective, list[Partition]] = {}
         self._walks: dict[Objective, Iterator[Partition]] = {}
         self._planned: dict[Partition, PlannedProgram | InputError] = {}
+        #: By partition, the objective for which it was found to be the cheapest.
+        self._objectives: dict[Partition, Objective] = {}
 
     def partitions(self, objective: Objective = FASTEST) -> Iterator[Partition]:
         """Yield partitions from the fastest on, each with a smaller memory lower bound."""
@@ -156,32 +157,43 @@ class ParetoFrontier:
         least flash that was found for it: at the highest price of flash that keeps ``most``, which
         falls as memory does, since less memory takes more instructions.
 
-        Steps are as large as sums of the goal that count as equal.
+        Steps are as large as sums of the goal that count as equal, or a part of these where nothing
+        is that much smaller: a sum that is less by the smallest part may be missed.
         """
-        small = self.policy.small_step_bytes
-        limits: tuple[int | None, ...] = (ram,)
+        limits: Sequence[int | None] = (ram,)
         least = float("inf")
         for worth in self.policy.flash_worths:
             objective = Objective(worth)
             while found := self._least_flash(limits, objective, most):
+                self._objectives.setdefault(found[0], objective)
                 yield from found
-                # Others are looked for where it does not keep the bound of its memory as a whole.
-                own = self.planned_within(found[0], align(found[0].memory_bound))
-                others = () if own is not None else self._variants(found[0], objective)
-                variants = [p for p in others if p.cost <= most]
-                yield from variants
-                bound = min(p.memory_bound for p in (*found, *variants))
-                if bound <= small:  # as of a model without layers: there is no less memory
-                    break
+                bound = min(p.memory_bound for p in found)
                 least = min(least, goal.sum(bound, found[-1].flash))
                 # Less memory takes no less flash.
-                clearly = (1 - self.policy.equal_sums) * least - goal.sum(0, found[-1].flash)
-                step = min(bound - small, int(clearly / goal.workspace))
-                limits = (step, bound - small)
+                limits = self._smaller_sums(goal, least, bound, found[-1].flash)
             if found is None:
                 # No price of flash changes that.
                 break
         yield from (p for p in self.measured() if p.cost <= most)
+
+    def _smaller_sums(self, goal: Goal, least: float, bound: int, flash: int) -> Sequence[int]:
+        """Return limits of memory below ``bound`` bytes with which the sum of a goal with this much
+        flash is less by as much as counts as equal: less than the ``least`` of all, then less than
+        the own sum, by that much and by parts of it.
+        """
+        equal = self.policy.equal_sums
+        own = goal.sum(bound, flash)
+        sums = [(1 - equal) * least, *((1 - part * equal) * own for part in self.policy.sum_steps)]
+        most = bound - self.policy.small_step_bytes
+        limits = [min(most, int((one - goal.sum(0, flash)) / goal.workspace)) for one in sums]
+        return [limit for limit in dict.fromkeys(limits) if limit > 0]
+
+    def others(self, partition: Partition) -> Iterator[Partition]:
+        """Yield other partitions in as much memory as one that :meth:`affordable` found, which may
+        keep its bound where that one does not.
+        """
+        if (objective := self._objectives.get(partition)) is not None:
+            yield from self._variants(partition, objective)
 
     def fastest_within(self, limit: int, flash: float) -> Iterator[Partition]:
         """Yield the fastest partition that was found in ``limit`` bytes with at most ``flash``

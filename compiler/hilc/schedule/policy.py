@@ -61,6 +61,9 @@ class SearchPolicy:
     #: Ratio: sums of workspace and flash that differ by at most this count as equal, as far as
     #: flash is estimated, and the fastest of their programs is taken.
     equal_sums: float = 0.02
+    #: Parts of that by which the search tries to make a sum smaller: after the last it ends, so a
+    #: program whose sum is 0.5 % less may be missed.
+    sum_steps: tuple[float, ...] = (1, 0.5, 0.25)
     #: Prices of a byte of flash in instructions that are tried to save flash, the highest first.
     flash_worths: tuple[float, ...] = (1e6, 200, 50, 15, 4, 0)
     #: Ratio by which shared code is slower than estimated, by the goal that determines the sharing;
@@ -95,14 +98,21 @@ class SearchPolicy:
     slice_channels: int = 32
     #: Maximum number of layers of a fused group, which bounds the search time.
     longest_group: int = 20
+    #: Maximum number of layers of a fused group that may begin and end anywhere. Longer ones begin
+    #: and end where no more bytes are live than next to it: these tensors are in memory as a whole.
+    free_group: int = 6
     #: Maximum number of layers, counted once for each group that is tried at a memory limit, in all
     #: and for each layer of the model; the larger bound holds. Shorter groups are tried first. The
     #: search time then grows with the number of layers, whatever their shapes.
-    tried_layers: int = 1500
+    tried_layers: int = 700
     tried_layers_each: int = 10
     #: Ratio: where shorter groups cost at most this much more than the kernels alone, longer groups
     #: over the same layers are not tried.
     cheap_group: float = 1.03
+    #: Part of the program's cost by which all groups together may cost more than the kernels alone
+    #: without longer groups being tried; each group has the share of its layers that exceed the
+    #: limit of memory.
+    cheap_groups: float = 0.004
     #: Maximum number of attempts to find kernels with which a group keeps a limit.
     kernel_exchanges: int = 6
 
