@@ -140,7 +140,7 @@ class Estimator:
             for call in calls
             if isinstance(call, KernelCall)
             and not isinstance(call, CompressedCall)
-            and (key := body_key(call, optimize, planner.lowering.cpu)) is not None
+            and (key := body_key(call, optimize)) is not None
         )
 
     def singles(self, step: int) -> list[Segment]:
@@ -155,7 +155,7 @@ class Estimator:
             if OPS[node.op].fed:
                 # Only a group takes in rows that are fed.
                 memory_bound = UNLIMITED
-            parts = _parts(call, self._optimize, self._lowering.cpu)
+            parts = _parts(call, self._optimize)
             segment = Segment(
                 memory_bound=memory_bound,
                 calls=used,
@@ -346,13 +346,13 @@ def as_called(cost: CostEstimate, program: Program, policy: SearchPolicy = POLIC
     return replace(cost, flash_bytes=cost.flash_bytes - saved)
 
 
-def _parts(call: KernelCall | ExternalCall, optimize: str, cpu: Cpu) -> dict[object, int]:
+def _parts(call: KernelCall | ExternalCall, optimize: str) -> dict[object, int]:
     """Return the arrays and the code of ``call`` with their sizes in bytes; equal keys are stored
     once per program.
     """
     if isinstance(call, ExternalCall):
         return {call.module.symbol: call.module.flash_bytes}
-    key = body_key(call, optimize, cpu)
+    key = body_key(call, optimize)
     parts = {**_arrays((call,)), id(call) if key is None else key: call.kernel.code}
     if isinstance(call, CompressedCall):
         parts |= {DECODER: DECODER_BYTES, (DECODER, id(call)): LAYER_BYTES}
