@@ -83,14 +83,12 @@ class Body:
 def shared_bodies(program: Program, optimize: str, names: Names) -> dict[int, Body]:
     """Return the body of each layer that shares one, by the layer's index.
 
-    For ``size`` all layers of a portable kernel share; else layers that differ in arrays and in the
-    kernel's variable numbers only, for ``speed`` if a call is little of their time.
+    For ``speed`` there are none; for ``size`` all layers of a portable kernel share; else layers
+    that differ in arrays and in the kernel's variable numbers only.
     """
     groups: dict[tuple[str, ...], list[tuple[int, KernelCall]]] = defaultdict(list)
     for index, step in enumerate(program.steps):
-        if not isinstance(step.call, KernelCall):
-            continue
-        if (key := body_key(step.call, optimize, program.cpu)) is not None:
+        if isinstance(step.call, KernelCall) and (key := body_key(step.call, optimize)) is not None:
             groups[key].append((index, step.call))
     # A single layer is best specialised, for flash too: the C compiler drops the code that it does
     # not use.
