@@ -140,7 +140,7 @@ class Estimator:
             for call in calls
             if isinstance(call, KernelCall)
             and not isinstance(call, CompressedCall)
-            and (key := body_key(call, optimize)) is not None
+            and (key := body_key(call, optimize, planner.lowering.cpu)) is not None
         )
         self._sharers.update(name for calls in self._calls for name in _shared_functions(calls))
 
@@ -156,7 +156,7 @@ class Estimator:
             if OPS[node.op].fed:
                 # Only a group takes in rows that are fed.
                 memory_bound = UNLIMITED
-            parts = _parts(call, self._optimize)
+            parts = _parts(call, self._optimize, self._lowering.cpu)
             segment = Segment(
                 memory_bound=memory_bound,
                 calls=used,
@@ -347,13 +347,13 @@ def as_called(cost: CostEstimate, program: Program, policy: SearchPolicy = POLIC
     return replace(cost, flash_bytes=cost.flash_bytes - saved)
 
 
-def _parts(call: KernelCall | ExternalCall, optimize: str) -> dict[object, int]:
+def _parts(call: KernelCall | ExternalCall, optimize: str, cpu: Cpu) -> dict[object, int]:
     """Return the arrays and the code of ``call`` with their sizes in bytes; equal keys are stored
     once per program.
     """
     if isinstance(call, ExternalCall):
         return {call.module.symbol: call.module.flash_bytes}
-    key = body_key(call, optimize)
+    key = body_key(call, optimize, cpu)
     own = call.kernel.code - call.kernel.shared_code
     parts = {**_arrays((call,)), id(call) if key is None else key: own}
     if isinstance(call, CompressedCall):
