@@ -513,6 +513,7 @@ REASONS: Mapping[tuple[str, str, str], str] = {
     ("ADD", "*", "row length"): _FOLDED,
     ("SUB", "*", "row length"): _FOLDED,
     ("MUL", "*", "row length"): _FOLDED,
+    ("SQUARED_DIFFERENCE", "*", "row length"): _FOLDED,
     ("RESIZE_BILINEAR", "int8", "channels"): "four channels share two words: no other number",
     ("TRANSPOSE", "*", "channels"): "of vectors a matrix has at most 17 rows or columns",
     ("CONCATENATION", "*", "channels"): "blocks of more than 32 bytes are moved by a call",
