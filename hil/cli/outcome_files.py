@@ -294,6 +294,8 @@ def _cases(outcome: Outcome) -> Iterator[ElementTree.Element]:
             properties["hil_independent"] = str(compared.independent).lower()
             properties["hil_match"] = str(compared.match).lower()
             properties["hil_samples"] = str(compared.samples)
+            if compared.remarks:
+                properties["hil_remarks"] = "; ".join(compared.remarks)
         own = () if isinstance(report, Firmware) else report.recoveries
         name = f"{_model(report)} on {outcome.board}{goal}"
         case = _case(outcome, name, properties, [*outcome.reruns, *own])

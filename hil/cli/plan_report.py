@@ -85,6 +85,8 @@ def dynamic_lines(forms: Sequence[DynamicForm]) -> list[str]:
                 f"dynamically quantized layers, {word} --dynamic {form.dynamic}: "
                 f"{form.workspace_bytes:,} B of workspace, about {form.flash_bytes:,} B of flash, "
                 f"{form.instructions:,} instructions by estimate"
+                + ", of one turn of each loop and the longest branch of each choice"
+                * form.calls_graphs
             )
     return lines
 

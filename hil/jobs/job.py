@@ -6,6 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, fields
+from numbers import Integral
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
@@ -180,6 +181,17 @@ def reference_for(
     return reference_of(
         known.library, known.module, reference, source=source, allow_fallback=allow_fallback
     )
+
+
+def warn_of_random_inputs(run: Run, given: str, samples: Any) -> None:
+    """Warn that inputs are quantized, and are random: they have their types already.
+
+    ``samples`` is the value of the option ``given``: a number of samples or None if they are
+    random.
+    """
+    if samples is None or isinstance(samples, Integral):
+        option, files = run.option("quantize"), run.option(given)
+        run.warn(f"{option} has no effect without {files}: random inputs are quantized already")
 
 
 def require_one(image: Image, run: Run, given: Mapping[str, Any], remedy: str) -> None:

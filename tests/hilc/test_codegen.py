@@ -195,7 +195,7 @@ def test_layers_that_differ_in_arrays_share_a_body() -> None:
         return files["codegen/host/src/net_lib1.c"].decode()
 
     balanced = source("balanced")
-    assert "/* One body for the layers 0 and 1: what each has for itself. */" in balanced
+    assert "/* Parameters of each of the layers 0 and 1, which share one body. */" in balanced
     # The numbers are the body's, and what differs is each layer's.
     body = balanced[balanced.index("static int32_t shared_0(") :]
     assert ".in_h = 6," in body[: body.index("hil_generic_conv2d_s8(&p")]

@@ -301,6 +301,10 @@ class Module:
             value["layers"] = _with_work(value.get("layers"))
             for info in _tensors(value):
                 info.setdefault("turns", None)
+            forms = value["dynamic_forms"]
+            for form in forms if isinstance(forms, list) else ():
+                if isinstance(form, dict):
+                    form.setdefault("calls_graphs", False)
         module = decode(Module, value, label)
         check_module(module, label)
         return module

@@ -154,14 +154,14 @@ class _Group:
         cursors = "".join(f"    int32_t {name};\n" for name in self._cursors)
         where = "    /* Bytes in the tensors outside of the group. */\n" if cursors else ""
         struct = (
-            "/* Where it is between two calls of it. */\n"
+            "/* Position in the schedule between two calls. */\n"
             f"struct {feed} {{\n    struct hil_feed feed;\n{where}{cursors}}};\n"
         )
         size = c_static_assert(
             f"sizeof(struct {feed}) <= {self._call.feed_bytes}", "the memory plan is of another one"
         )
         end = (
-            "    /* What comes behind the last row that is read is not looked at. */\n"
+            "    /* No layer reads the rows after the last one that was read. */\n"
             f"    feed->feed.entry = (int32_t)({count});\n"
             f"    feed->feed.begin = feed->feed.end = {self._call.fed_bytes};\n"
         )

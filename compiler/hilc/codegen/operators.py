@@ -367,7 +367,7 @@ class _Writer:
         given = self._given_pool("constants") if "constants" in operator.parameters else ""
         unused = ["pool" if name == "constants" else name for name in operator.parameters]
         nothing = "".join(f"    (void){name};\n" for name in unused) + "    return 0;\n"
-        done = "/* The layers compute as the rows come: nothing is left to do. */\n"
+        done = "/* Does nothing: the layers ran when their rows arrived. */\n"
         return (
             f"{text.definitions}\n{comment}{head}{given}{text.body}}}\n\n{done}"
             f"{self._function(operator, nothing)}"
@@ -382,7 +382,7 @@ class _Writer:
             start, passed = plain.feed_function(self._program, self._names, options, operator)
             until = self._names.local("layer_0_until_rows")
             return (
-                "/* Computes until rows are missing, or to the end. */\n"
+                "/* Runs the layers until rows are missing, or to the end. */\n"
                 f"{start}{c_wrapped(f'    {until}(', passed, ');')}\n}}\n"
             )
         arguments = feed_arguments(self._program, options)
@@ -396,7 +396,7 @@ class _Writer:
         ]
         unused = "".join(f"    (void){a.name};\n" for a in arguments if a.name not in str(passed))
         return (
-            "/* Goes on until rows are missing, or with the last ones. */\n"
+            "/* Runs the layers until rows are missing, or to the end. */\n"
             f"{feed_prototype(self._names, arguments)} {{\n{unused}"
             f"{c_wrapped('    layer_0_until_rows(', passed, ');')}\n}}\n"
         )

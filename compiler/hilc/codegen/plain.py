@@ -268,7 +268,7 @@ def memory(program: Program, names: Names, options: Options) -> Iterable[str]:
         pool = program.pools[index]
         # A linker script places the pool of a region by its section.
         section = f'section(".bss.noinit.tvm.{pool.region}"), ' if pool.region else ""
-        what = "States, which a run leaves to the next" if pool.persistent else "Working memory"
+        what = "States, which persist between runs" if pool.persistent else "Working memory"
         yield (
             f"/* {what}. */\n"
             f"static uint8_t {names.pool_object(index)}[{pool.nbytes}]\n"
@@ -442,7 +442,7 @@ def _memory_macros(program: Program, names: Names, options: Options) -> Iterable
     )
     if program.graph.states:
         yield (
-            "/** Memory of the states in bytes, which a run leaves to the next one. */\n"
+            "/** Memory of the states in bytes; they persist between runs. */\n"
             f"#define {names.macro('STATE_SIZE')} {program.state_bytes}\n"
         )
     for index in caller_pools(program, options):
@@ -458,7 +458,7 @@ def _run_comment(program: Program, names: Names, options: Options) -> str:
     lines = ["Runs one inference."]
     given = parameters(program, names, options)
     if program.feed is not None:
-        lines.append(f"All rows must have come ({names.rows('push')} or {names.rows('pull')}).")
+        lines.append(f"All rows must have arrived ({names.rows('push')} or {names.rows('pull')}).")
     elif program.io_in_pool:
         kept = "keeps" if program.keep_inputs else "overwrites"
         lines.append(f"Inputs and outputs lie in the memory; a run {kept} the inputs.")

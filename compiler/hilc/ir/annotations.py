@@ -69,6 +69,9 @@ class DynamicForm:
     #: Constants and code of the whole model; None where no program was searched for.
     flash_bytes: int | None
     instructions: int | None
+    #: Whether it has loops or choices: ``instructions`` count one turn of each loop, and the
+    #: longest branch of each choice.
+    calls_graphs: bool = False
 
 
 @dataclass(frozen=True)

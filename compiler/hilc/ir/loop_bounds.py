@@ -33,3 +33,17 @@ def exceeded(bounds: Sequence[LoopBound], status: int) -> LoopBoundError | None:
     if not 0 <= index < len(bounds):
         return None
     return LoopBoundError.of(bounds[index].name, bounds[index].turns)
+
+
+def exceeded_unnamed(status: int) -> LoopBoundError | None:
+    """Return the error for a status like :func:`exceeded`, of a model whose loops are not known
+    here: only their number is.
+    """
+    number = FIRST_STATUS - status + 1
+    if number < 1:
+        return None
+    return LoopBoundError(
+        f"the model returned {status}: loop {number} of its loops with a bound exceeds that bound",
+        "give inputs for which it makes fewer turns, or build the firmware with a higher bound; "
+        "with the model or its library, the error names the loop",
+    )

@@ -168,13 +168,14 @@ def _class(found: UpperLine, steps: tuple[int, int]) -> type[ProductParameters]:
             order="elementwise",
             reads="",
             window={},
-            code=function.code_bytes + 120,
+            functions=function.code_bytes,
+            glue=120,
             figures={"call": _CALL, "row": _ROW, "turn": function.instructions},
             counts={"row": "rows", "turn": f"rows * ((length + {_ELEMENTS - 1}) // {_ELEMENTS})"},
             head={
                 "Tile": "as many elements of a row as eight vector registers have words.",
-                "Registers": "v0 to v7: products; v8 to v15: the second operand, then signs; v16 to v19: "
-                "int8.",
+                "Registers": "v0 to v7: products; v8 to v15: the second operand, then signs; "
+                "v16 to v19: int8.",
                 "Data": "none but the tensors.",
                 "Order": "Elements of both are read, then those of the output are written.",
                 "Bounds": f"Products times 2^{line.bits} are words: line_of() chooses the bits.",
