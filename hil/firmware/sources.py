@@ -198,6 +198,7 @@ def _model_files(words: Sequence[str], name: str | None) -> list[ModelSource]:
     sources = parse_sources(words, name)
     for source in sources:
         if source.is_archive:
+            ModelLibrary.load(source.path)  # what is no archive is named as that
             raise InputError(
                 f"{source.path} is compiled already, and an archive does not hold its plan",
                 "give the model file that it was compiled from",

@@ -108,11 +108,12 @@ def _slope(unchanged: Array, changed: list[Array]) -> Array:
 
 
 class _Trial:
-    """Runs of a graph whose float operands are changed; those of number 0 are unchanged."""
+    """Runs of a graph, one after the other, whose float operands are changed by chance."""
 
     def __init__(self, graph: Graph, number: int) -> None:
         self._graph = graph
-        self._number = number
+        # Not begun again with each run: as rounding, changes of a sequence do not add up one way.
+        self._rng = np.random.default_rng(number)
         self._states = {state.name: graph.reset_value(state) for state in graph.states}
 
     def run(self, inputs: _Values, unchanged: _Values | None) -> _Values:
@@ -121,8 +122,6 @@ class _Trial:
         from hilc.interpreter import run_node
 
         graph = self._graph
-        # The same changes in every run: weights are the same in all steps of a sequence.
-        rng = np.random.default_rng(self._number)
         values = {name: t.data for name, t in graph.tensors.items() if t.data is not None}
         values.update(inputs)
         values.update(self._states)
@@ -133,7 +132,7 @@ class _Trial:
                 continue
             kept = {t.name: unchanged[t.name] for t in graph.outs(node) if not t.element.is_real}
             if len(kept) < len(node.outputs):
-                operands = [None if one is None else _changed(one, rng) for one in operands]
+                operands = [None if one is None else _changed(one, self._rng) for one in operands]
                 values.update(zip(node.outputs, run_node(graph, node, operands), strict=True))
             values.update(kept)
         self._states = {state.name: values[state.after] for state in graph.states}

@@ -217,6 +217,7 @@ BAD = [
     Bad("explain tiny.tflite huge.tflite --board mps2-an386 -o a.svg", 2, "2 models are given"),
     Bad("explain tiny.tflite --board mps2-an386 --frontier --ram 9", 2, "leave out --ram"),
     Bad("explain tiny.tflite --board mps2-an386 -o mine.svg", 2, "replace it with --force"),
+    Bad("explain . --board mps2-an386", 2, "has no metadata.json"),
     # Boards.
     Bad("verify tiny.tflite --board frob", 2, "unknown board 'frob'"),
     Bad("verify tiny.tflite --board mps2-an368", 2, "did you mean mps2-an386"),

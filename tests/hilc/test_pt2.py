@@ -22,6 +22,8 @@ from hilc.frontends import Specialization, load_model, read_model, reader_of
 from hilc.frontends.onnx.states import reset_values, states_of
 from hilc.frontends.pt2.archive import is_pt2, read_archive
 from hilc.frontends.pt2.convert import convert
+from hilc.frontends.pt2.decomposable import DECOMPOSABLE
+from hilc.frontends.pt2.model import translator_of
 from hilc.frontends.pt2.program import read_program
 from hilc.frontends.pt2.sizes import Sizes
 from hilc.interpreter import Interpreter
@@ -308,6 +310,10 @@ def test_the_hint_decomposes_only_what_it_helps(operator: str, helps: bool) -> N
     with pytest.raises(UnsupportedError, match=f"py:.*aten.{operator}.default") as caught:
         load_model(data, "relu")
     assert ("run_decompositions()" in caught.value.hint) == helps
+
+
+def test_only_operators_without_a_translator_are_decomposed() -> None:
+    assert not [n for n in sorted(DECOMPOSABLE) if translator_of(f"aten.{n}.default") is not None]
 
 
 @pytest.mark.full

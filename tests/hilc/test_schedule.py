@@ -1168,9 +1168,10 @@ def test_code_for_bands_is_stated_or_half_more() -> None:
     estimator = object.__new__(Estimator)
     estimator._policy = POLICY
     kernels: list[Any] = [
-        SimpleNamespace(band_code=band_code, code=100) for band_code in (70, 0, None)
+        SimpleNamespace(band_code=band_code, code=100, shared_code=shared)
+        for band_code, shared in ((70, 0), (0, 0), (None, 0), (70, 30))
     ]
-    assert [estimator._band_bytes(kernel) for kernel in kernels] == [70, 0, 150]
+    assert [estimator._band_bytes(kernel) for kernel in kernels] == [70, 0, 150, 40]
 
 
 def test_measured_counts_are_those_of_the_same_variant(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,8 +3,9 @@
 A layer's parameters are numbers (sizes, zero points, limits) and arrays (weights, multipliers). A
 kernel is fast because the C compiler knows the numbers; constant array addresses gain nothing. So
 layers with equal numbers, as the blocks of a network often have, can share one body that is
-specialised for those numbers and takes the arrays through a small struct. Where flash matters more
-than speed, numbers may differ too: then those are fields of the struct.
+specialised for those numbers and takes the arrays through a small struct. Numbers that a kernel
+states as variable may differ too, and all numbers where flash matters more than speed: then those
+are fields of the struct.
 """
 
 from __future__ import annotations
@@ -82,12 +83,14 @@ class Body:
 def shared_bodies(program: Program, optimize: str, names: Names) -> dict[int, Body]:
     """Return the body of each layer that shares one, by the layer's index.
 
-    For ``speed`` there are none; for ``size`` all layers of a portable kernel share; else layers
-    that differ in arrays only.
+    For ``size`` all layers of a portable kernel share; else layers that differ in arrays and in the
+    kernel's variable numbers only, for ``speed`` if a call is little of their time.
     """
     groups: dict[tuple[str, ...], list[tuple[int, KernelCall]]] = defaultdict(list)
     for index, step in enumerate(program.steps):
-        if isinstance(step.call, KernelCall) and (key := body_key(step.call, optimize)) is not None:
+        if not isinstance(step.call, KernelCall):
+            continue
+        if (key := body_key(step.call, optimize, program.cpu)) is not None:
             groups[key].append((index, step.call))
     # A single layer is best specialised, for flash too: the C compiler drops the code that it does
     # not use.

@@ -90,17 +90,22 @@ def quiet() -> Iterator[None]:
     """Suppress PyTorch's deprecation warnings, and its log and standard error where hil reports the
     same fact.
     """
-    loggers = [logging.getLogger(name) for name in ("", "torch", "torch.export", "torchao")]
-    before = [logger.level for logger in loggers]
-    for logger in loggers:
-        logger.setLevel(logging.CRITICAL)
+    with _no_logs(), warnings.catch_warnings(), redirect_stderr(io.StringIO()):
+        warnings.simplefilter("ignore")
+        yield
+
+
+@contextmanager
+def _no_logs() -> Iterator[None]:
+    """Suppress all logs: PyTorch's loggers have levels and handlers of their own, and theirs print
+    the traceback of an error that hil reports.
+    """
+    before = logging.root.manager.disable
+    logging.disable(logging.CRITICAL)
     try:
-        with warnings.catch_warnings(), redirect_stderr(io.StringIO()):
-            warnings.simplefilter("ignore")
-            yield
+        yield
     finally:
-        for logger, level in zip(loggers, before, strict=True):
-            logger.setLevel(level)
+        logging.disable(before)
 
 
 def name_of(model: Any) -> str:
@@ -161,17 +166,24 @@ def _exported(torch: Any, module: Any, samples: Sequence[Any] | None) -> Any:
 def _require_taken(torch: Any, module: Any, tensors: Sequence[Any]) -> None:
     """Raise :class:`~hilc.errors.InputError` for samples with which a module does not run."""
     try:
-        with torch.no_grad():
+        with torch.no_grad(), _no_logs():
             copy.deepcopy(module)(*tensors)
     except Exception as error:
         listed = ", ".join(f"{t.dtype}{list(t.shape)}".removeprefix("torch.") for t in tensors)
         weights = next((p.dtype for p in module.parameters()), torch.float32)
         raise InputError(
             f"the PyTorch module {type(module).__name__} does not run with samples of {listed}: "
-            f"{' '.join(str(error).split()):.300}",
+            f"{' '.join(str(_first_cause(error)).split()):.300}",
             "give tensors of the types and shapes that its forward takes; its parameters are "
             f"{str(weights).removeprefix('torch.')}",
         ) from error
+
+
+def _first_cause(error: BaseException) -> BaseException:
+    """Return the error that PyTorch's compiler met, which it raises others for (``torch.cond``)."""
+    while (cause := error.__cause__ or error.__context__) is not None:
+        error = cause
+    return error
 
 
 def saved(torch: Any, program: Any, outputs: Sequence[str] = ()) -> bytes:

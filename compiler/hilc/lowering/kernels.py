@@ -20,6 +20,9 @@ A kernel states what the compiler must know of it once, in a TOML block beside i
                                # a few rows at a time (if not stated, SearchPolicy.band_code)
     fails = true               # that it returns a status: not 0 where it refuses what inputs hold
                                # (false if not stated)
+    variable = ["out_zero_point"]  # numbers that take no more time as variables than as constants:
+                               # layers that differ in these alone may share a body (none if not
+                               # stated)
     [cost]                     # what takes time, and how often it is done (hilc.lowering.cost);
     output = "rows * columns"  # the instructions of each are in a table for each core
     mac = "output * depth"     # (hilc.lowering.cost_tables)
@@ -121,6 +124,7 @@ _KEYS = frozenset(
         "code",
         "band_code",
         "fails",
+        "variable",
     ]
 )
 #: Keys that excluded kernels from goals before version 0.2.
@@ -152,10 +156,14 @@ class Kernel:
     window: Mapping[str, str] = field(default_factory=dict, hash=False)
     #: Bytes of code for one layer.
     code: int = _CODE_BYTES
+    #: Bytes of these that are stored once for all layers with this kernel.
+    shared_code: int = 0
     #: Bytes of code for a layer computed in bands; None if not known.
     band_code: int | None = None
     #: Whether it returns a status, which is not 0 for invalid input values.
     fails: bool = False
+    #: Numbers in which layers of one body may differ.
+    variable: frozenset[str] = frozenset()
     #: The identity of its variants if the name does not tell it: that of an emitted kernel.
     identity: str = ""
 
@@ -474,6 +482,7 @@ def described_kernels(headers: Mapping[str, str], costs: Costs) -> Iterator[Kern
                 code=entry.get("code", _CODE_BYTES),
                 band_code=entry.get("band_code"),
                 fails=entry.get("fails", False),
+                variable=frozenset(entry.get("variable", ())),
             )
 
 

@@ -24,7 +24,7 @@ class ArenaSlot:
     #: Pool index and the offset in that pool.
     pool: int
     offset: int
-    #: First and last step: :data:`BEFORE` for a buffer that the caller
+    #: First and last step: -1 for a buffer that the caller
     #: writes, the number of steps for one that the caller reads.
     first: int
     last: int

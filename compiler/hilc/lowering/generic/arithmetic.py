@@ -50,6 +50,7 @@ from hilc.ops.arithmetic import (
     square_scales,
 )
 from hilc.ops.comparison import comparison_scale
+from hilc.ops.opdef import TWICE_OR_EVEN
 from hilc.ops.operands import output_clamp, plain_clamp, quantization
 from hilc.ops.selection import condition_shape
 
@@ -200,7 +201,7 @@ def square_tables(layer: Layer) -> tuple[Array, Array]:
     return a_table, b_table
 
 
-@lowers(*comparison.DTYPES)
+@lowers(*comparison.DTYPES, roundings=TWICE_OR_EVEN)
 def compare(layer: Layer) -> KernelCall:
     """Return the comparison of any two tensors."""
     node = layer.node

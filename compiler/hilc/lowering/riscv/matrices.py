@@ -42,6 +42,7 @@ _TURN = 8
 _MOST_SHIFT, _MOST_BITS = 23, 13
 #: Instructions of the glue: of a call, of a pair of matrices, of the call of a tile.
 GLUE = {"call": 40.0, "pair": 30.0, "tile": 12.0}
+GLUE_BYTES = 200
 _INT8 = ELEMENT_TYPES["int8"].bounds
 
 
@@ -311,7 +312,8 @@ def _class(tile: Tile, rows: int) -> type[MatricesParameters]:
             order="none",
             reads="",
             window={},
-            code=sum(function.code_bytes for function in functions) + 200,
+            functions=sum(function.code_bytes for function in functions),
+            glue=GLUE_BYTES,
             figures=figures,
             counts={"pair": "batches"},
             head={

@@ -28,10 +28,10 @@ _LIMIT = 2**16
 #: Rows of a tile of RV32IM.
 MOST_ROWS = 4
 #: Instructions of the glue, which gcc compiles: of a call, of the call of a tile; of an output: to
-#: add a part, to round the sum; of a window, of one of its rows, of a word of these.
+#: add a part, to round the sum; of a window, and of one of its rows.
 _GLUE = {"call": 40.0}
 _TILE, _ADD, _ROUND = 15.0, 14.0, 50.0
-_WINDOW_GLUE = {"window": 22.0, "window_row": 24.0, "gathered": 5.0}
+_WINDOW_GLUE = {"window": 22.0, "window_row": 24.0}
 _GLUE_BYTES = 900
 _INCLUDE = "hil/kernels/riscv/parts_s16.h"
 _ELEMENT = 2
@@ -74,6 +74,8 @@ class Family:
     pack: Callable[[Array, bool], Array]
     #: Whether each row of a tile has an address of its own for its sums.
     apart: bool
+    #: Instructions to gather a word of a window.
+    gathered: float
 
 
 @record(frozen=True, eq=False, kw_only=True)
@@ -272,7 +274,7 @@ def _conv_class(layer: LinearWeights, family: Family) -> type[PartsWindows]:
         "gathered": f"window * {-(-row_bytes // 4)}",
     }
     struct = f"    HIL_IMAGES_FIELDS;\n    HIL_WINDOW_FIELDS;\n{_STRUCT}"
-    figures = _GLUE | _WINDOW_GLUE
+    figures = _GLUE | _WINDOW_GLUE | {"gathered": family.gathered}
     return _emitted(PartsWindows, "conv2d", tiles, family, struct, body, counts, figures)
 
 
@@ -307,7 +309,8 @@ def _emitted(
             order=(("pixels", "1"),),
             reads="window" if images else "rows",
             window={},
-            code=sum(each.code_bytes for each in tiles.functions.values()) + _GLUE_BYTES,
+            functions=sum(each.code_bytes for each in tiles.functions.values()),
+            glue=_GLUE_BYTES,
             figures=figures | own,
             counts=counts,
             head={

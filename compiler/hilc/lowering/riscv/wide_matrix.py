@@ -113,4 +113,5 @@ def _parts_family(extension: str) -> parts.Family:
         emit=emit,
         pack=lambda matrix, single: in_blocks(matrix, block(single)),
         apart=False,
+        gathered=5.0,
     )

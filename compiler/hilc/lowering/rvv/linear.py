@@ -19,6 +19,7 @@ from hilc.lowering.riscv.wide_matrix import has_integers
 from hilc.lowering.rvv import depthwise
 from hilc.lowering.rvv.emitter import VectorFunction
 from hilc.lowering.rvv.matrix import (
+    COPIED_BYTES,
     ROWS,
     Tile,
     conv_class,
@@ -90,4 +91,5 @@ _PARTS = parts.Family(
     emit=_emit_part,
     pack=_packed_part,
     apart=True,
+    gathered=28 / COPIED_BYTES,
 )

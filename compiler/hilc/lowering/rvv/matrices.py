@@ -23,6 +23,7 @@ from hilc.lowering.riscv.emitter import LARGEST_OFFSET, ZERO, Register
 from hilc.lowering.riscv.matrices import (
     FIELDS,
     GLUE,
+    GLUE_BYTES,
     INCLUDE,
     MatricesParameters,
     Operands,
@@ -178,7 +179,8 @@ def _class(tile: Tile, rows: int) -> type[MatricesParameters]:
             order="none",
             reads="",
             window={},
-            code=sum(function.code_bytes for function in functions) + 200,
+            functions=sum(function.code_bytes for function in functions),
+            glue=GLUE_BYTES,
             figures={"call": GLUE["call"], "pair": GLUE["pair"] + of_pair},
             counts={"pair": "batches"},
             head={

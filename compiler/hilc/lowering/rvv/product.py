@@ -168,7 +168,8 @@ def _class(found: UpperLine, steps: tuple[int, int]) -> type[ProductParameters]:
             order="elementwise",
             reads="",
             window={},
-            code=function.code_bytes + 120,
+            functions=function.code_bytes,
+            glue=120,
             figures={"call": _CALL, "row": _ROW, "turn": function.instructions},
             counts={"row": "rows", "turn": f"rows * ((length + {_ELEMENTS - 1}) // {_ELEMENTS})"},
             head={

@@ -496,8 +496,9 @@ def addcmul(c: Operation) -> str:
 # Types --------------------------------------------------------------------------------------------
 
 _PASSED_ON = (
-    "alias", "clone", "contiguous", "detach", "dropout", "feature_dropout", "alpha_dropout",
-    "lift_fresh", "lift_fresh_copy", "native_dropout", "resolve_conj", "resolve_neg",
+    "_conj", "_conj_physical", "alias", "alpha_dropout", "clone", "conj", "conj_physical",
+    "contiguous", "detach", "dropout", "feature_dropout", "lift_fresh", "lift_fresh_copy",
+    "native_dropout", "real", "resolve_conj", "resolve_neg",
 )  # fmt: skip
 
 

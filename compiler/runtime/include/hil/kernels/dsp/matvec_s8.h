@@ -15,6 +15,8 @@
  *
  *   weights      int16 [block][units][2 pairs][4]: 256 * w1 + w0 of elements 4u, 4u + 2, 4u + 1,
  *                4u + 3; 16 bytes a unit
+ *   wide         int16 [block][units][2 pairs][4 columns][2]: 2 * w, for LSTMs (lstm.h); sums and
+ *                biases are twice what they are
  *   bias         int32 [block][4]: b0, 256 * b1 + b0, b2, 256 * b3 + b2; in parts b0, b1, b2, b3
  *   multipliers  int32, shifts int8 (to the right, less one): one a column or one for all
  *
@@ -28,7 +30,8 @@
  *
  * Scratch: 8 bytes a unit where widened, otherwise none.
  *
- * Cost: a unit of 16 MACs takes 14 instructions widened and 16 of bytes, four columns 44 more.
+ * Cost: a unit of 16 MACs takes 14 instructions widened, 11 wide and 16 of bytes, four columns 44
+ * more.
  * Measured (`hil tune` on mps2-an386, instructions under QEMU): 640 to 128 (ad) 0.950 a MAC
  * widened, 1.061 of bytes; 128 to 128 1.074, 1.185.
  *
@@ -50,6 +53,7 @@ scratch = "8 * units * widened"
 order = ["pixels 1", "channels 4 + columns * widened"]
 reads = "rows"
 code = 432
+variable = ["out_zero_point"]
 [cost]
 row = "rows"
 widened_unit = "rows * units * widened"

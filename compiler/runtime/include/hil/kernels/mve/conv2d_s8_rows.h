@@ -441,12 +441,14 @@ struct hil_mve_far_lines {
     int32_t out_back;  /*  4: from the last eight's outputs to the first of the next line */
     int32_t sums_back; /*  8: from behind a line's sums to the next line's, in bytes */
     int32_t predicate; /* 12: that was, meanwhile */
+    int32_t last;      /* 16: the predicate of the outputs of a line's last eight */
 };
 
 HIL_MVE_AT(hil_mve_far_lines, eights, 0);
 HIL_MVE_AT(hil_mve_far_lines, out_back, 4);
 HIL_MVE_AT(hil_mve_far_lines, sums_back, 8);
 HIL_MVE_AT(hil_mve_far_lines, predicate, 12);
+HIL_MVE_AT(hil_mve_far_lines, last, 16);
 
 /* Eight windows' outputs of filter 0 in the lower bytes, of filter 1 in the upper ones; of a line's
  * last eight only those that there are. */
@@ -454,10 +456,11 @@ HIL_MVE_AT(hil_mve_far_lines, predicate, 12);
 #define HIL_MVE_FAR_OUTPUTS(multiply, narrow)                                                      \
     __asm__ volatile("vmrs lr, p0\n"                                                               \
                      "str lr, [%[line], #12]\n"                                                    \
-                     "vmsr p0, %[other]\n"                                                         \
+                     "ldr lr, [%[line], #16]\n"                                                    \
+                     "vmsr p0, lr\n"                                                               \
                      "1:\n"                                                                        \
-                     "ldr %[other], [%[line]]\n"                                                   \
-                     "wls lr, %[other], 3f\n"                                                      \
+                     "ldr lr, [%[line]]\n"                                                         \
+                     "wls lr, lr, 3f\n"                                                            \
                      "2:\n"                                                                        \
                      HIL_MVE_SHALLOW_EIGHT(multiply, narrow)                                       \
                      "vstrb.16 q1, [%[out], %q[firsts]]\n"                                         \
@@ -471,16 +474,15 @@ HIL_MVE_AT(hil_mve_far_lines, predicate, 12);
                      "vstrbt.16 q1, [%[out], %q[firsts]]\n"                                        \
                      "vshrt.u16 q1, q1, #8\n"                                                      \
                      "vstrbt.16 q1, [%[out], %q[seconds]]\n"                                       \
-                     "ldr %[other], [%[line], #4]\n"                                               \
-                     "add %[out], %[other]\n"                                                      \
-                     "ldr %[other], [%[line], #8]\n"                                               \
-                     "add %[sums], %[other]\n"                                                     \
+                     "ldr lr, [%[line], #4]\n"                                                     \
+                     "add %[out], lr\n"                                                            \
+                     "ldr lr, [%[line], #8]\n"                                                     \
+                     "add %[sums], lr\n"                                                           \
                      "subs %[lines], #1\n"                                                         \
                      "bne 1b\n"                                                                    \
-                     "ldr %[other], [%[line], #12]\n"                                              \
-                     "vmsr p0, %[other]\n"                                                         \
-                     : [sums] "+&r"(sums), [out] "+&r"(out), [lines] "+&r"(lines),                 \
-                       [other] "+&r"(other)                                                        \
+                     "ldr lr, [%[line], #12]\n"                                                    \
+                     "vmsr p0, lr\n"                                                               \
+                     : [sums] "+&r"(sums), [out] "+&r"(out), [lines] "+&r"(lines)                   \
                      : [line] "r"(&line), [step] "r"(8 * distance), [m0] "w"(m0), [m1] "w"(m1),    \
                        [s0] "r"(s0), [s1] "r"(s1), [z0] "r"(scale[4]), [z1] "r"(scale[5]),         \
                        [firsts] "w"(firsts), [seconds] "w"(seconds)                                \
@@ -500,12 +502,12 @@ hil_mve_far_line_outputs(int32_t once, int32_t distance, int32_t pair, const int
     const uint16x8_t firsts = vmulq_n_u16(windows, (uint16_t)distance);
     const uint16x8_t seconds = vaddq_n_u16(firsts, (uint16_t)pair);
     const uint16x8_t last = vdupq_n_u16((uint16_t)(walk->windows - 8 * (eights - 1)));
-    int32_t other = vcmphiq_u16(last, windows);
     struct hil_mve_far_lines line = {
         .eights = eights - 1,
         .out_back = walk->out_step - 8 * distance * (eights - 1),
         .sums_back = 4 * walk->sums_step - 64 * eights,
         .predicate = 0,
+        .last = vcmphiq_u16(last, windows),
     };
     int32_t lines = walk->lines;
     const int32x4_t m0 = vdupq_n_s32(scale[0]);
