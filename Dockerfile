@@ -13,6 +13,7 @@ RUN apt-get -qq update \
         ca-certificates \
         ccache \
         clang \
+        clang-tidy \
         cppcheck \
         dfu-util \
         g++ \

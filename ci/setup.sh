@@ -85,6 +85,7 @@ find_missing() {
     has clang || needed+=(clang)
     has_venv || needed+=("python$python_version-venv")
     has cppcheck || optional+=(cppcheck)
+    has clang-tidy || optional+=(clang-tidy)
     has gdb-multiarch || optional+=(gdb-multiarch)
     has riscv64-unknown-elf-gcc || optional+=(gcc-riscv64-unknown-elf)
     has_picolibc || optional+=(picolibc-riscv64-unknown-elf)

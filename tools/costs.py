@@ -108,10 +108,17 @@ class _Layers:
         self._linear("CONV_2D", (1, 1, w, depth), (channels, 1, taps, depth), attrs, taps * depth)
 
     def depthwise(
-        self, h: int, w: int, channels: int, size: int = 3, stride: int = 1, pad: Any = "SAME"
+        self,
+        h: int,
+        w: int,
+        channels: int,
+        size: int = 3,
+        stride: int = 1,
+        pad: Any = "SAME",
+        filters: int = 1,
     ) -> None:
-        attrs = {**_window(stride, pad), "depth_multiplier": 1}
-        shape = (1, size, size, channels)
+        attrs = {**_window(stride, pad), "depth_multiplier": filters}
+        shape = (1, size, size, channels * filters)
         self._linear("DEPTHWISE_CONV_2D", (1, h, w, channels), shape, attrs, size * size)
 
     def fully_connected(self, rows: int, depth: int, channels: int) -> None:
@@ -211,6 +218,11 @@ def odd_layers(dtype: str) -> Iterator[Graph]:
         layers.depthwise(h, w, channels, size, stride)
     for h, w, channels, stride in ((3, 5, 64, 1), (3, 48, 16, 2), (4, 24, 32, 1), (3, 12, 64, 1)):
         layers.depthwise(h, w, channels, 3, stride, (0, 0, 1, 1))
+    # Several filters a channel.
+    for h, w, channels, size, stride, filters in (
+        (16, 16, 4, 3, 1, 8), (16, 16, 16, 3, 1, 2), (20, 20, 3, 5, 2, 4), (9, 7, 12, 5, 1, 3),
+    ):  # fmt: skip
+        layers.depthwise(h, w, channels, size, stride, filters=filters)
     for rows, depth, channels in (
         (1, 33, 10),
         (1, 200, 64),

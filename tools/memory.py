@@ -26,7 +26,7 @@ from hil.bench import bench
 from hil.oracle import reference_of
 from hil.page.plan_picture import STYLE, plan_figure, save
 from hil.samples import RandomSamples
-from hilc.memory.explain import Explanation
+from hilc.memory.explanation import Explanation
 
 MODEL, BOARD, CPU = "kws", "mps2-an386", "cortex-m4"
 LIMITS = 10

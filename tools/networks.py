@@ -15,11 +15,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from marked import replaced, section, table
-from whole_networks import NETWORKS, Comparison, Network, board_named, compare
+from whole_networks import NETWORKS, Network, board_named, compare
 
 import hil
 from hil.bench import bench
 from hil.board import Board
+from hil.verify import Report
 from hilc.references.tflm import tflm_arena_bytes
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -35,7 +36,7 @@ HEADER = (
 class Row:
     network: Network
     board: str
-    found: Comparison
+    found: Report
     cells: tuple[str, ...]
 
 
@@ -47,9 +48,9 @@ def measured(network: Network, board: Board, runs: int) -> Row:
         found = compare(network, device, library, runs)
         cost = bench(device, module)
     arena = tflm_arena_bytes(network.path.read_bytes())
-    equal = f"{found.report.samples:,} {'steps' if network.is_stream else 'inputs'}"
-    if found.difference:
-        equal += f" within {found.difference:.1g}"
+    equal = f"{found.samples:,} {'steps' if network.is_stream else 'inputs'}"
+    if difference := max(output.max_abs_diff for output in found.outputs):
+        equal += f" within {difference:.1g}"
     numbers = (cost.per_inference, cost.model_flash_bytes, cost.workspace_bytes, cost.state_bytes)
     return Row(
         network,
@@ -59,7 +60,7 @@ def measured(network: Network, board: Board, runs: int) -> Row:
             network.name,
             network.operators(),
             f"`{board.name}`",
-            equal if found.is_equal else "**differs**",
+            equal if found.match else "**differs**",
             *(f"{number:,}" for number in (*numbers, arena.total)),
         ),
     )
@@ -106,9 +107,9 @@ def main() -> int:
     print(table(HEADER, [row.cells for row in rows]))
     if args.write:
         _write(rows)
-    differing = [row for row in rows if not row.found.is_equal]
+    differing = [row for row in rows if not row.found.match]
     for row in differing:
-        said = row.found.report.json()
+        said = row.found.to_json()
         print(f"{row.network.name} on {row.board} differs: {said}", file=sys.stderr)
     return 1 if differing else 0
 

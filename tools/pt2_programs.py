@@ -393,6 +393,8 @@ def programs() -> dict[str, tuple[nn.Module, tuple[torch.Tensor, ...]]]:
         "dropout": lambda x: F.dropout(x, 0.5, False),
     }.items():
         add(name, function, IMAGE)
+    add_signals(add)
+    add_matrices(add)
     torch.manual_seed(0)
     sequence = torch.randn(5, 1, 4)
     add("lstm", nn.LSTM(4, 3), sequence)
@@ -411,6 +413,103 @@ def programs() -> dict[str, tuple[nn.Module, tuple[torch.Tensor, ...]]]:
     small = language.Size(dim=16, layers=2, heads=4, kv_heads=2, hidden=32, vocab=32, context=24)
     add("decoder", language.Decoder(small), torch.tensor([1]))
     return found
+
+
+def add_signals(add: Callable[..., None]) -> None:
+    """Add programs with complex numbers and Fourier transforms."""
+    signal = torch.randn(2, 288, generator=torch.Generator().manual_seed(8))
+    pairs = torch.randn(4, 19, 6, 2, generator=torch.Generator().manual_seed(9))
+    turned = torch.polar(torch.ones(19, 6), pairs[0, ..., 0] * 3)
+    window = torch.hann_window(48)
+    real, joined = torch.view_as_real, torch.view_as_complex
+    for name, function in {
+        "spectrogram": lambda x: torch.log(
+            torch.stft(x, 64, 32, 48, window, return_complex=True).abs().pow(2) + 1e-6
+        ),
+        "stft_normalized": lambda x: real(
+            torch.stft(x[0], 48, 12, center=False, normalized=True, return_complex=True)
+        ),
+        "stft_twice": lambda x: torch.istft(
+            torch.stft(x, 64, 16, return_complex=True, window=torch.hamming_window(64)),
+            64,
+            16,
+            window=torch.hamming_window(64),
+            length=280,
+        ),
+        "rfft": lambda x: (torch.fft.rfft(x[:, :97]).abs(), torch.fft.rfft(x[:, :30]).angle()),
+        "rfft_cut": lambda x: real(torch.fft.rfft(x, n=100, norm="ortho")),
+        "filtered": lambda x: torch.fft.irfft(torch.fft.rfft(x) * torch.linspace(1, 0, 145)),
+        "convolved": lambda x: torch.fft.irfft(
+            torch.fft.rfft(x, 512) * torch.fft.rfft(x.flip(0), 512), 512
+        ),
+        "envelope": lambda x: torch.fft.ifft(torch.fft.fft(x) * (torch.arange(288) < 144)).abs(),
+        "fft_two_axes": lambda x: torch.fft.fft2(x.reshape(2, 16, 18)).abs(),
+        "fft_mixed": lambda x: torch.fft.fft(torch.fft.fft(x.reshape(2, 16, 18)), dim=-2).real,
+        "fftshift": lambda x: torch.fft.fftshift(torch.fft.fft(x[:, :9])).imag,
+        "windows": lambda x: (
+            x[:, :16]
+            * torch.stack(
+                [torch.blackman_window(16), torch.bartlett_window(16), torch.kaiser_window(16)]
+            )[:, None]
+        ),
+    }.items():
+        add(name, function, signal)
+    for name, function in {
+        "irfft_middle": lambda x: torch.fft.irfft(joined(x), dim=1),
+        "irfftn": lambda x: torch.fft.irfftn(joined(x), s=(5, 7), dim=(1, 2), norm="forward"),
+        "rotary": lambda x: real(joined(x) * turned),
+        "complex_arithmetic": lambda x: real(
+            (joined(x).conj() / joined(x.flip(1)) + 1 - 2j) * (1 + 1j) / 2 - x[..., 0]
+        ),
+        "complex_functions": lambda x: real(
+            torch.exp(joined(x)).mT @ (joined(x) ** 2).reciprocal()
+        ),
+        "complex_moved": lambda x: real(
+            torch.cat([joined(x).transpose(1, 2), joined(x).reshape(4, 6, 19).flip(1)], 1)
+            .roll(3, -1)
+            .sum(0, keepdim=True)
+            .expand(2, 12, 19)
+        ),
+    }.items():
+        add(name, function, pairs)
+    add("complex_result", lambda x: joined(x), pairs)
+    add("complex_tangent", lambda x: real(torch.tan(joined(x))), pairs)
+
+
+def add_matrices(add: Callable[..., None]) -> None:
+    """Add programs with linear algebra, special functions and running maxima."""
+    x = torch.randn(2, 4, 4, generator=torch.Generator().manual_seed(10)) + 3 * torch.eye(4)
+    x = x[:, [2, 0, 3, 1]].contiguous()  # rows are exchanged
+    y = torch.randn(2, 4, 3, generator=torch.Generator().manual_seed(11))
+    positive = x @ x.mT + torch.eye(4)
+    linalg = torch.linalg
+    add("inverse", linalg.inv, x)
+    add("det", lambda x: (linalg.det(x), linalg.det(x * (torch.arange(4) != 2))), x)
+    add("slogdet", lambda x: (*linalg.slogdet(x), torch.logdet(x @ x.mT + torch.eye(4))), x)
+    add("solve", lambda x, y: (linalg.solve(x, y), linalg.solve(x, y.mT, left=False)), x, y)
+    add("solve_vector", lambda x: linalg.solve(x, x[:, 0] * 2), x)
+    add("cholesky", lambda x: (linalg.cholesky(x), linalg.cholesky(x, upper=True)), positive)
+    add("cholesky_solve", lambda x, y: torch.cholesky_solve(y, linalg.cholesky(x)), positive, y)
+    add(
+        "solve_triangular",
+        lambda x, y: (
+            linalg.solve_triangular(x.triu(), y, upper=True),
+            linalg.solve_triangular(x.tril(), y.mT, upper=False, left=False, unitriangular=True),
+        ),
+        x, y,
+    )  # fmt: skip
+    numbers = torch.cat([torch.linspace(-4.3, 9, 40), torch.tensor([0.5, 1, 2, 30])])
+    share = torch.linspace(-0.999, 0.999, 41)
+    add("lgamma", lambda x: torch.lgamma(x), numbers)
+    add("digamma", lambda x: torch.digamma(x), numbers)
+    add("erfinv", lambda x: (torch.erfinv(x), torch.special.ndtri(x / 2 + 0.5)), share)
+    special = torch.special
+    add("bessel", lambda x: [f(x) for f in (special.i0, special.i0e, special.i1, special.i1e)],
+        numbers)  # fmt: skip
+    ties = torch.tensor([[1.0, 3, 3, 2, torch.nan, 5], [4, 1, 1, 4, 0, -1]])
+    add("cummax", lambda x: (*x.cummax(1), *x.cummin(0)), ties)
+    add("logcumsumexp", lambda x: x.logcumsumexp(1), x)
+    add("histc", lambda x: torch.histc(x, 8, -1, 2), torch.tensor([-1, -0.9, 0, 0.1, 2, 2.1, -5]))
 
 
 def results(

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from hilc.artifact.library import ModelLibrary, merge
     from hilc.compiler import compile, explain, frontier
     from hilc.ir import Graph
-    from hilc.memory.program import Pin
+    from hilc.memory.pools import Pin
     from hilc.options import CompileOptions
 
 __all__ = [
@@ -38,7 +38,7 @@ _HOMES = {
     "CompileOptions": "hilc.options",
     "Graph": "hilc.ir",
     "ModelLibrary": "hilc.artifact.library",
-    "Pin": "hilc.memory.program",
+    "Pin": "hilc.memory.pools",
     "compile": "hilc.compiler",
     "explain": "hilc.compiler",
     "frontier": "hilc.compiler",

@@ -12,22 +12,25 @@ from hilc.artifact.generate import generate
 from hilc.artifact.library import ModelLibrary
 from hilc.codegen.dialects import require_installed
 from hilc.codegen.names import name_pools
-from hilc.errors import InputError, ModelError
+from hilc.errors import InputError, LimitError, ModelError
+from hilc.external import ExternalCall
 from hilc.ir import DynamicForm
 from hilc.ir.dtypes import FLOAT, INTEGER
 from hilc.lowering.choice import KernelSelection
-from hilc.memory.explain import Explanation
 from hilc.memory.explain import explain as explain_program
+from hilc.memory.explanation import Explanation
 from hilc.memory.plan import Planner
-from hilc.memory.program import PoolSpec, Program
+from hilc.memory.pools import PoolSpec
+from hilc.memory.program import Program
 from hilc.ops import OPS
+from hilc.ops.external import ExternalAttributes
 from hilc.options import CompileOptions, Model, takes_options
-from hilc.schedule.called import with_control_flow
+from hilc.schedule.called import GENERATOR, with_control_flow
 from hilc.schedule.frontier import Frontier, find_frontier
 from hilc.schedule.goals import Goals
 from hilc.schedule.groups import require_fed_group
 from hilc.schedule.pareto import ParetoFrontier
-from hilc.schedule.search import LimitError, SearchResult, search
+from hilc.schedule.search import SearchResult, search
 from hilc.schedule.tuning import Tuning, load_tuning
 from hilc.source import PreparedModel, prepare
 from hilc.support.collection import without_cycle_collection
@@ -116,10 +119,16 @@ def _dynamic_forms(
 
 
 def _dynamic_form(dynamic: str, planned: _Planned) -> DynamicForm:
+    steps = planned.program.steps
+    called = any(
+        isinstance(step.call, ExternalCall)
+        and ExternalAttributes.of(step.node).generator == GENERATOR
+        for step in steps
+    )
     if planned.found is None:
-        return DynamicForm(dynamic, planned.program.workspace_bytes, None, None)
+        return DynamicForm(dynamic, planned.program.workspace_bytes, None, None, called)
     cost = planned.found.report.chosen
-    return DynamicForm(dynamic, cost.workspace_bytes, cost.flash_bytes, cost.instructions)
+    return DynamicForm(dynamic, cost.workspace_bytes, cost.flash_bytes, cost.instructions, called)
 
 
 def _whole_saves_bytes(model: Model, planned: _Planned, options: CompileOptions) -> int:
@@ -259,6 +268,12 @@ class _Search:
         """Return the program; the graphs that it calls are planned for the goal ``called``."""
         if called not in self._planners:
             self._planners[called] = _planner(self._source, self._cpu, self._options, called)
+            if self._tuning is not None and self._options.choice is None:
+                lowering = self._planners[called][1].lowering
+                nodes = {node.name: node for node in lowering.graph.nodes}
+                self._tuning.check_layers(
+                    nodes, lambda name: [call.variant for call in lowering.calls(nodes[name])]
+                )
         source, planner = self._planners[called]
         if self._options.choice is not None:
             return _Planned(source, planner.plan(self._options.choice), None)

@@ -90,3 +90,16 @@ def middle_out(text: str, most: int) -> str:
         return text
     kept = most - len("...")
     return f"{text[: kept - kept // 2]}...{text[-(kept // 2) :]}"
+
+
+class LimitError(InputError):
+    """No program keeps the limits.
+
+    ``least_flash`` is the estimated flash of the smallest, and ``least_ram`` the smallest workspace
+    within the limit of flash, both in bytes; None without a limit of the workspace.
+    """
+
+    def __init__(self, fact: str, hint: str, least_flash: int, least_ram: int | None) -> None:
+        super().__init__(fact, hint)
+        self.least_flash = least_flash
+        self.least_ram = least_ram

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from hilc.external import ExternalCodegen
     from hilc.ir import Array, Numerics
     from hilc.lowering.choice import KernelSelection
-    from hilc.memory.program import Pin, PoolSpec
+    from hilc.memory.pools import Pin, PoolSpec
     from hilc.schedule.tuning import Tuning
 
 #: A file, its bytes, a graph, or an object of PyTorch's or ONNX's (:mod:`hilc.frontends.objects`).
@@ -220,7 +220,7 @@ class CompileOptions(Options):
         from hilc.external import ExternalCodegen
         from hilc.ir import Array
         from hilc.lowering.choice import KernelSelection
-        from hilc.memory.program import Pin, PoolSpec
+        from hilc.memory.pools import Pin, PoolSpec
         from hilc.schedule.tuning import Tuning
 
         own = (ExternalCodegen, KernelSelection, Pin, PoolSpec, Tuning)

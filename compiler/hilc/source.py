@@ -12,13 +12,14 @@ from hilc.external import ExternalCodegen
 from hilc.frontends import LoadedModel, Specialization, read_model
 from hilc.frontends.objects import file_of, name_of
 from hilc.ir import Annotations, Array, Graph, Numerics, Rounding
+from hilc.ir.annotations import NOTHING_FOLDED, Folded
 from hilc.ir.dtypes import KEEP
 from hilc.ops import OPS
 from hilc.ops.verify import verify
 from hilc.target import Cpu
 from hilc.transforms import run_passes
 from hilc.transforms.float_sums import with_float_sums
-from hilc.transforms.fold_channels import NOTHING_FOLDED, Folded, fold_channels, folded_away
+from hilc.transforms.fold_channels import fold_channels, folded_away
 from hilc.transforms.fuse_quantized import fuse_quantized, require_integers
 from hilc.transforms.io_types import with_io
 from hilc.transforms.numerics import with_numerics
@@ -155,9 +156,8 @@ def graph_digest(graph: Graph) -> str:
             if not (f.metadata.get("added") and value == f.default)
         )
         digest.update(repr((node.op, node.inputs, node.outputs, stated)).encode())
-        if node.op in OPS and (control := OPS[node.op].control) is not None:
-            for called in control.graphs(node):
-                digest.update(graph_digest(called).encode())
+        for called in OPS[node.op].called_graphs(node) if node.op in OPS else ():
+            digest.update(graph_digest(called).encode())
         if node.numerics is not Numerics.TFLM:
             digest.update(node.numerics.value.encode())
         if node.rounding is Rounding.NEAREST_EVEN:

@@ -23,7 +23,7 @@ from hil.firmware.project import check_suits
 from hil.firmware.sources import ModelOptions, load_libraries
 from hilc.artifact.library import ModelLibrary
 from hilc.ir import Array
-from hilc.memory.program import Pin, PoolSpec
+from hilc.memory.pools import Pin, PoolSpec
 from hilc.options import CompileOptions
 from hilc.support.option import flag_of, options_of
 from hilc.target import load_cpu

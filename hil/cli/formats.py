@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from hil.cli.console import answer_text, coloured
 from hil.cli.render import bench_text, build_text, recovery_lines, verify_text
 from hil.cli.reports import Outcome, ReportFormat, register_report
 from hil.firmware.build import Firmware
 from hil.results.answer import Answer
-from hil.verify import Report
-from hil.verify.bench import BenchReport
+
+if TYPE_CHECKING:
+    from hil.verify import Report
+    from hil.verify.bench import BenchReport
 
 
 def _text(outcomes: Sequence[Outcome]) -> str:
@@ -28,13 +31,14 @@ def _more_lines(outcome: Outcome) -> list[str]:
 
 
 def _report_text(report: Report | BenchReport | Firmware, outcome: Outcome) -> str:
-    match report:
-        case Report():
-            return verify_text(report, _verdict)
-        case BenchReport():
-            return bench_text(report, per_layer=outcome.in_detail, limit=outcome.limit)
-        case Firmware():
-            return build_text(report, by_section=outcome.in_detail)
+    if isinstance(report, Firmware):
+        return build_text(report, by_section=outcome.in_detail)
+    # Not at the top: a build compares and measures nothing.
+    from hil.verify.bench import BenchReport
+
+    if isinstance(report, BenchReport):
+        return bench_text(report, per_layer=outcome.in_detail, limit=outcome.limit)
+    return verify_text(report, _verdict)
 
 
 def _verdict(text: str, good: bool) -> str:

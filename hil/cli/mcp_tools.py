@@ -15,8 +15,9 @@ import anyio
 from anyio import to_thread
 from mcp.server.mcpserver import MCPServer
 from mcp.server.mcpserver.exceptions import ToolError
-from pydantic import BaseModel, ConfigDict, Field, create_model
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model
 
+from hil.cli.mcp_arguments import unknown_tool, wrong_arguments
 from hil.cli.mcp_reach import Reach
 from hil.errors import HilError
 from hil.support.process import python_module
@@ -86,6 +87,25 @@ Compiler = Annotated[
 ]
 
 
+class _Server(MCPServer):
+    """Server with messages of its own on wrong arguments, in place of pydantic's."""
+
+    async def call_tool(self, name: str, arguments: dict[str, Any], context: Any = None) -> Any:
+        tool = self._tool_manager.get_tool(name)
+        if tool is None:
+            names = [known.name for known in self._tool_manager.list_tools()]
+            raise ToolError(unknown_tool(name, names))
+        try:
+            return await super().call_tool(name, arguments, context)
+        except ToolError as error:
+            wrong = error.__cause__
+            if not isinstance(wrong, ValidationError):
+                raise
+            places = [each["loc"] for each in wrong.errors()]
+            text = wrong_arguments(name, tool.parameters, arguments, places)
+            raise ToolError(text) from None
+
+
 class Tools:
     """The tools, and the server that offers them.
 
@@ -98,7 +118,7 @@ class Tools:
 
     def serve(self) -> None:
         """Serve the tools on stdin and stdout until stdin ends."""
-        server = MCPServer(
+        server = _Server(
             "hil", version=__version__, instructions=_INSTRUCTIONS, log_level="WARNING"
         )
         own = (self.boards, self.doctor, self.compile, self.explain, self.verify, self.diagnose)

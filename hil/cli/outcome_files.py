@@ -10,16 +10,18 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import chain
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from hil.cli.console import table
 from hil.cli.render import verify_text
 from hil.cli.reports import Outcome
 from hil.errors import Attempt, HilError, NotRunError
 from hil.firmware.build import Firmware
-from hil.verify import Report
-from hil.verify.bench import BenchReport
 from hilc.support.outputs import cannot_write, check_place, write_file
+
+if TYPE_CHECKING:
+    from hil.verify import Report
+    from hil.verify.bench import BenchReport
 
 #: Characters that XML 1.0 cannot hold, not even escaped.
 _NOT_XML = re.compile(r"[^\t\n\r -\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
@@ -132,12 +134,12 @@ def verdict(outcome: Outcome) -> str:
 
 def _compared(report: Report | BenchReport | Firmware) -> Report | None:
     """Return the comparison with a reference; None where nothing was compared."""
-    match report:
-        case Report():
-            return report
-        case BenchReport():
-            return report.checked
-    return None
+    if isinstance(report, Firmware):
+        return None
+    # Not at the top: a build compares and measures nothing.
+    from hil.verify.bench import BenchReport
+
+    return report.checked if isinstance(report, BenchReport) else report
 
 
 def _rows(outcomes: Sequence[Outcome]) -> Iterator[list[Any]]:
@@ -216,28 +218,19 @@ def _model(report: Report | BenchReport | Firmware) -> str:
 
 def _costs(report: Report | BenchReport | Firmware) -> dict[str, int]:
     """Return what a model took, by the names that JUnit files have."""
-    costs: dict[str, int | None] = {}
-    match report:
-        case Report() if report.cost is not None:
-            cost = report.cost
-            costs = {
-                cost.counter: cost.per_inference,
-                "workspace_bytes": cost.workspace_bytes,
-                "flash_bytes": cost.model_flash_bytes,
-                "ram_bytes": cost.ram_bytes,
-            }
-        case BenchReport():
-            costs = {
-                report.counter: report.per_inference,
-                "workspace_bytes": report.workspace_bytes,
-                "flash_bytes": report.model_flash_bytes,
-                "ram_bytes": report.ram_bytes,
-            }
-        case Firmware():
-            costs = {
-                "flash_bytes": report.sizes.flash_bytes,
-                "ram_bytes": report.sizes.ram_bytes,
-            }
+    if isinstance(report, Firmware):
+        return {"flash_bytes": report.sizes.flash_bytes, "ram_bytes": report.sizes.ram_bytes}
+    from hil.verify.bench import BenchReport
+
+    cost = report if isinstance(report, BenchReport) else report.cost
+    if cost is None:
+        return {}
+    costs = {
+        cost.counter: cost.per_inference,
+        "workspace_bytes": cost.workspace_bytes,
+        "flash_bytes": cost.model_flash_bytes,
+        "ram_bytes": cost.ram_bytes,
+    }
     return {name: value for name, value in costs.items() if value is not None}
 
 
@@ -301,6 +294,8 @@ def _cases(outcome: Outcome) -> Iterator[ElementTree.Element]:
             properties["hil_independent"] = str(compared.independent).lower()
             properties["hil_match"] = str(compared.match).lower()
             properties["hil_samples"] = str(compared.samples)
+            if compared.remarks:
+                properties["hil_remarks"] = "; ".join(compared.remarks)
         own = () if isinstance(report, Firmware) else report.recoveries
         name = f"{_model(report)} on {outcome.board}{goal}"
         case = _case(outcome, name, properties, [*outcome.reruns, *own])

@@ -5,13 +5,15 @@ from __future__ import annotations
 import argparse
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from hil.cli.reports import Outcome
 from hil.errors import InputError
-from hil.verify import Report
-from hil.verify.bench import BenchReport
 from hilc.artifact.extra import CODE_SUFFIXES
+
+if TYPE_CHECKING:
+    from hil.verify import Report
+    from hil.verify.bench import BenchReport
 
 
 def outcome_with(

@@ -7,8 +7,7 @@ from collections.abc import Iterator, Sequence
 from hil.cli.console import shown_name, table
 from hil.cli.render import ram_line
 from hilc.ir import DynamicForm, IoSaving
-from hilc.memory.explain import ArenaSlot, Explanation, IoTensor
-from hilc.memory.liveness import BEFORE
+from hilc.memory.explanation import BEFORE, ArenaSlot, Explanation, IoTensor
 
 _BAR = 40
 
@@ -86,6 +85,8 @@ def dynamic_lines(forms: Sequence[DynamicForm]) -> list[str]:
                 f"dynamically quantized layers, {word} --dynamic {form.dynamic}: "
                 f"{form.workspace_bytes:,} B of workspace, about {form.flash_bytes:,} B of flash, "
                 f"{form.instructions:,} instructions by estimate"
+                + ", of one turn of each loop and the longest branch of each choice"
+                * form.calls_graphs
             )
     return lines
 

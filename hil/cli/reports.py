@@ -5,15 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from hil.errors import Attempt, DeviceError, HilError, NumericError
 from hil.firmware.build import Firmware
 from hil.plugins import plugin_error, registered
 from hil.results.answer import ErrorInfo, FailedEntry, SkippedEntry
-from hil.verify import Report
-from hil.verify.bench import BenchReport
 from hilc.support.registering import check_registered
+
+if TYPE_CHECKING:
+    from hil.verify import Report
+    from hil.verify.bench import BenchReport
 
 
 @dataclass(frozen=True)
@@ -88,8 +90,14 @@ class Outcome:
     @property
     def compared(self) -> list[Report]:
         """The comparisons with references."""
-        checks = [r.checked if isinstance(r, BenchReport) else r for r in self.reports]
-        return [check for check in checks if isinstance(check, Report)]
+        measured = [report for report in self.reports if not isinstance(report, Firmware)]
+        if not measured:
+            return []
+        # Not at the top: a build compares nothing.
+        from hil.verify.bench import BenchReport
+
+        checks = [r.checked if isinstance(r, BenchReport) else r for r in measured]
+        return [check for check in checks if check is not None]
 
     @property
     def differs(self) -> bool:

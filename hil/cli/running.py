@@ -22,6 +22,7 @@ T = TypeVar("T")
 
 #: Options of a command line whose names are not those of the keywords.
 _NAMES = {"samples": "--inputs", "sample": "--inputs", "check=False": "--no-check"}
+_NAMES |= {"quantize": "--quantize-inputs"}
 
 
 class ConsoleRun(Run):

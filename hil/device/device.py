@@ -40,7 +40,7 @@ from hilc.executor import (
     tensor_index,
 )
 from hilc.ir import Array
-from hilc.ops.control_flow import exceeded
+from hilc.ir.loop_bounds import exceeded, exceeded_unnamed
 from hilc.support.numbers import numbers
 
 if TYPE_CHECKING:
@@ -318,7 +318,13 @@ class Model:
         try:
             yield
         except ModelFailedError as error:
-            raise exceeded(self.module.loop_bounds, error.returned) or error from None
+            # Only the description of a library states a core, and loops.
+            found = (
+                exceeded(self.module.loop_bounds, error.returned)
+                if self.module.cpu
+                else exceeded_unnamed(error.returned)
+            )
+            raise found or error from None
 
     def _begin_run(self) -> None:
         """Send the inputs that the board may have lost, in the session of the run."""

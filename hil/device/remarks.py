@@ -8,7 +8,7 @@ from hil.access import runner_named
 from hil.board import Board
 from hil.errors import InputError
 from hilc.lowering.choice import ChoiceReport
-from hilc.memory.program import PoolSpec
+from hilc.memory.pools import PoolSpec
 from hilc.schedule.tuning import Tuning, load_tuning
 
 

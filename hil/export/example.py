@@ -26,11 +26,10 @@ SAMPLES = "samples.h"
 def samples_header(package: Package) -> bytes:
     """Return ``samples.h``: an input of each model, and the outputs of the reference."""
     guard = f"{package.slug.upper()}_SAMPLES_H_"
+    is_random = all(sample.is_random for sample in package.samples)
+    origin = "the first random sample of `hil verify`" if is_random else "a given sample"
     parts = [
-        c_comment(
-            "An input of each model, the first random sample of `hil verify`, and the outputs of "
-            "the reference."
-        )
+        c_comment(f"An input of each model, {origin}, and the outputs of the reference.")
         + f"#ifndef {guard}\n#define {guard}\n\n#include <stdint.h>\n"
     ]
     for sample in package.samples:

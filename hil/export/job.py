@@ -44,6 +44,16 @@ class Exported:
     has_reference: bool
 
 
+@dataclass(frozen=True)
+class ExampleInputs:
+    """Inputs of the example of a library of one model."""
+
+    #: As :func:`hil.verify.samples.first_sample` takes it; None for random values.
+    sample: Any = None
+    #: Whether floats become the inputs' integers.
+    quantize: bool = False
+
+
 @typed
 def export(
     model: Any,
@@ -52,6 +62,8 @@ def export(
     *,
     board: str | Path | Board | None = None,
     about: About | None = None,
+    sample: Any = None,
+    quantize: bool = False,
     force: bool = False,
     **options: Unpack[CompileKeywords],
 ) -> Exported:
@@ -62,11 +74,15 @@ def export(
     for ``cpu``; without either it is for any core. ``about`` has the entries of the library's
     manifest; further options are those of :class:`hilc.CompileOptions`.
 
+    The library's example runs ``sample``, an NPZ file whose first sample is taken or a mapping of
+    the inputs' names to arrays, for one model; by default random values. With ``quantize`` floats
+    become the inputs' integers.
+
     The folder must be empty, absent, or an earlier export, which is replaced; files in it that were
     edited since only with ``force``. Raise :class:`~hil.errors.HilError` as :func:`hil.compile`
     does, and for what the format cannot have.
     """
-    own = ("board", "about", "force")
+    own = ("board", "about", "sample", "quantize", "force")
     check_keywords("hil.export", options, [*own, *CompileKeywords.__annotations__], RENAMED)
     cpu = options.pop("cpu", None)
     if board is not None and cpu is not None:
@@ -82,7 +98,8 @@ def export(
     libraries = [
         one if isinstance(one, ModelLibrary) else hilc.compile(one, **options) for one in models
     ]
-    return write(chosen, libraries, folder, core, loaded, about, force=force)
+    given = ExampleInputs(sample, quantize)
+    return write(chosen, libraries, folder, core, loaded, about, given, force=force)
 
 
 def checked(
@@ -110,6 +127,7 @@ def write(
     core: Cpu | None,
     board: Board | None,
     about: About,
+    inputs: ExampleInputs,
     *,
     force: bool,
 ) -> Exported:
@@ -131,7 +149,16 @@ def write(
     if board is not None:
         for module in library.modules:
             check_suits(library, module, board)
-    samples = [sample_of(library, module) for module in library.modules]
+    if inputs.sample is not None and len(library.modules) > 1:
+        names = ", ".join(repr(module.name) for module in library.modules)
+        raise InputError(
+            f"inputs of the example are given for several models: {names}",
+            "export them one by one, or leave the inputs out",
+        )
+    samples = [
+        sample_of(library, module, inputs.sample, quantize=inputs.quantize)
+        for module in library.modules
+    ]
     package = make_package(library, core, board, about, samples, hilc.__version__)
     files = chosen.files(package)
     update_folder(Path(folder), files, force=force)

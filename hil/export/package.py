@@ -16,8 +16,8 @@ from hil.firmware.glue import model_key
 from hil.firmware.project import is_foreign, needs_runtime
 from hilc.artifact.extra import is_extra
 from hilc.artifact.library import ModelLibrary, Module
+from hilc.codegen.banner import LICENSE_LINE
 from hilc.codegen.cwriter import c_comment, c_static_assert
-from hilc.codegen.plain_text import LICENSE_LINE
 from hilc.support.identifiers import C_HEADERS
 from hilc.support.resources import data_file
 from hilc.target import Cpu

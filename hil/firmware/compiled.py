@@ -11,6 +11,7 @@ import json
 import logging
 import os
 import shutil
+import sys
 import time
 import warnings
 from collections.abc import Mapping
@@ -33,11 +34,9 @@ from hil.support.cache import (
 )
 from hil.support.identity import compiler_identity
 from hilc.artifact.library import ModelLibrary
-from hilc.codegen.llvm import find_clang
 from hilc.errors import HilError, InputError
 from hilc.frontends.readers import Specialization, is_foreign, reader_of
 from hilc.lowering.choice import ChoiceReport
-from hilc.lowering.registry import has_foreign_builders
 from hilc.options import CompileOptions
 from hilc.support.jsondata import decode
 from hilc.target import Cpu, load_cpu
@@ -76,7 +75,7 @@ def _entry(path: Path, options: CompileOptions) -> Path | None:
     and for unreadable files, which the compiler reports.
     """
     model = digest(path)
-    if model is None or options.externals or has_foreign_builders():
+    if model is None or options.externals or _has_foreign_builders():
         return None
     with suppress(OSError):
         data = path.read_bytes()
@@ -126,6 +125,12 @@ def _entry(path: Path, options: CompileOptions) -> Path | None:
         return None
 
 
+def _has_foreign_builders() -> bool:
+    """Return whether a builder of kernel calls is a user's; its registration loads the registry."""
+    registry = sys.modules.get("hilc.lowering.registry")
+    return registry is not None and registry.has_foreign_builders()
+
+
 def _plain(value: Any) -> Any:
     if is_dataclass(value) and not isinstance(value, type):
         return _values(value)
@@ -140,6 +145,9 @@ def _values(value: Any) -> dict[str, Any]:
 
 def _clang(cpu: Cpu) -> list[str | None]:
     """Return the versions of clang and the C library of the GNU toolchain, which create objects."""
+    # Not at the top: only objects need it, and it loads the compiler.
+    from hilc.codegen.llvm import find_clang
+
     try:
         clang: str | None = program_version(find_clang()[0])
     except HilError:

@@ -22,9 +22,9 @@ from hil.firmware.sources import ModelObject, ModelOptions, ModelSource, load_so
 from hil.results.fit import BoardFit, FitEntry, ProgramFit, Verdict
 from hilc.artifact.library import ModelLibrary, Module, TensorInfo
 from hilc.compiler import Compiler
-from hilc.memory.explain import Explanation
+from hilc.errors import LimitError
+from hilc.memory.explanation import Explanation
 from hilc.options import RENAMED, CodeKeywords
-from hilc.schedule.limits import LimitError
 from hilc.schedule.policy import GOALS, POLICY
 from hilc.support.arguments import typed
 from hilc.support.option import check_keywords

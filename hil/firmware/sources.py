@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import hilc
 from hil.board import Board
@@ -19,17 +19,17 @@ from hil.firmware.fit import region_rooms, workspace_regions
 from hil.firmware.placement import aligned, buffer_bytes
 from hilc.artifact.archive import is_archive
 from hilc.artifact.library import ModelLibrary, Module
-from hilc.errors import InputError
+from hilc.errors import InputError, LimitError
 from hilc.frontends.foreign import refuse_saved_model
-from hilc.memory.explain import Explanation
-from hilc.memory.program import PoolSpec
+from hilc.memory.explanation import Explanation
+from hilc.memory.pools import PoolSpec
 from hilc.options import CodeKeywords, CompileOptions
-from hilc.schedule.called import GENERATOR
-from hilc.schedule.frontier import Frontier
-from hilc.schedule.search import LimitError
 from hilc.support.inputs import check_regular
 from hilc.support.option import flag_of, options_of
 from hilc.support.outputs import OutputError
+
+if TYPE_CHECKING:
+    from hilc.schedule.frontier import Frontier
 
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
 #: Attempts to correct a flash limit by the error of the estimate after a link.
@@ -198,6 +198,7 @@ def _model_files(words: Sequence[str], name: str | None) -> list[ModelSource]:
     sources = parse_sources(words, name)
     for source in sources:
         if source.is_archive:
+            ModelLibrary.load(source.path)  # what is no archive is named as that
             raise InputError(
                 f"{source.path} is compiled already, and an archive does not hold its plan",
                 "give the model file that it was compiled from",
@@ -233,10 +234,13 @@ def _unused(options: ModelOptions, module: Module) -> Iterator[str]:
             f"--dynamic {given['dynamic']} has no effect: the model has no layer whose activations "
             "are quantized at run time"
         )
-    # Loops and choices of a graph are called as external code, too.
-    taken = [external for external in module.externals if external.generator != GENERATOR]
-    if given.get("externals") and not taken:
-        yield "--external has no effect: the generators take no layer of the model"
+    if given.get("externals"):
+        # Not at the top: it loads the compiler.
+        from hilc.schedule.called import GENERATOR
+
+        # Loops and choices of a graph are called as external code, too.
+        if all(external.generator == GENERATOR for external in module.externals):
+            yield "--external has no effect: the generators take no layer of the model"
 
 
 def _within_limits(sources: Sequence[ModelInput], options: ModelOptions) -> list[ModelLibrary]:

@@ -16,7 +16,7 @@ from hil.device.route import Route, ready_route
 from hil.energy import Recorder, check_spec, opened_meter
 from hil.errors import InputError
 from hil.jobs.image import Image, ImageModel, recoveries_of
-from hil.jobs.job import Job, reference_for, require_one
+from hil.jobs.job import Job, reference_for, require_one, warn_of_random_inputs
 from hil.jobs.run import Run
 from hil.verify.bench import BenchReport, check_countable, random_input, simulated_count
 from hil.verify.bench import bench as measure
@@ -80,6 +80,10 @@ class BenchJob(Job[BenchReport]):
         if self.memory_models is not None:
             samples = [sample for _, sample, _ in chosen]
             yield from self._with_memory_models(image, reports, samples, self.memory_models)
+
+    def _check(self, run: Run) -> None:
+        if self.quantize:
+            warn_of_random_inputs(run, "sample", self.sample)
 
     def _check_route(self, route: Route, run: Run) -> None:
         check_countable(route.board)

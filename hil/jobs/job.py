@@ -6,8 +6,9 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, fields
+from numbers import Integral
 from pathlib import Path
-from typing import Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from hil.board import Board
 from hil.device import Device, Model
@@ -18,12 +19,12 @@ from hil.jobs.image import Image, ImageModel, one_model, opened_image
 from hil.jobs.run import Run
 from hil.results.parts import Provenance
 from hil.support.scope import one_command
-from hil.verify.comparison import Oracle, RunnableModel
-from hil.verify.oracle import definition_of, reference_of
-from hil.verify.provenance import call_text, provenance
 from hilc.options import RENAMED
 from hilc.support.arguments import check_fields
 from hilc.support.option import check_keywords
+
+if TYPE_CHECKING:
+    from hil.verify.comparison import Oracle, RunnableModel
 
 R = TypeVar("R")
 
@@ -113,7 +114,12 @@ class Job(ABC, Generic[R]):
     def _compared_with(self) -> str | None:
         """Return the arithmetic that the job's reference computes with, for the compiler."""
         reference = getattr(self, "reference", None)
-        return definition_of(reference) if isinstance(reference, str) else None
+        if not isinstance(reference, str):
+            return None
+        # Not at the top: a build compares nothing, and references load the compiler.
+        from hil.verify.oracle import definition_of
+
+        return definition_of(reference)
 
     def _check_route(self, route: Route, run: Run) -> None:
         """Raise for a board that the job cannot use, before anything is compiled for it."""
@@ -129,6 +135,8 @@ class Job(ABC, Generic[R]):
         firmware = model.device.firmware
         if firmware is None or not isinstance(samples, Sequence):
             return None
+        from hil.verify.provenance import provenance
+
         return provenance(
             model.device,
             firmware,
@@ -141,6 +149,8 @@ class Job(ABC, Generic[R]):
         )
 
     def _call(self) -> str:
+        from hil.verify.provenance import call_text
+
         given = {each.name: getattr(self, each.name) for each in fields(self)}
         return f"{call_text(type(self), given)}.run()"
 
@@ -153,6 +163,9 @@ def reference_for(
     otherwise: str,
 ) -> Oracle:
     """Return the reference of a model; ``otherwise`` says what to do where none is known."""
+    from hil.verify.comparison import Oracle
+    from hil.verify.oracle import reference_of
+
     if isinstance(reference, Oracle):
         return reference
     if known.module is None:
@@ -168,6 +181,17 @@ def reference_for(
     return reference_of(
         known.library, known.module, reference, source=source, allow_fallback=allow_fallback
     )
+
+
+def warn_of_random_inputs(run: Run, given: str, samples: Any) -> None:
+    """Warn that inputs are quantized, and are random: they have their types already.
+
+    ``samples`` is the value of the option ``given``: a number of samples or None if they are
+    random.
+    """
+    if samples is None or isinstance(samples, Integral):
+        option, files = run.option("quantize"), run.option(given)
+        run.warn(f"{option} has no effect without {files}: random inputs are quantized already")
 
 
 def require_one(image: Image, run: Run, given: Mapping[str, Any], remedy: str) -> None:

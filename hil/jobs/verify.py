@@ -12,11 +12,10 @@ import numpy.typing as npt
 
 from hil.errors import InputError
 from hil.jobs.image import Image, ImageModel, recoveries_of, repeated_by
-from hil.jobs.job import Job, reference_for, require_one
+from hil.jobs.job import Job, reference_for, require_one, warn_of_random_inputs
 from hil.jobs.run import Run
 from hil.verify.comparison import Oracle, Report, RunnableModel, compare
 from hil.verify.fidelity import FidelityMeter, exact_meter, float_meter
-from hil.verify.oracle import expected_outputs
 from hil.verify.samples import Sample, StandardSamples, samples_of
 
 
@@ -69,7 +68,9 @@ class VerifyJob(Job[Report]):
                 yield replace(report, provenance=made_from, recoveries=recoveries_of(model))
 
     def _check(self, run: Run) -> None:
-        """Raise for options that exclude each other."""
+        """Raise for options that exclude each other; warn of those without effect."""
+        if self.quantize:
+            warn_of_random_inputs(run, "samples", self.samples)
         if self.expect is None:
             return
         if self.samples is None:
@@ -119,7 +120,10 @@ class VerifyJob(Job[Report]):
 
     def _oracle(self, known: ImageModel, samples: Any) -> Oracle:
         if self.expect is not None and known.module is not None:
-            return expected_outputs(self.expect, known.module, len(samples))
+            # Not at the top: references load the compiler.
+            from hil.verify.oracle import expected_outputs
+
+            return expected_outputs(self.expect, known.module, len(samples), known.library)
         return reference_for(
             known,
             self.reference,

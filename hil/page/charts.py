@@ -20,7 +20,7 @@ from matplotlib.ticker import MaxNLocator, NullFormatter, StrMethodFormatter
 
 from hil.page.plan_picture import STYLE, TitledBox, plan_figure, with_tooltips
 from hil.results.parts import ErrorBin
-from hilc.memory.explain import Explanation
+from hilc.memory.explanation import Explanation
 
 _SVG = "http://www.w3.org/2000/svg"
 #: Inches: width of a chart on a screen and on a telephone.

@@ -6,7 +6,7 @@ from typing import Any
 
 from hil.results.codec import encode
 from hil.results.plan import KeptRows, Overlap, PlanEntry, PlanLayer, PlanPool
-from hilc.memory.explain import Explanation, PlannedLayer, StepMemory
+from hilc.memory.explanation import Explanation, PlannedLayer, StepMemory
 
 
 def plan_entry(plan: Explanation) -> PlanEntry:

@@ -20,8 +20,7 @@ from matplotlib.patches import Patch, Rectangle
 from matplotlib.ticker import MaxNLocator, StrMethodFormatter
 from matplotlib.transforms import Bbox
 
-from hilc.memory.explain import ArenaSlot, Explanation, StepMemory
-from hilc.memory.liveness import BEFORE
+from hilc.memory.explanation import BEFORE, ArenaSlot, Explanation, StepMemory
 from hilc.support.outputs import write_file
 
 #: The formats of a picture, by the file's suffix.

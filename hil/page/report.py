@@ -12,7 +12,7 @@ from hil.page.plan_json import plan_entry
 from hil.page.results import Result, read_results, results_in, results_of
 from hil.results.answer import Answer
 from hilc.errors import InputError
-from hilc.memory.explain import Explanation
+from hilc.memory.explanation import Explanation
 from hilc.support.arguments import typed
 
 

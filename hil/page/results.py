@@ -23,7 +23,7 @@ from hil.results.report import About, RecordedRun, ReportEntry
 from hil.results.v0 import DEFAULT_GOAL, upgraded_entry
 from hil.results.verify import VerifyEntry
 from hilc.errors import InputError
-from hilc.memory.explain import Explanation
+from hilc.memory.explanation import Explanation
 from hilc.support.inputs import check_regular
 from hilc.support.jsondata import parse_json
 

@@ -18,8 +18,7 @@ from hil.results.parts import TensorDifference
 from hil.results.report import RecordedRun
 from hil.results.verify import LayerDifference, TensorFidelity
 from hil.support.fused import group_text
-from hilc.memory.explain import ArenaSlot, Explanation
-from hilc.memory.liveness import BEFORE
+from hilc.memory.explanation import BEFORE, ArenaSlot, Explanation
 
 if TYPE_CHECKING:
     from markupsafe import Markup
@@ -443,6 +442,7 @@ class _ResultView:
         if verified.float_tolerance is not None:
             tolerance = f"{verified.float_tolerance:g}"
             lines += f" Floats are equal within {tolerance} of the largest of their tensor."
+            lines += "".join(map(_beyond_tolerance, verified.outputs))
         missed = verified.missed_fault_rate
         if verified.match and missed is not None and missed.rate is not None:
             lines += (
@@ -890,6 +890,21 @@ def _slot_row(plan: Explanation, slot: ArenaSlot) -> _SlotRow:
     pool = plan.pools[slot.pool][0]
     name = slot.name.partition(";")[0]
     return _SlotRow(name, slot.what, slot.bytes, pool, slot.offset, slot.end, life)
+
+
+def _beyond_tolerance(output: TensorDifference) -> str:
+    """Return sentences on equal elements of floats that the tolerance does not judge."""
+    text, cancelled = "", output.ill_conditioned
+    if cancelled is not None and cancelled.elements and cancelled.max_abs_diff is not None:
+        text = (
+            f" {_plural(cancelled.elements, 'element')} of {output.name}, whose terms cancel, "
+            f"differ by up to {cancelled.max_abs_diff:.3g}, as by rounding."
+        )
+    counts = ((output.nans, "NaN"), (output.infinities, "infinite"))
+    return text + "".join(
+        f" {_plural(count, 'element')} of {output.name}: {what} in both." for count, what in counts
+        if count
+    )  # fmt: skip
 
 
 def _exactness_of(layer: LayerDifference | None) -> tuple[str, Status | None]:

@@ -790,6 +790,8 @@ class _Use:
                 own["independent"] = str(all(report.independent for report in reports)).lower()
                 own["samples"] = reports[-1].samples
                 own["match"] = str(all(report.match for report in reports)).lower()
+                if reports[-1].remarks:
+                    own["remarks"] = "; ".join(reports[-1].remarks)
             if name in self.evaluated:
                 own |= {m.name: m.device.value for m in self.evaluated[name].metrics}
             # A model is named where there are several.
@@ -1061,7 +1063,8 @@ def pytest_terminal_summary(terminalreporter: Any) -> None:
             terminalreporter.write_line(f"{_line(text)} (from {test} on)")
     if failed := outcomes.texts(INFRASTRUCTURE):
         terminalreporter.section("hil: boards that failed")
-        terminalreporter.write_line(f"{len(failed)} infrastructure failures")
+        plural = "failure" if len(failed) == 1 else "failures"
+        terminalreporter.write_line(f"{len(failed)} infrastructure {plural}")
         for test, group in itertools.groupby(failed, key=lambda found: found[0]):
             for _, text in group:
                 terminalreporter.write_line(f"{test}: {_line(text)}")

@@ -117,6 +117,17 @@ class LooseElements:
 
 
 @dataclass(frozen=True)
+class IllConditionedElements:
+    """Equal float elements that differ by more than the tolerance, but by no more than they change
+    if all operands of the model change by 1e-5 of themselves: where terms cancel.
+    """
+
+    elements: int
+    #: Largest difference of such an element.
+    max_abs_diff: float | None
+
+
+@dataclass(frozen=True)
 class TensorDifference:
     """Differences of one tensor over all samples: device minus reference."""
 
@@ -128,11 +139,15 @@ class TensorDifference:
     #: Absent in files of older versions.
     shape: tuple[int, ...] = ()
     dtype: str = ""
-    #: Largest difference of floats that counts as equal, in the tensor's unit.
+    #: Largest difference of floats that counts as equal, in the tensor's unit, but for elements
+    #: that are ill-conditioned.
     tolerance: float | None = omitted()
     loose: LooseElements | None = omitted()
+    ill_conditioned: IllConditionedElements | None = omitted()
     #: Elements that are NaN in the reference and on the device.
     nans: int = omitted(0)
+    #: Elements that are infinite in the reference and on the device.
+    infinities: int = omitted(0)
     #: Histogram: steps of an integer type; floats relative to the largest magnitude of the tensor.
     errors: tuple[ErrorBin, ...] = omitted(())
 

@@ -9,8 +9,7 @@ from typing import Annotated
 from hil.results.answer import entry_of
 from hil.results.codec import omitted
 from hilc.ir import DynamicForm, IoSaving
-from hilc.memory.explain import ArenaSlot, IoTensor, Saving
-from hilc.memory.liveness import BEFORE
+from hilc.memory.explanation import BEFORE, ArenaSlot, IoTensor, Saving
 from hilc.support.jsondata import Renamed
 
 #: Limits of a plan that is read, far above those of any model.

@@ -34,6 +34,7 @@ from hil.verify.diagnosis import (
     diagnose,
 )
 from hil.verify.samples import MOST_SAMPLES, Sample, wants_more
+from hil.verify.sensitivity import Sensitivity
 from hilc.artifact.library import Layer, Module, TensorInfo
 from hilc.errors import InputError
 from hilc.ir import Array
@@ -156,7 +157,9 @@ class _Comparisons:
         self._inputs.add(sample)
         expected = self._oracle.values(self.runs, sample)
         if not self.runs:
-            self._taps = _matched(run, self._module, expected)
+            self._taps = _matched(run, self._module, expected, self._oracle.sensitivity)
+        if self._oracle.sensitivity is not None:
+            self._oracle.sensitivity.follow(sample, not self.runs)
         self._check_taps(run)
         inputs = zlib.crc32(b"".join(tensor.data or b"" for tensor in run.of(Tensors.INPUT)))
         for tensor in run.tensors:
@@ -267,7 +270,12 @@ def _check_kind(tensor: TappedTensor, info: TensorInfo, module: Module) -> None:
 # -- whose tensor a tap is ------------------------------------------------------------------------
 
 
-def _matched(run: TappedRun, module: Module, expected: Mapping[str, Array]) -> dict[_Key, _Tap]:
+def _matched(
+    run: TappedRun,
+    module: Module,
+    expected: Mapping[str, Array],
+    sensitivity: Sensitivity | None,
+) -> dict[_Key, _Tap]:
     made = {info.name: (info, layer) for layer in module.layers for info in layer.outputs}
     inputs = {info.name for info in module.inputs}
     names = [name for name in expected if name not in inputs]
@@ -287,7 +295,7 @@ def _matched(run: TappedRun, module: Module, expected: Mapping[str, Array]) -> d
             info = _info(name, np.asarray(expected[name]))
         # A layer that only the other runtime has.
         layer = layer or Layer(shown, "", "", (), (), macs=0, input_count=0)
-        comparison = None if info is None else TensorComparison(info)
+        comparison = None if info is None else TensorComparison(info, sensitivity)
         taps[_key(tensor)] = _Tap(_key(tensor), shown, comparison, layer)
     return taps
 

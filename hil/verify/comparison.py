@@ -1,11 +1,15 @@
 """Compare a model on a device with a reference, output by output and layer by layer.
 
 Integer and boolean results must be equal. A float result may differ from the reference by
-``FLOAT_RTOL`` times the largest magnitude in the reference's tensor. The tolerance is relative to
-the tensor, not the element, since another order of summation changes small elements as much as
-large ones. So one huge element, such as a mask's, hides errors of the others: a result states the
-tolerance in the output's units, and counts equal elements that differ by more than ``OWN_RTOL`` of
-their own magnitude.
+``FLOAT_RTOL`` times the largest magnitude in the reference's tensor, or by as much as it changes if
+every float that the model computes with changes by ``FLOAT_RTOL`` of itself.
+
+The first tolerance is relative to the tensor, not the element, since another order of summation
+changes small elements as much as large ones. So one huge element, such as a mask's, hides errors of
+the others: a result states the tolerance in the output's units, and counts equal elements that
+differ by more than ``OWN_RTOL`` of their own magnitude. The second is for a tensor whose elements
+are all small because terms cancel; it is computed only where the first one is exceeded, and a
+result counts the elements that it judges.
 """
 
 from __future__ import annotations
@@ -29,6 +33,7 @@ from hil.results.parts import (
     ErrorBin,
     Fallback,
     FirstMismatch,
+    IllConditionedElements,
     LooseElements,
     MissedFaults,
     Provenance,
@@ -55,6 +60,7 @@ from hil.verify.samples import (
     Sample,
     missed_fault_rate,
 )
+from hil.verify.sensitivity import Sensitivity
 from hilc.artifact.library import Layer, TensorInfo
 from hilc.artifact.notebook import html_table
 from hilc.errors import HilError, InputError
@@ -62,7 +68,10 @@ from hilc.executor import Model as ExecutedModel
 from hilc.ir import Array
 from hilc.ir.dtypes import INDEX_TYPES
 from hilc.support.arguments import typed
+from hilc.support.suggest import counted
 
+#: Relative difference of floats that counts as rounding. Of an operand it is 84 times float32's
+#: spacing of 2**-23: sums of 4,096 products in another order needed up to 31 of these 84.
 FLOAT_RTOL = 1e-5
 #: Difference of an element by its own magnitude from which a match remarks on it. Sums of thousand
 #: products in another order differ by up to 0.3 % where they cancel out.
@@ -100,6 +109,8 @@ class Oracle:
     reset_state: Callable[[], None] = lambda: None
     #: Whether other people's code, or a file, gives the values; not this compiler's interpreter.
     independent: bool = True
+    #: How far floats move by rounding; None where the model is not known.
+    sensitivity: Sensitivity | None = None
 
 
 @dataclass(frozen=True)
@@ -133,6 +144,11 @@ class TensorReport:
     #: Equal elements that differ by more than ``OWN_RTOL`` of their own magnitude, and by how much.
     loose: int = 0
     loose_diff: float = 0
+    #: Elements that are infinite in the reference and here.
+    infinities: int = 0
+    #: Equal elements that differ by more than ``tolerance``, where terms cancel, and by how much.
+    ill_conditioned: int = 0
+    ill_conditioned_diff: float = 0
 
     @property
     def is_float(self) -> bool:
@@ -142,6 +158,7 @@ class TensorReport:
     def entry(self) -> TensorDifference:
         """Return the differences as results have them."""
         loose = LooseElements(self.loose, self.loose_diff) if self.is_float else None
+        cancelled = IllConditionedElements(self.ill_conditioned, self.ill_conditioned_diff)
         return TensorDifference(
             name=self.name,
             mismatches=self.mismatches,
@@ -150,7 +167,9 @@ class TensorReport:
             dtype=self.dtype,
             tolerance=self.tolerance if self.is_float else None,
             loose=loose,
+            ill_conditioned=cancelled if self.is_float else None,
             nans=self.nans,
+            infinities=self.infinities,
             errors=self.errors,
         )
 
@@ -258,6 +277,13 @@ class Report:
                 f"floats equal within {FLOAT_RTOL:g} of the largest of their tensor: {within}"
             )
         remarks += [
+            f"output {output.name}: differences of up to {output.ill_conditioned_diff:.3g} in "
+            f"{counted(output.ill_conditioned, 'element')} whose terms cancel: a change of the "
+            f"operands by {FLOAT_RTOL:g} of themselves has such an effect"
+            for output in self.outputs
+            if output.ill_conditioned
+        ]
+        remarks += [
             f"output {output.name}: {output.loose:,} elements differ by more than "
             f"{100 * OWN_RTOL:g} % of their own value, by up to {output.loose_diff:.3g}: the "
             "tolerance does not judge them, since other elements are far larger"
@@ -265,9 +291,10 @@ class Report:
             if output.loose
         ]
         remarks += [
-            f"output {output.name}: {output.nans:,} elements are NaN in the reference and here"
+            f"output {output.name}: {count:,} elements are {what} in the reference and here"
             for output in self.outputs
-            if output.nans
+            for count, what in ((output.nans, "NaN"), (output.infinities, "infinite"))
+            if count
         ]
         return tuple(remarks)
 
@@ -397,6 +424,8 @@ class TensorComparison:
     """Collects one tensor's differences, sample by sample."""
 
     tensor: TensorInfo
+    #: That of the sample which :meth:`add` compares; None judges by the first tolerance alone.
+    sensitivity: Sensitivity | None = None
     mismatches: int = 0
     max_abs_diff: float = 0
     #: Elements that were compared, and those that are NaN in the reference.
@@ -406,6 +435,9 @@ class TensorComparison:
     tolerance: float = 0
     loose: int = 0
     loose_diff: float = 0
+    infinities: int = 0
+    ill_conditioned: int = 0
+    ill_conditioned_diff: float = 0
     first: Difference | None = field(default=None)
     errors: ErrorHistogram = field(init=False)
 
@@ -427,6 +459,8 @@ class TensorComparison:
         expected = expected.reshape(got.shape)
         # Flat: numpy reduces arrays without dimensions to scalars.
         difference, different = _differences(expected.ravel(), got.ravel())
+        is_rounding = _is_rounding(expected, difference, different, self._slope)
+        different &= ~is_rounding
         count = int(np.count_nonzero(different))
         # numpy's maximum propagates NaN, so a NaN element is always reported.
         self.max_abs_diff = float(np.maximum(self.max_abs_diff, difference.max(initial=0)))
@@ -434,11 +468,16 @@ class TensorComparison:
         self.elements += got.size
         if expected.dtype.kind == "f":
             self.nans += int(np.count_nonzero(np.isnan(expected)))
+            self.infinities += int(np.count_nonzero(np.isinf(expected)))
             self.tolerance = max(self.tolerance, _tolerance(expected))
             own = np.abs(expected.ravel().astype(np.float64))
-            is_loose = ~different & (difference > OWN_RTOL * own)
+            is_loose = ~different & ~is_rounding & (difference > OWN_RTOL * own)
             self.loose += int(np.count_nonzero(is_loose))
             self.loose_diff = max(self.loose_diff, float(difference[is_loose].max(initial=0)))
+            self.ill_conditioned += int(np.count_nonzero(is_rounding))
+            self.ill_conditioned_diff = max(
+                self.ill_conditioned_diff, float(difference[is_rounding].max(initial=0))
+            )
         if count:
             self.errors.add(expected.ravel(), got.ravel())
         else:
@@ -455,6 +494,9 @@ class TensorComparison:
             return None
         return Pair(sample, expected, got, different.reshape(got.shape))
 
+    def _slope(self) -> Array | None:
+        return None if self.sensitivity is None else self.sensitivity.slope(self.tensor)
+
     def report(self) -> TensorReport:
         """Return the result of all comparisons so far."""
         is_float = self.tensor.dtype == "float32"
@@ -470,6 +512,9 @@ class TensorComparison:
             self.tolerance,
             self.loose,
             self.loose_diff,
+            self.infinities,
+            self.ill_conditioned,
+            self.ill_conditioned_diff,
         )
 
 
@@ -508,8 +553,11 @@ def compare(
     samples form one sequence. Each of ``meters`` takes what every sample gives.
     """
     start = time.monotonic()
-    outputs = [TensorComparison(tensor) for tensor in model.outputs]
-    layers = [[TensorComparison(tensor) for tensor in layer.outputs] for layer in model.layers]
+    rounding = oracle.sensitivity
+    outputs = [TensorComparison(tensor, rounding) for tensor in model.outputs]
+    layers = [
+        [TensorComparison(tensor, rounding) for tensor in layer.outputs] for layer in model.layers
+    ]
     uncompared: list[dict[str, None]] = [{} for _ in layers]
     counts: list[int] = []
     suspect: _Suspect | None = None
@@ -530,6 +578,8 @@ def compare(
                 raise
             counts += [counted] if counted is not None else []
             values = expected.result()
+            if rounding is not None:
+                rounding.follow(sample, is_first)
             for comparison, array in zip(outputs, arrays, strict=True):
                 comparison.add(index, values[comparison.tensor.name], array)
             for position, computed in enumerate(layer_arrays):
@@ -738,9 +788,23 @@ def _layer_reports(
     )
 
 
-def differs(expected: Array, got: Array) -> bool:
+#: Returns how much the elements of a tensor move per relative change of the model's operands; None
+#: where that is not known. Called only where the first tolerance is exceeded.
+Slope = Callable[[], Array | None]
+
+
+def differs(expected: Array, got: Array, slope: Slope = lambda: None) -> bool:
     """Return whether any element of ``got`` counts as different."""
-    return bool(_differences(expected.ravel(), got.ravel())[1].any())
+    difference, different = _differences(expected.ravel(), got.ravel())
+    return bool((different & ~_is_rounding(expected, difference, different, slope)).any())
+
+
+def _is_rounding(expected: Array, difference: Array, different: Array, slope: Slope) -> Array:
+    """Return which elements exceed the first tolerance, but not the second one."""
+    found = slope() if expected.dtype.kind == "f" and different.any() else None
+    if found is None:
+        return np.zeros_like(different)
+    return np.asarray(different & (difference <= FLOAT_RTOL * found.ravel()))
 
 
 def _differences(expected: Array, got: Array) -> tuple[Array, Array]:

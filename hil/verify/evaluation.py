@@ -361,7 +361,7 @@ def evaluate_model(
             numbering.check()
         device = np.stack([kept.device(i, tensor) for i in range(len(data))])
         reference = np.stack([kept.reference(i, tensor) for i in range(len(data))])
-        is_other = [differs(r, d) for d, r in zip(device, reference, strict=True)]
+        is_other = [_is_other(kept, index, tensor, data, oracle) for index in range(len(data))]
         results = {
             "device": _results(model, data, device, score, tensor),
             "reference": _results(model, data, reference, score, tensor),
@@ -639,7 +639,7 @@ def _compute(
                 try:
                     found = got.result()
                 except DeviceError as error:
-                    _require_no_difference(kept, tensor, one.model.name, oracle.name, error)
+                    _require_no_difference(kept, tensor, one.model.name, data, oracle, error)
                     raise
                 kept.add(one.index, digest_of(one.sample), found, one.expected.result())
                 done += 1
@@ -647,17 +647,36 @@ def _compute(
                 start(one.model)
 
 
+def _is_other(
+    kept: _Journal, index: int, tensor: TensorInfo, data: DataSet, oracle: Oracle
+) -> bool:
+    """Return whether the device's result of a sample differs from the reference's."""
+
+    def slope() -> Array | None:
+        if oracle.sensitivity is None:
+            return None
+        oracle.sensitivity.follow(data.samples[index], is_first=True)
+        return oracle.sensitivity.slope(tensor)
+
+    return differs(kept.reference(index, tensor), kept.device(index, tensor), slope)
+
+
 def _require_no_difference(
-    kept: _Journal, tensor: TensorInfo, model: str, reference: str, error: DeviceError
+    kept: _Journal,
+    tensor: TensorInfo,
+    model: str,
+    data: DataSet,
+    oracle: Oracle,
+    error: DeviceError,
 ) -> None:
     """Raise NumericError if samples before the failure of the board differ: another run must not
     replace what is known.
     """
     done = [index for index, _ in kept.digests()]
-    found = sum(differs(kept.reference(i, tensor), kept.device(i, tensor)) for i in done)
+    found = sum(_is_other(kept, index, tensor, data, oracle) for index in done)
     if found:
         raise NumericError(
-            f"{found:,} of {len(done):,} samples of {model} differ from {reference}; then the "
+            f"{found:,} of {len(done):,} samples of {model} differ from {oracle.name}; then the "
             f"board failed: {error.fact}",
             error.hint,
         ) from error

@@ -31,9 +31,6 @@ from hil.results.verify import Fidelity, TensorFidelity
 from hil.verify.samples import Sample
 from hilc.artifact.library import Layer, TensorInfo
 from hilc.errors import InputError, ModelError
-from hilc.frontends import load_model
-from hilc.frontends.tflite.signatures import EntriesError
-from hilc.interpreter import Interpreter
 from hilc.ir import Array, Graph
 from hilc.support.inputs import check_regular
 
@@ -169,6 +166,9 @@ def float_meter(
     :class:`~hilc.errors.InputError` if the file is no model in floats, or has other inputs or
     outputs.
     """
+    # Not at the top: only a float model needs the front ends.
+    from hilc.interpreter import Interpreter
+
     graph = _float_graph(Path(path))
     _check(graph, str(path), "input", graph.inputs, inputs)
     _check(graph, str(path), "output", graph.outputs, outputs)
@@ -188,6 +188,9 @@ def float_meter(
 
 
 def _float_graph(path: Path) -> Graph:
+    from hilc.frontends import load_model
+    from hilc.frontends.tflite.signatures import EntriesError
+
     check_regular(path, "give the model in floats, a .tflite, .onnx or .pt2 file")
     try:
         graph = load_model(path)

@@ -19,6 +19,7 @@ from hil.results.parts import Fallback
 from hil.verify.comparison import Oracle
 from hil.verify.provenance import model_file
 from hil.verify.samples import Sample, array_samples, load_samples
+from hil.verify.sensitivity import NamedGraph, Sensitivity
 from hilc.artifact.library import ModelLibrary, Module, TensorInfo
 from hilc.errors import InputError, ModelError
 from hilc.frontends import Specialization, read_model, reader_of
@@ -115,6 +116,32 @@ def reference_of(
             "(--inputs F.npz --expect F.npz)",
         )
     numerics = _numerics(module, name)
+    source_graph = _named_graph(model, module, numerics, source)
+    graph, given, named = source_graph.graph, source_graph.given, source_graph.named
+    reference, fallback = _reference(name, graph, model, numerics)
+    if fallback is not None:
+        _require_allowed(module, fallback, allow_fallback)
+        warnings.warn(f"{module.name}: {fallback}", FallbackWarning, stacklevel=2)
+
+    remark = f" ({fallback.missing})" if fallback else ""
+    return Oracle(
+        reference.name,
+        reference.description + remark,
+        lambda index, sample: named(reference.run_all(given(sample))),
+        fallback,
+        reference.reset_state,
+        is_independent(reference.name),
+        Sensitivity(lambda: source_graph, bool(graph.states)),
+    )
+
+
+def _named_graph(
+    model: bytes, module: Module, numerics: Numerics, source: str | Path | None = None
+) -> NamedGraph:
+    """Return the graph of a model's file, named ``source``, as a module computes it.
+
+    Raise InputError if the file's inputs and outputs are not the module's.
+    """
     try:
         forms = module.dynamic_forms
         stated = Specialization(dynamic=forms[0].dynamic if forms else None)
@@ -129,18 +156,16 @@ def reference_of(
     names = _pair(module, compiled, "input", module.inputs, graph.inputs)
     outputs = _pair(module, compiled, "output", module.outputs, graph.outputs)
     rounding = rounding_of(graph)
-    reference, fallback = _reference(name, graph, model, numerics)
-    if fallback is not None:
-        _require_allowed(module, fallback, allow_fallback)
-        warnings.warn(f"{module.name}: {fallback}", FallbackWarning, stacklevel=2)
 
-    def values(index: int, sample: Sample) -> Mapping[str, Array]:
+    def given(sample: Sample) -> Mapping[str, Array]:
         inputs = {}
         for ours, array in sample.items():
             theirs = graph.tensors[names[ours]]
-            given = converted(array, compiled.tensors[theirs.name], theirs, rounding)
-            inputs[theirs.name] = np.reshape(given, theirs.shape)
-        computed = reference.run_all(inputs)
+            value = converted(array, compiled.tensors[theirs.name], theirs, rounding)
+            inputs[theirs.name] = np.reshape(value, theirs.shape)
+        return inputs
+
+    def named(computed: Mapping[str, Array]) -> Mapping[str, Array]:
         found = {
             ours: converted(
                 computed[theirs], graph.tensors[theirs], compiled.tensors[theirs], rounding
@@ -149,15 +174,16 @@ def reference_of(
         }
         return {**computed, **found}
 
-    remark = f" ({fallback.missing})" if fallback else ""
-    return Oracle(
-        reference.name,
-        reference.description + remark,
-        values,
-        fallback,
-        reference.reset_state,
-        is_independent(reference.name),
-    )
+    return NamedGraph(graph, given, named)
+
+
+def _sensitivity(library: ModelLibrary, module: Module) -> Sensitivity | None:
+    """Return the sensitivity of a model; None if the library does not hold the model's file."""
+    model = model_file(library, module)
+    if model is None:
+        return None
+    numerics = _numerics(module, None)
+    return Sensitivity(lambda: _named_graph(model, module, numerics), bool(module.states))
 
 
 def _require_allowed(module: Module, fallback: Fallback, allow: bool | None) -> None:
@@ -176,9 +202,16 @@ def _require_allowed(module: Module, fallback: Fallback, allow: bool | None) -> 
 
 @typed
 def expected_outputs(
-    path: str | Path | Mapping[str, npt.ArrayLike], module: Module, samples: int
+    path: str | Path | Mapping[str, npt.ArrayLike],
+    module: Module,
+    samples: int,
+    library: ModelLibrary | None = None,
 ) -> Oracle:
-    """Return the outputs of ``samples`` samples from an NPZ file, or from arrays by name."""
+    """Return the outputs of ``samples`` samples from an NPZ file, or from arrays by name.
+
+    With the ``library`` of the module, floats are also equal where they differ by rounding only
+    because terms cancel (:mod:`hil.verify.comparison`).
+    """
     label = "a mapping" if isinstance(path, Mapping) else str(path)
     if isinstance(path, Mapping):
         expected = array_samples(path, module.outputs, "output", label)
@@ -189,7 +222,12 @@ def expected_outputs(
             f"{label} holds outputs of {len(expected)} samples, the inputs have {samples}",
             "give as many outputs as inputs",
         )
-    return Oracle("expect", f"expected outputs of {label}", lambda index, sample: expected[index])
+    return Oracle(
+        "expect",
+        f"expected outputs of {label}",
+        lambda index, sample: expected[index],
+        sensitivity=None if library is None else _sensitivity(library, module),
+    )
 
 
 def definition_of(reference: str) -> str | None:

@@ -26,6 +26,7 @@ from kernel_layers import (
     Shapes,
     extreme_layers,
     limit_layers,
+    line_layers,
     rectified,
     tamed,
     to_even,
@@ -57,7 +58,8 @@ from hil.board import Board, load_board
 from hilc.ir import Rounding, Tensor
 from hilc.lowering import candidates
 from hilc.lowering.cost import Cost
-from hilc.lowering.kernels import FieldValue, Kernel, KernelCall, kernels
+from hilc.lowering.fields import FieldValue
+from hilc.lowering.kernels import Kernel, KernelCall, kernels
 from hilc.lowering.parameters import HilMveTransposeConv2dS8Rows
 from hilc.ops.operands import ARITHMETIC
 
@@ -243,6 +245,20 @@ def test_deep_layers_are_exact(name: str, prefix: str) -> None:
     ]
     check([one for _, one in found], board)
     assert len({id(layer) for layer, _ in found}) == len(layers)
+
+
+def test_outputs_of_lines_of_windows() -> None:
+    """Near each other and far, of some lines at a time, of which the last windows are few."""
+    board = load_board("mps3-an547")
+    kernels_of_lines = ("hil_mve_conv2d_s8_rows", "hil_mve_conv2d_s8_windows")
+    found = [
+        one
+        for i, layer in enumerate(line_layers(np.random.default_rng(96), 160))
+        for one in checks_of(layer, board.cpu, f"(layer {i} of seed 96)")
+        if one.kernel in kernels_of_lines
+    ]
+    assert len(found) > 160
+    check(found, board)
 
 
 def test_blocks_of_phases_of_uneven_rows() -> None:

@@ -24,8 +24,8 @@ def run(network: Network, board_name: str, runs: int) -> None:
     board = board_named(board_name)
     library = network.library(board)
     with hil.open(board, library) as device:
-        found = compare(network, device, library, runs)
-    assert found.is_equal, found.report.json()
+        report = compare(network, device, library, runs)
+    assert report.match, report.to_json()
 
 
 @needs_tflm

@@ -16,11 +16,14 @@ from models import model_path
 from riscv_layers import (
     deep_layers,
     emitted_checks,
+    long_layers,
     long_pad,
+    matrices,
     moves,
     pools,
     real_layers,
     riscv_layers,
+    signed_products,
     softmaxes,
     sums,
     tables,
@@ -28,14 +31,14 @@ from riscv_layers import (
     wide_layers,
     wide_maxima,
 )
-from single_op import Draft, activation_tensor, finish, random_op, transpose_conv_draft
+from single_op import Draft, SingleOp, activation_tensor, finish, random_op, transpose_conv_draft
 
 import hil
 import hilc
 from hil.board import Board, load_board
 from hil.cli import main
 from hil.verify.bench import layer_counts
-from hilc.ir import Quant
+from hilc.ir import Quant, Tensor
 from hilc.lowering.kernels import registered_header
 from hilc.target import get_cpu
 
@@ -91,6 +94,77 @@ def test_deep_layers_are_exact(core: str, vector_bits: int) -> None:
     found = emitted_checks(layers, board.cpu, 92)
     check([one for _, one in found], board)
     assert len({id(layer) for layer, _ in found}) == len(layers)
+
+
+@cases(("core", "vector_bits"), CORES[:4], first=2)
+def test_sums_beyond_32_bits_are_exact(core: str, vector_bits: int) -> None:
+    """In parts, by the assembly; each of them."""
+    board = board_of(core, vector_bits)
+    layers = long_layers(np.random.default_rng(100))
+    found = emitted_checks(layers, board.cpu, 100)
+    over = [one for layer, first in found[:3] for one in overlapping_checks(first, layer)]
+    check([one for _, one in found] + over, board)
+    assert len(found) == len(layers)
+
+
+@cases(("core", "vector_bits"), [CORES[1], CORES[3]], first=1)
+def test_signed_products_are_exact(core: str, vector_bits: int) -> None:
+    """By vectors, each of them."""
+    board = board_of(core, vector_bits)
+    layers = signed_products(np.random.default_rng(97))
+    found = emitted_checks(layers, board.cpu, 97)
+    over = [one for layer, first in found for one in overlapping_checks(first, layer)]
+    check([one for _, one in found] + over, board)
+    assert len(found) == len(layers)
+
+
+@cases(("core", "vector_bits"), [CORES[0], CORES[1], CORES[2], CORES[3]], first=2)
+def test_products_of_matrices_are_exact(core: str, vector_bits: int) -> None:
+    """Of any steps, with every zero point, by the assembly."""
+    board = board_of(core, vector_bits)
+    layers = matrices(np.random.default_rng(98), 20)
+    found = emitted_checks(layers, board.cpu, 98)
+    check([one for _, one in found], board)
+    assert len({id(layer) for layer, _ in found}) >= len(layers) - 3
+
+
+@pytest.mark.parametrize(
+    ("name", "index", "macs", "most"),
+    [
+        ("riscv-virt", 2, 6 * 1031 * 37, 3.2),
+        ("riscv-virt-v", 2, 6 * 1031 * 37, 0.4),
+        ("riscv-virt-v", 3, 15 * 6 * 1800, 0.8),
+    ],
+)
+def test_sums_beyond_32_bits_are_counted(name: str, index: int, macs: int, most: float) -> None:
+    """Portable code takes 5.4 instructions a product."""
+    layer = long_layers(np.random.default_rng(101))[index]
+    ins = tuple(tensor for tensor in layer.ins if tensor is not None)
+    graph = SingleOp(layer.node, ins, layer.outs, ()).graph()
+    board = load_board(name)
+    library = hilc.compile(graph, cpu=board.cpu.name, name="p", optimize="speed", pools="external")
+    with hil.open(board, library) as device:
+        (counted,) = layer_counts(device, library.modules[0])
+    assert counted < most * macs
+    assert library.reports["p"].chosen.instructions == pytest.approx(counted, rel=0.1)
+
+
+@pytest.mark.parametrize(("name", "most"), [("riscv-virt", 4.0), ("riscv-virt-v", 0.4)])
+def test_products_of_matrices_are_counted(name: str, most: float) -> None:
+    """Heads of attention: portable code takes 8.7 instructions a product."""
+    rng = np.random.default_rng(99)
+    quant = Quant((0.03,), (9,))
+    shapes = (1, 4, 32, 16), (1, 4, 16, 32)
+    ins = [Tensor(n, shape, "int8", quant) for n, shape in zip("ab", shapes, strict=True)]
+    layer = finish(rng, "BATCH_MATMUL", Draft(ins, Quant((0.16,), (-8,))))
+    board = load_board(name)
+    library = hilc.compile(
+        layer.graph(), cpu=board.cpu.name, name="m", optimize="speed", pools="external"
+    )
+    with hil.open(board, library) as device:
+        (counted,) = layer_counts(device, library.modules[0])
+    assert counted < most * math.prod(shapes[0]) * shapes[1][-1]
+    assert library.reports["m"].chosen.instructions == pytest.approx(counted, rel=0.1)
 
 
 @cases("core", ["rv32imac", "rv32imac_zbb", "rv32imac_zve32x"], first=1)

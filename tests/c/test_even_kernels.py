@@ -41,7 +41,7 @@ def test_kernels_are_their_references(kind):
 @pytest.mark.parametrize("op", ["ADD", "SUB", "MUL", "DIV"])
 def test_sums_and_products_are_exact(op):
     pairs, values = every_pair()
-    for single in ops(71, (op, "int8"), 12):
+    for single in ops(71, (op, "int8"), 40):
         if ActivationAttributes.of(single.node).activation != "NONE":
             continue
         (got,) = OPS[op].reference(single.node, single.ins, single.outs, values)
@@ -54,7 +54,7 @@ def test_sums_and_products_of_16_bits(op):
     """A factor has 31 bits, so that one result in thousands is the neighbour of the exact one."""
     pairs, values = pairs_of_16_bits(np.random.default_rng(73))
     differing = total = 0
-    for single in ops(74, (op, "int16"), 12):
+    for single in ops(74, (op, "int16"), 40):
         if ActivationAttributes.of(single.node).activation != "NONE":
             continue
         (got,) = OPS[op].reference(single.node, single.ins, single.outs, values)

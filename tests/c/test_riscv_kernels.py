@@ -10,9 +10,12 @@ from campaigns import cases
 from kernel_checks import Check, Operator, check
 from riscv_layers import (
     emitted_checks,
+    long_layers,
+    matrices,
     pools,
     real_layers,
     riscv_layers,
+    signed_products,
     softmaxes,
     sums,
     tables,
@@ -61,6 +64,23 @@ def test_the_c_form_is_exact(core: str, every: int) -> None:
     counts = forms(layers, core, 71, every)
     assert counts.keys() == OPERATORS | {"softmax"} | ELEMENTWISE.get(core, set())
     assert min(counts.values()) >= 1, counts
+
+
+@cases("core", ["rv32imac", "rv32imac_zve32x", "rv32imc_xpulp", "rv32imac_zbb"], first=3)
+def test_c_form_of_sums_beyond_32_bits(core: str) -> None:
+    layers = long_layers(np.random.default_rng(100))
+    assert sum(forms(layers, core, 100, 1).values()) == len(layers)
+
+
+@cases("core", ["rv32imac", "rv32imac_zve32x", "rv32imc_xpulp", "rv32imac_zbb"], first=3)
+def test_c_form_of_matrices(core: str) -> None:
+    layers = matrices(np.random.default_rng(98), 20)
+    assert forms(layers, core, 98, 1)["batch_matmul"] >= len(layers) - 3
+
+
+def test_c_form_of_signed_products() -> None:
+    layers = signed_products(np.random.default_rng(97))
+    assert forms(layers, "rv32imac_zve32x", 97, 1) == {"mul": len(layers)}
 
 
 @cases("core", ["rv32imac", "rv32imac_zbb"], first=1)

@@ -29,7 +29,7 @@ _TOO_LARGE = {("detector", "microbit")}
 
 
 def main() -> int:
-    """Run both campaigns; 1 when fewer than 99 in 100 are named rightly, or one blame is false."""
+    """Run both campaigns; 1 if fewer than 99 % of the faults, or not all sound runs, are right."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--faults", type=int, default=120, help="that show (default: %(default)s)")
     parser.add_argument("--clean", type=int, default=100, help="runs (default: %(default)s)")
@@ -135,8 +135,8 @@ def _text(
         [
             table([*rows, [*row("all", outcomes), ""]], ["fault", *heads, "may be called"]),
             table(by_place, ["place", *heads]),
-            f"{sum(one.is_right for one in shown)} of {len(shown)} faults named rightly, "
-            f"{len(blamed)} false blames in {runs} runs without a fault",
+            f"{sum(one.is_right for one in shown)} of {len(shown)} faults diagnosed correctly, "
+            f"{len(blamed)} wrong diagnoses in {runs} runs without a fault",
             *wrong,
             *blamed,
         ]
@@ -150,17 +150,17 @@ def _names(kinds: frozenset[object]) -> str:
 def _page(text: str) -> str:
     return f"""# Faults
 
-What `hil verify --per-layer` says of faults that were made on purpose, written by `make measure
-NAME=faults ARGS=--write`. A fault is made in what is compiled (so that it reaches every kernel,
-however that packs its weights) or in the generated C, in one layer of a network of four; the model
-then runs on six random samples, in this process or on an emulated board. A fault that changes no
-output of its layer in these samples is not seen by anybody, and another is made for it. It is named
-rightly if the layer is the one that was changed (of an input that was overwritten: the layer that
-did it) and the kind is one of those that describe the change. Of a fault inside of a fused group
-only the group is asked for, since the group's other layers spread it.
+The diagnosis of `hil verify --per-layer` for injected faults. `make measure NAME=faults
+ARGS=--write` writes this page. A fault is injected into one layer of a network of four: before
+compilation, so that it reaches every kernel and every layout of the weights, or in the generated C.
+The model then runs on six random samples, in this process or on an emulated board. If no output of
+the layer changes in these samples, the fault is not counted as seen, and another one is injected. A
+diagnosis is right if it names the changed layer (for an overwritten input: the layer that wrote it)
+and a kind that describes the change. For a fault inside of a fused group, only the group is
+required, since the group's other layers spread the difference.
 
-A missing bias is only made where it moves results by more than one step: else it is not to be told
-from rounding. In the runs without a fault every layer is also examined on painted memory.
+A missing bias is injected only if it changes results by more than one step: a smaller change looks
+like rounding. In the runs without a fault, every layer also runs on memory filled with a pattern.
 
 ```text
 {text}

@@ -23,7 +23,7 @@ from hil.verify import Oracle
 from hil.verify.samples import RandomSamples
 from hilc.errors import InputError
 from hilc.interpreter import Interpreter
-from hilc.memory.program import Pin, PoolSpec
+from hilc.memory.pools import Pin, PoolSpec
 from hilc.support.arguments import check, typed
 from hilc.target import add_core, add_cores, find_cpu, get_cpu, load_cpu
 

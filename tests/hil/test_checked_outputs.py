@@ -150,6 +150,7 @@ def test_files_of_a_matrix(
     assert [case.find("failure") is not None for case in cases] == [False, True]
     properties = [{p.get("name"): p.get("value") for p in c.iter("property")} for c in cases]
     assert [own["hil_match"] for own in properties] == ["true", "false"]
+    assert ["hil_remarks" in own for own in properties] == [True, False]
     assert all(1 <= int(own["hil_samples"] or 0) <= 10 for own in properties)
     rows = [
         line.split(" | ") for line in summary.read_text().splitlines() if f"| {BOARD} |" in line

@@ -30,7 +30,7 @@ from hil.support.cache import cache_folder
 from hilc.artifact.library import ModelLibrary
 from hilc.errors import HilError, InputError
 from hilc.lowering.choice import KernelSelection
-from hilc.memory.program import Pin, PoolSpec
+from hilc.memory.pools import Pin, PoolSpec
 from hilc.options import CompileOptions
 
 CPU = "cortex-m4"

@@ -11,11 +11,14 @@ import pytest
 from onnx import parser
 from onnx_control_flow import control_flow_model
 
+import hil
 import hilc
 from hil.cli import main
+from hil.device import Device
 from hil.samples import StandardSamples
 from hilc.artifact.library import ModelLibrary
 from hilc.errors import LoopBoundError
+from hilc.ir.loop_bounds import exceeded_unnamed
 
 
 @pytest.fixture
@@ -88,6 +91,44 @@ def test_a_run_within_the_bound_matches(
         said = capsys.readouterr().err
         assert ("the loop of 'y' exceeds its bound of 6 turns" in said) == bool(code)
         assert ("--loop-bound y=N" in said) == bool(code)
+
+
+def test_firmware_without_its_library_states_the_loop(model: str) -> None:
+    """The board does not know a loop's name: the error has its number."""
+    library = hil.compile(model, board="native", name="net", loop_bounds={"y": 6})
+    with hil.open("native", library) as device:
+        known, unknown = device["net"], Device(device._client, [])["net"]
+        for run, text in ((known, "loop of 'y' exceeds"), (unknown, "-2: loop 1 of its loops")):
+            run.set_input(0, np.ones(4, np.float32))
+            run.set_input(1, np.array(7).astype(run.inputs[1].dtype))
+            with pytest.raises(LoopBoundError, match=text) as caught:
+                run.run()
+            assert caught.value.exit_code == 1
+    assert exceeded_unnamed(-3) is not None
+    assert exceeded_unnamed(-1) is None
+
+
+def test_an_export_takes_inputs(
+    model: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Random values may exceed a bound that depends on other values than a number of turns."""
+    good, bad, output = tmp_path / "good.npz", tmp_path / "bad.npz", tmp_path / "library"
+    x = np.full((1, 4), 0.5, np.float32)
+    np.savez(good, x=x, n=np.array([3]))
+    np.savez(bad, x=x, n=np.array([7]))
+    words = ["export", model, "--build-system", "cmake", "--loop-bound", "y=6", "-o", str(output)]
+    assert main([*words, "--inputs", str(bad)]) == 1
+    said = capsys.readouterr().err
+    assert "loop of 'y' exceeds its bound of 6" in said
+    assert "--inputs F.npz" in said
+    assert not output.exists()
+    assert main([*words, "--inputs", str(good)]) == 0
+    capsys.readouterr()
+    assert "= {\n    0x1p-1f, 0x1p-1f," in (output / "example" / "samples.h").read_text()
+    two = [words[0], model, f"other={model}", *words[2:]]
+    assert main([*two, "--inputs", str(good)]) == 2
+    assert "for several models" in capsys.readouterr().err
+    assert main([*words, "--inputs", str(tmp_path / "none.npz")]) == 2
 
 
 @pytest.mark.parametrize("reference", ["onnx", "onnxruntime", "hilc"])

@@ -119,6 +119,33 @@ def test_what_is_out_of_reach_is_refused(folder: Path) -> None:
     with_server(folder, use)
 
 
+def test_wrong_arguments_are_named(folder: Path) -> None:
+    """Fact, value, what is accepted; no text of pydantic."""
+    model, board = {"model": "digits.tflite"}, {"board": "mps2-an386"}
+
+    async def use(call: Tool) -> None:
+        cases: list[tuple[str, dict[str, Any], list[str]]] = [
+            ("verify", {}, ["lacks the argument 'model'", "lacks the argument 'board'"]),
+            ("verify", {"model": 3, **board}, ["'model' is 3", "a string or a list"]),
+            ("verify", {"model": [3], **board}, ["'model' is [3]", "a string or a list"]),
+            ("verify", {**model, **board, "samples": -1}, ["'samples' is -1", "at least 1"]),
+            ("verify", {**model, **board, "sampels": 1}, ["no argument 'sampels'", "samples?"]),
+            ("bench", {**model, **board, "optimize": "x"}, ["'optimize' is \"x\"", '"size"']),
+            ("verify", {**model, **board, "options": 3}, ["'options' is 3", "an object"]),
+            ("verify", {**model, **board, "options": {"rum": "1K"}}, ["no argument 'rum'", "ram"]),
+            ("verify", {**model, **board, "options": {"io": "i4"}}, ["'io' is \"i4\"", '"int8"']),
+            ("power", {**board, "action": 1}, ["'action' is 1", '"cycle"']),
+            ("verfiy", {}, ["no tool 'verfiy'", "did you mean verify?"]),
+        ]
+        for tool, arguments, facts in cases:
+            text = error_of(await call(tool, **arguments))
+            assert [fact for fact in facts if fact not in text] == [], text
+            for word in ("pydantic", "validation error", "Input should", "type="):
+                assert word not in text
+
+    with_server(folder, use)
+
+
 def test_options_of_the_compiler(folder: Path) -> None:
     async def use(call: Tool) -> None:
         wanted = {"model": "digits.tflite", "board": "mps2-an386", "optimize": "speed"}

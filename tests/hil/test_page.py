@@ -873,6 +873,20 @@ def test_the_strength_of_a_match_is_shown() -> None:
     assert "Floats are equal within 1e-05 of the largest of their tensor." in text
 
 
+def test_what_the_tolerance_does_not_judge() -> None:
+    unusual = result()
+    unusual["verify"]["float_tolerance"] = 1e-5
+    (output, *_) = unusual["verify"]["outputs"]
+    output |= {"ill_conditioned": {"elements": 6, "max_abs_diff": 3e-7}, "nans": 1}
+    text = html.unescape(page_of(unusual).html)
+    assert f"6 elements of {output['name']}, whose terms cancel, differ by up to 3e-07" in text
+    assert f"1 element of {output['name']}: NaN in both." in text
+    output |= {"infinities": 2, "nans": 0}
+    text = html.unescape(page_of(unusual).html)
+    assert f"2 elements of {output['name']}: infinite in both." in text
+    assert "NaN in both" not in text
+
+
 def test_outputs_of_a_measurement() -> None:
     checked = {"samples": 1, "reference": "tflm", "match": False, "independent": True}
     for match, verdict in (

@@ -18,7 +18,7 @@ from small_models import SMALL_MODELS
 
 import hilc
 from hil.page.plan_picture import FORMATS, is_unchanged, plan_figure, save
-from hilc.memory.explain import Explanation
+from hilc.memory.explanation import Explanation
 
 #: It changes rarely, and takes long.
 pytestmark = pytest.mark.full

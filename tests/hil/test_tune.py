@@ -4,6 +4,7 @@ believes."""
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import answers
@@ -13,8 +14,9 @@ from small_models import convolutions
 import hilc
 from hil.cli import main
 from hil.verify import tune
+from hilc.errors import InputError
 from hilc.lowering.choice import KernelSelection
-from hilc.schedule.tuning import load_tuning
+from hilc.schedule.tuning import Tuning, load_tuning
 
 #: It changes rarely, and takes long.
 pytestmark = pytest.mark.full
@@ -105,6 +107,30 @@ def test_every_kernel_of_every_layer_is_counted(measured: tuple[Path, Path]):
     # The portable kernel is the slowest of a core that has better ones.
     counts = {kernel.variant: kernel.count for kernel in layers["CONV_2D"]}
     assert counts["generic.conv2d.s8"] > min(counts.values())
+
+
+def test_a_log_without_effect_is_refused(measured: tuple[Path, Path], tmp_path: Path):
+    """It names a variant that was renamed, in a layer or a program, or no layer of the model."""
+    model, log = measured
+    read = load_tuning(log)
+    layer = next(layer for layer in read.layers if layer.kernels)
+    known = layer.kernels[0].variant
+    renamed = known.replace(".", "_", 1) + "s"
+
+    def refused(log: Tuning) -> InputError:
+        with pytest.raises(InputError) as caught:
+            hilc.compile(model, cpu=CPU, io_in_pool=True, tuning=log)
+        assert "hil tune" in caught.value.hint
+        return caught.value
+
+    kernels = (replace(layer.kernels[0], variant=renamed), *layer.kernels[1:])
+    fact = refused(replace(read, layers=(replace(layer, kernels=kernels),), programs=())).fact
+    assert f"{renamed!r}" in fact
+    assert f"did you mean {known}" in fact
+    program = replace(read.programs[0], kernels={layer.name: "generic.other.s8"})
+    assert "'generic.other.s8'" in refused(replace(read, programs=(program,))).fact
+    fact = refused(replace(read, layers=(replace(layer, name="absent"),), programs=())).fact
+    assert "names no layer of the model: it names 'absent'" in fact
 
 
 def test_the_compiler_takes_the_measured_fastest(measured: tuple[Path, Path], tmp_path: Path):

@@ -52,6 +52,21 @@ def test_an_error(
     assert message in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("words", [["verify", "--samples", "2"], ["bench"], ["run"]], ids=" ".join)
+def test_quantized_inputs_need_a_file(
+    words: list[str], model: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """An option without effect is named; random inputs have the model's types."""
+    board = "mps2-an386" if words[0] == "bench" else "native"
+    given = [words[0], model, "--board", board, *words[1:]]
+    assert main([*given, "--quantize-inputs"]) == 0
+    files = "--input" if words[0] == "run" else "--inputs"
+    warned = capsys.readouterr().err
+    assert f"--quantize-inputs has no effect without {files}:" in warned
+    assert main(given) == 0
+    assert "--quantize-inputs" not in capsys.readouterr().err
+
+
 def test_dynamic_layers_need_no_warning(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "net.tflite"
     builder = ModelBuilder()

@@ -19,7 +19,7 @@ from even_ops import even_op
 from kernel_checks import borders
 from kernel_runner import Case
 from linear_layers import grouped_layer, random_layer
-from single_op import KINDS, ONNX_KINDS, random_op
+from single_op import KINDS, ONNX_KINDS, float_slopes, random_op
 from sixteen_by_eight import BIASES, operator
 from wide_layers import even_layer
 
@@ -423,6 +423,9 @@ def _singles(cpu: str) -> list[_Single]:
         for _ in range(12):
             layer = grouped_layer(rng, dtype)
             made.append((layer.node, layer.ins, layer.outs, layer.values))
+    for _ in range(4):
+        single = float_slopes(rng, "PRELU", "int8")
+        made.append((single.node, single.ins, single.outs, single.values))
     made += [_scatter(rng, reduction) for reduction in WAYS for _ in range(3)]
     for bias in BIASES:
         for depth in (1, 2, 7):
@@ -484,8 +487,11 @@ def test_one_byte_less_is_caught(cpu: str, monkeypatch: pytest.MonkeyPatch) -> N
     caught: set[str] = set()
     for single in _singles(cpu):
         names = [t.name for t in single.tensors if not t.is_constant]
-        # Constants may be parameters of the kernel; where they are operands, positions shift.
-        operands = len(names) in (len(single.tensors), len(single.call.kernel.inputs))
+        # Constants may be parameters of the kernel; where one is an operand before another operand,
+        # positions shift.
+        operands = len(names) == len(single.call.kernel.inputs) or names == [
+            t.name for t in single.tensors[: len(names)]
+        ]
         if single.access is None or not names or not operands or len(single.outs) != 1:
             continue
         given = {t.name: t for t in single.ins if t is not None}

@@ -19,7 +19,8 @@ from hilc.lowering.choice import Group, KernelSelection
 from hilc.memory import checker
 from hilc.memory.checker import check_plan, execute_plan
 from hilc.memory.plan import Planner
-from hilc.memory.program import BufferRef, PlanError, Pool, Program
+from hilc.memory.pools import Pool
+from hilc.memory.program import BufferRef, PlanError, Program
 from hilc.target import get_cpu
 
 CPU = get_cpu("cortex-m4")

@@ -188,20 +188,23 @@ def test_equal_constants_are_stored_once() -> None:
 
 
 def test_layers_that_differ_in_arrays_share_a_body() -> None:
-    def source(optimize: str) -> str:
+    def source(optimize: str, size: int = 6) -> str:
         b = GraphBuilder()
-        graph = b.graph(b.conv(b.conv(b.conv(b.input(1, 6, 6, 4), 4), 4), 5), name="net")
+        x = b.input(1, size, size, 4)
+        graph = b.graph(b.conv(b.conv(b.conv(x, 4), 4), 5), name="net")
         files = hilc.compile(graph, optimize=optimize).files
         return files["codegen/host/src/net_lib1.c"].decode()
 
     balanced = source("balanced")
-    assert "/* One body for the layers 0 and 1: what each has for itself. */" in balanced
+    assert "/* Parameters of each of the layers 0 and 1, which share one body. */" in balanced
     # The numbers are the body's, and what differs is each layer's.
     body = balanced[balanced.index("static int32_t shared_0(") :]
     assert ".in_h = 6," in body[: body.index("hil_generic_conv2d_s8(&p")]
     assert ".weights = own->weights," in body[: body.index("hil_generic_conv2d_s8(&p")]
     assert balanced.count("static const struct shared_0 layer_") == 2
-    assert "shared_" not in source("speed")
+    # For speed, only where a call is little of a layer's time.
+    assert "static int32_t shared_0(" in source("speed")
+    assert "shared_" not in source("speed", 1)
     # In size, where the numbers may differ too.
     assert "    int32_t out_c;\n" in source("size").partition("static int32_t shared_0(")[0]
     assert "layers 0, 1 and 2" in source("size")

@@ -16,7 +16,7 @@ from tflm import needs_tflm
 import hilc
 from hilc.codegen import control_flow as codegen
 from hilc.codegen.control_flow import with_written_calls
-from hilc.errors import HilError, ModelError, UnsupportedError
+from hilc.errors import HilError, LimitError, ModelError, UnsupportedError
 from hilc.external import ExternalCall, ExternalModule
 from hilc.frontends import load_model
 from hilc.interpreter import Interpreter
@@ -27,7 +27,6 @@ from hilc.ops.external import ExternalAttributes
 from hilc.ops.verify import verify
 from hilc.references.tflm import TflmModel
 from hilc.schedule.called import PlannedControl, with_control_flow
-from hilc.schedule.search import LimitError
 from hilc.source import graph_digest
 from hilc.target import Cpu, get_cpu
 from hilc.transforms import run_passes

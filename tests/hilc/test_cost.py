@@ -25,7 +25,13 @@ from hilc.lowering.cost_tables import (
     shipped_costs,
     write_costs,
 )
-from hilc.lowering.kernels import Kernel, KernelCall, described_kernels, kernels
+from hilc.lowering.kernels import (
+    Kernel,
+    KernelCall,
+    described_kernels,
+    kernels,
+    shipped_structs,
+)
 from hilc.target import get_cpu
 
 FIELDS: dict[str, Any] = {"rows": 5, "depth": 12, "wide": 0, "weights": np.zeros(4, np.int8)}
@@ -216,6 +222,14 @@ def test_tables_have_the_kernels_that_headers_describe():
         assert not factors or next(iter(rows)) == BASE_CORE, kernel
 
 
+def test_variable_numbers_are_fields():
+    structs = shipped_structs()
+    found = {name: kernel.variable for name, kernel in kernels().items() if kernel.variable}
+    assert found
+    for name, variable in found.items():
+        assert variable <= set(structs.names(structs.structs[name])), name
+
+
 def test_every_kernel_names_the_core_of_its_figures():
     """Those that need a feature on a core that has it, the others on Armv7-M first."""
     for kernel in kernels().values():
@@ -238,13 +252,17 @@ def test_every_formula_evaluates_for_every_layer(cpu: str):
 
 
 def test_which_layers_share_a_body():
-    kernel = Kernel("k", "k.h", frozenset(), (), (), "0", COST)
+    cost = Cost(on={"cortex-m4": {"mac": 1.0}}, counts={"mac": "rows"})
+    kernel = Kernel("k", "k.h", frozenset(), (), (), "0", cost, variable=frozenset({"zero_point"}))
     calls = [
-        loose_call(kernel, {"rows": rows, "weights": np.full(3, seed, np.int8)})
-        for rows, seed in ((1, 1), (1, 2), (2, 1))
+        loose_call(kernel, {"rows": rows, "zero_point": zero_point, "weights": np.full(3, seed)})
+        for rows, zero_point, seed in ((10, 1, 1), (10, 2, 2), (20, 1, 1), (999, 1, 1), (999, 2, 2))
     ]
     for goal, shared in (("balanced", (True, False)), ("size", (True, True))):
-        first, second, third = (body_key(call, goal) for call in calls)
+        first, second, third = (body_key(call, goal, get_cpu("cortex-m4")) for call in calls[:3])
         assert first is not None
         assert (first == second, first == third) == shared
-    assert body_key(calls[0], "speed") is None
+    # A call is little of the time of the last two.
+    keys = [body_key(call, "speed", get_cpu("cortex-m4")) for call in calls]
+    assert keys[:3] == [None] * 3
+    assert keys[3] == keys[4] is not None

@@ -19,8 +19,8 @@ from hil.results.plan import PlanEntry
 from hilc.errors import InputError
 from hilc.frontends import load_model
 from hilc.lowering.choice import Group, KernelSelection
-from hilc.memory.explain import Explanation, PlannedLayer, StepMemory, explain
-from hilc.memory.liveness import BEFORE
+from hilc.memory.explain import explain
+from hilc.memory.explanation import BEFORE, Explanation, PlannedLayer, StepMemory
 from hilc.memory.plan import plan
 from hilc.memory.program import Program
 from hilc.target import get_cpu

@@ -26,7 +26,7 @@ from hilc.interpreter import run
 from hilc.ir import Array, Graph
 from hilc.lowering.choice import Group, KernelSelection
 from hilc.memory.checker import check_plan, execute_plan
-from hilc.memory.liveness import BEFORE
+from hilc.memory.explanation import BEFORE
 from hilc.memory.plan import Planner
 from hilc.memory.program import BufferRef, PlanError
 from hilc.target import get_cpu

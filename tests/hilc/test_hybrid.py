@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import zlib
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -14,7 +15,9 @@ from control_flow import counted
 from tflite_builder import ModelBuilder
 
 import hilc
+from hil.cli.plan_report import dynamic_lines
 from hilc import host
+from hilc.artifact.manifest import Module
 from hilc.errors import ModelError, UnsupportedError
 from hilc.frontends import read_model
 from hilc.frontends.readers import Specialization
@@ -169,6 +172,20 @@ def test_float_forms_are_those_of_float_weights(name: str) -> None:
         np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-5)
     forms = hilc.compile(model).modules[0].dynamic_forms
     assert [form.dynamic for form in forms] == ["float", "integer"]
+
+
+def test_prices_of_loops_say_so() -> None:
+    """An LSTM on integers is a loop, whose instructions are those of one turn; in floats not."""
+    module = hilc.compile(LSTMS["lstm"], cpu="cortex-m4").modules[0]
+    lines = dynamic_lines(module.dynamic_forms)
+    assert [("one turn of each loop" in line) for line in lines] == [False, True]
+    # Descriptions of earlier releases do not state it.
+    written = json.loads(module.to_json())
+    for form in written["dynamic_forms"]:
+        del form["calls_graphs"]
+    read = Module.from_json(json.dumps(written).encode(), "net.json")
+    assert [form.calls_graphs for form in read.dynamic_forms] == [False, False]
+    assert Module.from_json(module.to_json(), "net.json") == module
 
 
 def called(op: str, axis: int = 0) -> bytes:

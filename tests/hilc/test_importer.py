@@ -545,7 +545,7 @@ def test_an_unforeseen_failure_is_a_model_error(monkeypatch: pytest.MonkeyPatch)
     def fail(graph: object) -> None:
         raise IndexError("list index out of range")
 
-    monkeypatch.setattr("hilc.frontends.verify", fail)
+    monkeypatch.setattr("hilc.frontends.load.verify", fail)
     with pytest.raises(ModelError, match="is inconsistent .IndexError: list index out of range"):
         load_model(_chain("RELU"))
 

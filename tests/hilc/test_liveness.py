@@ -9,7 +9,8 @@ from tflite_builder import ModelBuilder
 from hilc.ir import Graph
 from hilc.lowering.choice import Group, KernelSelection
 from hilc.memory.explain import explain
-from hilc.memory.liveness import BEFORE, Liveness
+from hilc.memory.explanation import BEFORE
+from hilc.memory.liveness import Liveness
 from hilc.memory.plan import plan
 from hilc.source import prepare
 from hilc.target import get_cpu

@@ -16,7 +16,7 @@ from hilc.errors import InputError, LoopBoundError, ModelError, UnsupportedError
 from hilc.frontends import Specialization, read_model
 from hilc.interpreter import Interpreter
 from hilc.ir import Array, Graph
-from hilc.ops.control_flow import LoopBound
+from hilc.ir.loop_bounds import LoopBound
 from hilc.references import get_reference
 
 RUNS = 8

@@ -12,7 +12,7 @@ from small_models import convolutions
 
 import hilc
 from hilc.errors import InputError
-from hilc.memory.program import Pin, PoolSpec
+from hilc.memory.pools import Pin, PoolSpec
 from hilc.options import CompileOptions
 
 CHOSEN: dict[str, Any] = {

@@ -20,7 +20,8 @@ from hilc.ir import Array, Graph
 from hilc.memory.allocate import Block, allocate, allocate_pools, lower_bound, pool_bytes
 from hilc.memory.checker import execute_plan
 from hilc.memory.plan import plan
-from hilc.memory.program import Pin, PoolSpec, Program
+from hilc.memory.pools import Pin, PoolSpec
+from hilc.memory.program import Program
 from hilc.target import get_cpu
 
 CPU = get_cpu("cortex-m4")

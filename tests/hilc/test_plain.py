@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import shutil
 import subprocess
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -13,6 +13,7 @@ from typing import Any
 import misra
 import numpy as np
 import pytest
+import tidy
 from campaigns import sampled
 from control_flow import FILES as CONTROL
 from control_flow import convolving_file
@@ -52,6 +53,7 @@ WARNINGS = [
     "-Wsign-conversion",
     "-Wshadow",
     "-Wcast-qual",
+    "-Wcast-align=strict",
     "-Wundef",
     "-Wmissing-prototypes",
     "-Wstrict-prototypes",
@@ -218,6 +220,7 @@ def test_control_flow_is_in_the_models_file(name: str, tmp_path: Path) -> None:
     assert all(name.startswith("m_") for name in own)
     source = library.files["codegen/host/src/m.c"].decode()
     assert "section(" not in source
+    assert not re.findall(r"\w+_external_\d|\w+_var\b", source)
     assert not re.findall(r"^(?!static)\w[\w ]*\(.*;$", source, re.MULTILINE), "a prototype"
 
 
@@ -336,6 +339,41 @@ def test_each_header_is_used() -> None:
         assert ("<stddef.h>" in text) == bool(re.search(r"\b(NULL|size_t)\b", text)), path
 
 
+#: Models whose layers have one type, several, called graphs, and rows that come one by one.
+TYPED: dict[str, tuple[str, Callable[[str], ModelLibrary]]] = {
+    "digits": ("cortex-m4", plain),
+    "rows": (
+        "cortex-m4",
+        lambda cpu: hilc.compile(DIGITS, cpu=cpu, style="plain", name="m", feed="rows"),
+    ),
+    "size": (
+        "host",
+        lambda cpu: hilc.compile(DIGITS, cpu=cpu, style="plain", name="m", optimize="size"),
+    ),
+    "loop": ("host", lambda cpu: nested("if_in_loop", cpu)),
+    "several types": (
+        "host",
+        lambda cpu: hilc.compile(
+            random_graph(3, ordinary_outputs=True), cpu=cpu, style="plain", name="m"
+        ),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", TYPED)
+def test_layers_have_typed_pointers(name: str, tmp_path: Path) -> None:
+    """Each function takes pointers to elements; casts are where memory is carved."""
+    cpu, compiled = TYPED[name]
+    library = compiled(cpu)
+    (source,) = files_of(library, ".c").values()
+    heads = re.findall(r"^static [^;={]*?\([^;{]*\) \{$", source, re.MULTILINE)
+    assert heads
+    for head in heads:
+        assert "void *" not in head
+    assert not re.search(r"\*\)(input|output)\d", source)
+    built(library, tmp_path, cpu)
+
+
 @pytest.mark.parametrize("cpu", sampled(COMPILERS, keep=["cortex-m4", "rv32imac"]))
 def test_strict_compilers_say_nothing(cpu: str, tmp_path: Path) -> None:
     """C99 with all warnings as errors, and the header in C++11."""
@@ -377,6 +415,18 @@ def test_only_explained_rules_of_misra_are_broken(name: str, tmp_path: Path) -> 
     # In the file with the model's name there are fewer.
     own = misra.findings(sources[0], include, only=sources[0])
     assert set(own) <= misra.explained_rules("generated")
+
+
+@pytest.mark.parametrize("name", ["digits", "loop_in_loop"])
+def test_only_explained_checks_of_clang_tidy(name: str, tmp_path: Path) -> None:
+    """Each finding is of a check that the documentation explains."""
+    assert shutil.which("clang-tidy"), "install the package clang-tidy"
+    library = plain("host") if name == "digits" else nested(name)
+    sources, include = written(library, tmp_path)
+    found = tidy.findings(sources[0], include)
+    assert found
+    explained = tidy.explained_checks()
+    assert set(found) <= explained, sorted(set(found) - explained)
 
 
 # -- several models -----------------------------------------------------------------------------

@@ -22,10 +22,11 @@ from hilc.lowering.choice import Group, KernelSelection
 from hilc.memory import check_fused, explain, liveness, plan
 from hilc.memory.allocate import NO_OVERLAPS, Block, Overlaps
 from hilc.memory.check_fused import check_group
-from hilc.memory.explain import ArenaSlot
-from hilc.memory.liveness import BEFORE, Liveness, Value
+from hilc.memory.explanation import BEFORE, ArenaSlot
+from hilc.memory.liveness import Liveness, Value
 from hilc.memory.plan import Planner
-from hilc.memory.program import BufferRef, Pin, PlanError, PoolSpec, Program
+from hilc.memory.pools import Pin, PoolSpec
+from hilc.memory.program import BufferRef, PlanError, Program
 from hilc.target import get_cpu
 
 CPU = get_cpu("cortex-m4")

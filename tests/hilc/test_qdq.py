@@ -187,16 +187,15 @@ def test_a_refusal_names_the_operators_of_the_file():
     """Not only the layers that they become, nor these one by one."""
     b = QdqBuilder(np.random.default_rng(2))
     x = b.input((1, 2, 4, 4), 0.0213)
-    doubled = ("", b.constant(np.array([1, 1, 2, 2], np.float32)))
-    y = b.qdq(b.node("Resize", x, *doubled, mode="cubic", name="up"), 0.03)
+    y = b.qdq(b.node("LRN", x, size=3, name="local"), 0.03)
     one = b.model(b.quantize(b.node("Relu", y), 0.03)).SerializeToString()
     with pytest.raises(UnsupportedError) as refusal:
         hilc.compile(one)
     fact = refusal.value.fact
     assert fact.startswith("1 layer of the quantized model computes in floats: node ")
-    assert " (Resize 'up'): MUL, ADD 'resize" in fact
+    assert " (LRN 'local'): " in fact
     two = b.model(b.quantize(b.node("LpNormalization", y, axis=1), 0.03)).SerializeToString()
-    with pytest.raises(UnsupportedError, match=r"^2 layers .*\(Resize 'up'\).*; .*LpNorm"):
+    with pytest.raises(UnsupportedError, match=r"^2 layers .*\(LRN 'local'\).*; .*LpNorm"):
         hilc.compile(two)
 
 
@@ -444,3 +443,56 @@ def test_images_of_16_bits_are_resized_in_floats(dtype: str, zero: int) -> None:
         loaded.run()
         # onnx.reference interpolates in double precision: a tie may fall to the other side.
         assert np.abs(loaded.get_output("y") - expected).max() <= 1.01 * scale
+
+
+@pytest.mark.parametrize("dtype", ["int8", "uint8", "int16", "uint16"])
+def test_close_integers_keep_their_order(dtype: str) -> None:
+    """With a scale by which TFLite's comparison of int8 takes neighbours for equal."""
+    b = QdqBuilder(np.random.default_rng(4), dtype)
+    x = b.input((2, 64), 1e-4, 3)
+    backwards = [b.constant(np.array([value])) for value in (-1, -99, 1, -1)]
+    other = b.node("Slice", x, *backwards)
+    outputs = [b.node(op, x, other) for op in ("Less", "Equal", "GreaterOrEqual")]
+    outputs += [b.node("ArgMin", x, axis=1), b.node("ArgMax", x, axis=0)]
+    model = b.model(*outputs)
+    graph = fused(model).graph
+    assert not any(t.dtype == "float32" for t in graph.tensors.values())
+    inputs = random_input(np.random.default_rng(5), model)
+    (given,) = inputs.values()
+    given[:, 1::2] = given[:, ::2] + (given[:, ::2] < 0)  # neighbours
+    assert differing(model, graph, inputs) == 0
+    with host.load(hilc.compile(model.SerializeToString())) as compiled:
+        compiled.set_input(0, given)
+        compiled.run()
+        got = interpreter.run(graph, inputs)
+        for index, name in enumerate(graph.outputs):
+            np.testing.assert_array_equal(compiled.get_output(index), got[name])
+
+
+@pytest.mark.parametrize("dtype", ["int8", "uint8", "int16", "uint16"])
+def test_running_sums_are_rounded_once(dtype: str) -> None:
+    b = QdqBuilder(np.random.default_rng(6), dtype)
+    x = b.input((2, 50, 3), 0.0213, 3)
+    y = b.node("CumSum", x, b.constant(np.array(1)), reverse=1)
+    model = b.model(b.quantize(y, 0.137, -5))
+    graph = fused(model).graph
+    assert [node.op for node in graph.nodes if node.op != "QUANTIZE"] == ["CUMSUM"]
+    inputs = random_input(np.random.default_rng(7), model)
+    assert differing(model, graph, inputs) <= (2 if b.finer > 1 else 0)  # float sums
+
+
+def test_images_are_resampled_with_one_rounding() -> None:
+    """Weights in 2^-16 change a result by a hundredth of a step at most."""
+    for seed, mode in itertools.product(range(3), ("linear", "cubic")):
+        b = QdqBuilder(np.random.default_rng(seed))
+        x = b.input((1, 3, 9, 7), 0.0213, 3)
+        scales = b.constant(np.array([1, 1, 1.2, 1.7], np.float32))
+        model = b.model(b.quantize(b.node("Resize", x, "", scales, mode=mode), 0.0191, -5))
+        graph = fused(model).graph
+        assert "RESAMPLE" in [node.op for node in graph.nodes]
+        assert not any(t.dtype == "float32" and not t.is_constant for t in graph.tensors.values())
+        inputs = random_input(np.random.default_rng(seed), model)
+        (wanted,) = ReferenceEvaluator(model).run(None, inputs)
+        got = interpreter.run(graph, inputs)[graph.outputs[0]].astype(int)
+        assert np.abs(got - wanted).max() <= 1
+        assert (got != wanted).mean() < 0.02

@@ -187,6 +187,21 @@ def test_a_module_that_cannot_be_exported(torch: Any, capfd: pytest.CaptureFixtu
 
 
 @pytest.mark.full
+def test_a_wrong_shape_in_a_branch(torch: Any, capfd: pytest.CaptureFixture[str]) -> None:
+    """PyTorch compiles the branches: its error and its log would hide the sizes."""
+
+    class Choice(torch.nn.Module):  # type: ignore[misc]
+        def forward(self, x: Any) -> Any:
+            weights = torch.ones(4, 3)
+            return torch.cond(x.sum() > 0, lambda a: a @ weights, lambda a: -a @ weights, (x,))
+
+    with pytest.raises(InputError, match=r"float32\[2, 5\]: .*\[2, 5\] X \[4, 3\]") as caught:
+        hilc.compile(Choice().eval(), samples=torch.ones(2, 5))
+    assert len(caught.value.fact) < 200
+    assert capfd.readouterr() == ("", "")
+
+
+@pytest.mark.full
 def test_torchaos_own_steps_take_the_quantizer(torch: Any) -> None:
     from torchao.quantization.pt2e.quantize_pt2e import convert_pt2e, prepare_pt2e
 

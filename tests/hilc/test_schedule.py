@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from hilc.errors import InputError
+from hilc.errors import InputError, LimitError
 from hilc.fusion.bands import NotFusible
 from hilc.fusion.bounds import LeastCost, least_of
 from hilc.fusion.call import FusedCall
@@ -20,13 +20,13 @@ from hilc.lowering.choice import CostEstimate, Group, KernelSelection
 from hilc.lowering.compressed import CompressedCall
 from hilc.lowering.kernels import KernelCall
 from hilc.memory.allocate import ALIGNMENT
-from hilc.memory.explain import Saving
+from hilc.memory.explanation import Saving
 from hilc.schedule import bound, pareto
 from hilc.schedule import groups as groups_module
 from hilc.schedule import partition as partition_module
 from hilc.schedule import search as search_module
 from hilc.schedule.estimate import UNLIMITED, Estimator, Segment, Sketch, _Costs, as_called
-from hilc.schedule.goals import Goals, LimitError
+from hilc.schedule.goals import Goals
 from hilc.schedule.groups import FusedGroups, GroupsOfLayers, Objective, _is_covered
 from hilc.schedule.pareto import FASTEST, ParetoFrontier, PlannedProgram
 from hilc.schedule.partition import (
@@ -1202,9 +1202,10 @@ def test_code_for_bands_is_stated_or_half_more() -> None:
     estimator = object.__new__(Estimator)
     estimator._policy = POLICY
     kernels: list[Any] = [
-        SimpleNamespace(band_code=band_code, code=100) for band_code in (70, 0, None)
+        SimpleNamespace(band_code=band_code, code=100, shared_code=shared)
+        for band_code, shared in ((70, 0), (0, 0), (None, 0), (70, 30))
     ]
-    assert [estimator._band_bytes(kernel) for kernel in kernels] == [70, 0, 150]
+    assert [estimator._band_bytes(kernel) for kernel in kernels] == [70, 0, 150, 40]
 
 
 def test_measured_counts_are_those_of_the_same_variant(monkeypatch: pytest.MonkeyPatch) -> None:

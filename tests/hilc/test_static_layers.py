@@ -43,16 +43,7 @@ TYPES: dict[str, tuple[str, str, dict[str, Any]]] = {
 #: Those of weights alone.
 OF_WEIGHTS = ("channels", "channels of uint8", "int4", "uint4", "weights of int16")
 #: Operators that have no integer form; a model with them needs ``allow_float``.
-IN_FLOATS = (
-    "Div",
-    "Div, computed",
-    "ArgMax",
-    "BatchNormalization",
-    "CumSum",
-    "Resize, fractional",
-    "Resize, cubic",
-    "TopK",
-)
+IN_FLOATS = ("BatchNormalization",)
 
 
 def steps_of(model: onnx.ModelProto) -> dict[str, float]:

@@ -9,8 +9,8 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 REAL_COMMANDS = ["bash", "cat", "chmod", "cksum", "cp", "dirname", "env", "grep", "head", "mkdir"]
 REAL_COMMANDS += ["mktemp", "mv", "rm", "sed", "tail", "touch"]
-TOOLS = ["gcc", "g++", "qemu-system-arm", "clang", "cppcheck", "gdb-multiarch", "ccache"]
-TOOLS += ["openocd", "dfu-util", "bossac", "st-flash", "uhubctl"]
+TOOLS = ["gcc", "g++", "qemu-system-arm", "clang", "clang-tidy", "cppcheck", "gdb-multiarch"]
+TOOLS += ["ccache", "openocd", "dfu-util", "bossac", "st-flash", "uhubctl"]
 TOOLS += ["qemu-system-riscv32", "verilator"]
 #: Files that say that a library is installed.
 LIBRARIES = ("newlib", "picolibc", "libclang_rt.fuzzer-x86_64.a")

@@ -54,6 +54,8 @@ def test_verify_and_bench_are_fixtures(suite: pytest.Pytester) -> None:
     found = properties(suite)
     assert found["test_it[mps2-an386]"]["hil_reference"] == "tflm"
     assert found["test_it[mps2-an386]"]["hil_match"] == "true"
+    assert "of such inferences would show" in found["test_it[mps2-an386]"]["hil_remarks"]
+    assert "hil_remarks" not in found["test_differs[mps2-an386]"]
     assert found["test_differs[mps2-an386]"]["hil_match"] == "false"
     for name in ("test_it[mps2-an386]", "test_run[mps2-an386]"):
         own = found[name]

@@ -114,7 +114,7 @@ def test_the_others_of_a_pool_take_over(suite: pytest.Pytester, rig: Bench) -> N
     result = run(suite, *pairs(dead, good))
     result.assert_outcomes(passed=5)
     result.stdout.fnmatch_lines(
-        [f"mps2-an386:{dead.serial}: *", "1 infrastructure failures", "*passed on another board"]
+        [f"mps2-an386:{dead.serial}: *", "1 infrastructure failure", "*passed on another board"]
     )
     assert starts(suite).count(dead.serial) == 2
     assert starts(suite).count(good.serial) == 1

@@ -74,7 +74,7 @@ def test_a_board_that_fails_is_left_for_another(
     result.stdout.fnmatch_lines(
         [
             "*hil: boards that failed*",
-            "1 infrastructure failures",
+            "1 infrastructure failure",
             f"*test_job?native-0?: native:{dead}: LinkError: nothing listens at {dead}*",
             "*passed on another board",
         ]

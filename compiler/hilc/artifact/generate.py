@@ -19,7 +19,7 @@ from hilc.artifact.library import (
 from hilc.artifact.manifest import CompressedArrays, Origin
 from hilc.artifact.metadata import write_metadata
 from hilc.artifact.shipped import parameters_file, shipped_files
-from hilc.artifact.work import work_of
+from hilc.artifact.work_of import work_of
 from hilc.codegen import llvm
 from hilc.codegen.arguments import Operator
 from hilc.codegen.constants import is_binary

@@ -19,11 +19,11 @@ from hilc.artifact.manifest import Argument, Layer, Module, Origin, Pool, Tensor
 from hilc.artifact.notebook import module_html
 from hilc.artifact.shared import share_constants
 from hilc.artifact.shipped import shipped_runtime
-from hilc.codegen.constants import data_file
+from hilc.codegen.described import data_file
 from hilc.codegen.function_table import function_table
 from hilc.errors import InputError
 from hilc.lowering.choice import ChoiceReport
-from hilc.memory.explain import Explanation
+from hilc.memory.explanation import Explanation
 from hilc.support.arguments import typed
 from hilc.support.jsondata import json_bytes, parse_json
 

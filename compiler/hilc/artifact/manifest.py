@@ -17,8 +17,7 @@ from typing import Any, Literal
 import numpy as np
 
 from hilc.artifact.work import Work
-from hilc.codegen.arguments import Argument
-from hilc.codegen.externals import External
+from hilc.codegen.described import Argument, External
 from hilc.errors import InputError
 from hilc.ir import (
     DTYPES,
@@ -30,12 +29,12 @@ from hilc.ir import (
     IoSaving,
     RoundedBias,
 )
+from hilc.ir.annotations import NOTHING_FOLDED, Folded
 from hilc.ir.dtypes import DYNAMIC
-from hilc.memory.program import Pool
-from hilc.ops.control_flow import LoopBound
+from hilc.ir.loop_bounds import LoopBound
+from hilc.memory.pools import Pool
 from hilc.support.jsondata import decode, json_bytes, parse_json
 from hilc.target import get_cpu
-from hilc.transforms.fold_channels import NOTHING_FOLDED, Folded
 
 __all__ = [
     "CONSTANTS_POOL",
@@ -216,7 +215,7 @@ class Module:
     #: such layers.
     dynamic_forms: tuple[DynamicForm, ...] = ()
     #: Loops with a bound, in the order of the statuses that a run beyond it returns
-    #: (:func:`hilc.ops.control_flow.exceeded`).
+    #: (:func:`hilc.ir.loop_bounds.exceeded`).
     loop_bounds: tuple[LoopBound, ...] = ()
     #: Rows in which the caller brings the input, and which lie nowhere together; 0: as a whole.
     fed_rows: int = 0
@@ -302,6 +301,10 @@ class Module:
             value["layers"] = _with_work(value.get("layers"))
             for info in _tensors(value):
                 info.setdefault("turns", None)
+            forms = value["dynamic_forms"]
+            for form in forms if isinstance(forms, list) else ():
+                if isinstance(form, dict):
+                    form.setdefault("calls_graphs", False)
         module = decode(Module, value, label)
         check_module(module, label)
         return module

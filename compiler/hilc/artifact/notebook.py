@@ -12,8 +12,7 @@ from collections.abc import Iterable, Sequence
 
 from hilc.artifact.manifest import Module
 from hilc.lowering.choice import ChoiceReport
-from hilc.memory.explain import ArenaSlot, Explanation
-from hilc.memory.liveness import BEFORE
+from hilc.memory.explanation import BEFORE, ArenaSlot, Explanation
 
 #: Colours of buffers by their content, as in the pictures of ``hil explain``.
 _COLOURS = {

@@ -13,8 +13,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from hilc.artifact.manifest import Module
+from hilc.codegen.banner import banner
 from hilc.codegen.cwriter import CONSTANT
-from hilc.codegen.plain_text import banner
 from hilc.target import get_cpu
 
 _FOLDER = "codegen/host"

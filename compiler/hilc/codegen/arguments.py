@@ -2,35 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
 
 from hilc.codegen.constants import pool_constants
+from hilc.codegen.cwriter import C_TYPES, c_pointer
+from hilc.codegen.described import Argument, Kind
 from hilc.codegen.names import CONSTANT_POOL
 from hilc.codegen.options import Options
 from hilc.external import Device, ExternalCall
 from hilc.memory.plan import Program
-
-Kind = Literal["pool", "input", "output", "constants", "device"]
-
-
-@dataclass(frozen=True)
-class Argument:
-    """Argument of a layer's operator function.
-
-    ``pool``, ``input`` and ``output`` are tensors, ``constants`` is the external constant pool (all
-    have ``shape`` and ``dtype``, which some calling conventions pass along), ``device`` is an
-    opaque context.
-    """
-
-    kind: Kind
-    #: Byte offset in the pool, or the index of the model's input, output or device.
-    value: int
-    #: Scratch and the constant pool are uint8; a device has neither shape nor type ("").
-    shape: tuple[int, ...]
-    dtype: str
-    #: Index of the pool among :attr:`Module.workspace_pools`.
-    pool: int = 0
 
 
 @dataclass(frozen=True)
@@ -53,6 +34,14 @@ class Operator:
         names += [f"output{i}" for i in range(self.output_count)]
         rest = (argument.kind for argument in self.arguments[len(names) :])
         return names + ["scratch" if kind == "pool" else kind for kind in rest]
+
+    @property
+    def operands(self) -> dict[str, str]:
+        """The C element type of each tensor parameter, by the parameter's name."""
+        # Both have the tensors first.
+        count = self.input_count + self.output_count
+        types = (C_TYPES[argument.dtype] for argument in self.arguments[:count])
+        return dict(zip(self.parameters, types, strict=False))
 
 
 @dataclass(frozen=True)
@@ -81,6 +70,27 @@ def c_type(kind: str) -> str:
     return "uint8_t *" if kind in ("constants", "pool") else "void *"
 
 
+class Pointers:
+    """C expressions of tensors and pools, in a function with these arguments."""
+
+    def __init__(self, arguments: Sequence[MainArgument]) -> None:
+        self.variables = {(a.kind, a.index): a.name for a in arguments}
+        self._types = {(a.kind, a.index): C_TYPES.get(a.dtype, "void") for a in arguments}
+
+    def of(self, argument: Argument) -> str:
+        """Return the expression that is passed to an operator."""
+        if argument.kind == "pool":
+            return f"&{self.variables['pool', argument.pool]}[{argument.value}]"
+        return self.variables[argument.kind, argument.value]
+
+    def typed(self, argument: Argument) -> str:
+        """Return the expression as a pointer to the argument's elements."""
+        have, qualifier = "uint8_t", "const " if argument.kind == "input" else ""
+        if argument.kind != "pool":
+            have = self._types[argument.kind, argument.value]
+        return c_pointer(self.of(argument), have, C_TYPES[argument.dtype], qualifier)
+
+
 def main_arguments(program: Program, options: Options) -> tuple[MainArgument, ...]:
     """Return the main's arguments, in order: inputs, outputs, external constants, workspaces,
     devices.
@@ -104,6 +114,8 @@ def main_arguments(program: Program, options: Options) -> tuple[MainArgument, ..
     for index, pool in enumerate(program.pools):
         if options.pools != "calls" or pool.persistent:
             name = f"{pool.name}_{len(pools)}_var"
+            if options.style == "plain":
+                name = "workspace" if not pools else f"workspace_{len(pools)}"
             pools.append(MainArgument("pool", index, name, (pool.nbytes,), "uint8"))
     devices = [
         MainArgument("device", index, f"device{index}", (), "")

@@ -3,8 +3,9 @@
 A layer's parameters are numbers (sizes, zero points, limits) and arrays (weights, multipliers). A
 kernel is fast because the C compiler knows the numbers; constant array addresses gain nothing. So
 layers with equal numbers, as the blocks of a network often have, can share one body that is
-specialised for those numbers and takes the arrays through a small struct. Where flash matters more
-than speed, numbers may differ too: then those are fields of the struct.
+specialised for those numbers and takes the arrays through a small struct. Numbers that a kernel
+states as variable may differ too, and all numbers where flash matters more than speed: then those
+are fields of the struct.
 """
 
 from __future__ import annotations
@@ -18,7 +19,8 @@ import numpy as np
 from hilc.codegen.cwriter import C_TYPES, c_struct_initialiser, c_wrapped
 from hilc.codegen.names import Names
 from hilc.lowering.bodies import body_key, exact
-from hilc.lowering.kernels import FieldValue, Kernel, KernelCall
+from hilc.lowering.fields import FieldValue
+from hilc.lowering.kernels import Kernel, KernelCall
 from hilc.memory.plan import Program
 
 
@@ -52,7 +54,8 @@ class Body:
             for position, c_type in enumerate(types):
                 pointer = f"{c_type[:-2]} *const *" if c_type.endswith("[]") else f"{c_type} *"
                 tensors.append(f"{const}{pointer}{local}{position}")
-        tensors += ["void *scratch"] * (kernel.scratch != "0")
+        scratch = "uint8_t *scratch" if self.names.plain else "void *scratch"
+        tensors += [scratch] * (kernel.scratch != "0")
         passed = ["&p", *(parameter.rpartition(" ")[2].lstrip("*") for parameter in tensors)]
         layers = ", ".join(map(str, self.steps[:-1])) + f" and {self.steps[-1]}"
         values = c_struct_initialiser(self.fields, {name: f"own->{name}" for name in self.own})
@@ -65,7 +68,7 @@ class Body:
         end = end if self.returns_status else ""
         indented = values.replace("\n", "\n    ")
         return (
-            f"/* One body for the layers {layers}: what each has for itself. */\n"
+            f"/* Parameters of each of the layers {layers}, which share one body. */\n"
             f"struct {self.name} {{\n{struct}}};\n\n"
             if struct
             else f"/* One body for the layers {layers}. */\n"
@@ -80,12 +83,14 @@ class Body:
 def shared_bodies(program: Program, optimize: str, names: Names) -> dict[int, Body]:
     """Return the body of each layer that shares one, by the layer's index.
 
-    For ``speed`` there are none; for ``size`` all layers of a portable kernel share; else layers
-    that differ in arrays only.
+    For ``size`` all layers of a portable kernel share; else layers that differ in arrays and in the
+    kernel's variable numbers only, for ``speed`` if a call is little of their time.
     """
     groups: dict[tuple[str, ...], list[tuple[int, KernelCall]]] = defaultdict(list)
     for index, step in enumerate(program.steps):
-        if isinstance(step.call, KernelCall) and (key := body_key(step.call, optimize)) is not None:
+        if not isinstance(step.call, KernelCall):
+            continue
+        if (key := body_key(step.call, optimize, program.cpu)) is not None:
             groups[key].append((index, step.call))
     # A single layer is best specialised, for flash too: the C compiler drops the code that it does
     # not use.

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from hilc.codegen.cwriter import C_TYPES, CONSTANT_ALIGNMENT, c_values, c_wrapped
+from hilc.codegen.described import data_file
 from hilc.codegen.names import CONSTANT_POOL, Names
 from hilc.fusion.call import FusedCall, constant_arrays
 from hilc.ir import Array
@@ -116,11 +117,6 @@ def is_binary(pool: ConstantPool, constants: str) -> bool:
     return bool(pool.members) and (
         constants == "binary" or (constants == "auto" and pool.nbytes >= BINARY_BYTES)
     )
-
-
-def data_file(module: str) -> str:
-    """Return the name of the binary file with the values of a module's pool."""
-    return f"{module}_lib1.bin"
 
 
 def write_pool(pool: ConstantPool, names: Names, constants: str) -> list[str]:

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from hilc.codegen.arguments import main_arguments
-from hilc.codegen.cwriter import CONSTANT, c_array, c_comment, c_wrapped
+from hilc.codegen.cwriter import C_TYPES, CONSTANT, c_array, c_comment, c_pointer, c_wrapped
 from hilc.codegen.dialects import CONVENTIONS
 from hilc.codegen.externals import constants_bytes, module_source
 from hilc.codegen.naming import make_names
@@ -19,9 +19,10 @@ from hilc.codegen.operators import write_operators
 from hilc.codegen.options import Options
 from hilc.codegen.statuses import ControlModule, can_fail, is_endless, loop_bounds
 from hilc.external import ExternalCall, ExternalModule
+from hilc.ir.loop_bounds import FIRST_STATUS, LoopBound
 from hilc.memory.plan import Program, Step
 from hilc.ops import OPS
-from hilc.ops.control_flow import FIRST_STATUS, LoopBound, WhileAttributes
+from hilc.ops.control_flow import WhileAttributes
 from hilc.ops.external import ExternalAttributes
 from hilc.schedule.called import CalledGraph, LoopMemory, PlannedControl, constant_names
 
@@ -125,8 +126,8 @@ class _Writer:
         is_part = self._style == "plain"
         function = CONVENTIONS["plain" if is_part else self._api].external_function(
             planned.symbol,
-            len(self._graph.inputs),
-            len(self._outputs),
+            [self._graph.tensors[name] for name in self._graph.inputs],
+            [self._graph.tensors[name] for name in planned.node.outputs],
             bool(planned.scratch_bytes),
             body,
         )
@@ -163,14 +164,18 @@ class _Writer:
             function.call(f"{indent}return ", self._inputs[1:], self._outputs, "scratch")
             for function, indent in ((then, " " * 8), (other, " " * 4))
         ]
-        return (
-            f"    if (*(const uint8_t *){self._inputs[0]} != 0u) {{\n{calls[0]}    }}\n{calls[1]}"
-        )
+        flag = self._inputs[0] if self._style == "plain" else f"(const uint8_t *){self._inputs[0]}"
+        return f"    if (*{flag} != 0u) {{\n{calls[0]}    }}\n{calls[1]}"
 
     def _while(self, condition: _Function, body_function: _Function) -> str:
         variables = self._planned.variables
         memory = LoopMemory.of(variables)
         following = [f"&memory[{place}]" for place in memory.places]
+        if self._style == "plain":
+            following = [
+                c_pointer(text, "uint8_t", C_TYPES[tensor.dtype])
+                for text, tensor in zip(following, variables, strict=True)
+            ]
         # The condition may update the last variables.
         kept = slice(len(variables) + 1 - len(condition.program.graph.outputs), None)
         flags = [f"&memory[{memory.flag}]", *following[kept]]
@@ -191,6 +196,7 @@ class _Writer:
         every = slice(None)
         bound = WhileAttributes.of(self._planned.node).bound
         counter = limit = ""
+        cast = "" if self._style == "plain" else "(uint8_t *)"
         if bound is not None:
             counter = f"    uint32_t turns = {bound.turns}u;\n"
             limit = (
@@ -199,7 +205,7 @@ class _Writer:
                 "        turns--;\n"
             )
         return (
-            f"    uint8_t *const memory = (uint8_t *)scratch;\n{counter}    int32_t status;\n\n"
+            f"    uint8_t *const memory = {cast}scratch;\n{counter}    int32_t status;\n\n"
             f"{copies(self._inputs[: len(variables)], '    ', every)}"
             "    for (;;) {\n"
             f"{checked}"

@@ -7,8 +7,9 @@ from collections.abc import Callable, Iterable, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 
-from hilc.codegen.arguments import Argument, MainArgument, Operator
+from hilc.codegen.arguments import MainArgument, Operator
 from hilc.codegen.calls import Guard
+from hilc.codegen.described import Argument
 from hilc.codegen.options import Options
 from hilc.ir import Tensor
 
@@ -105,7 +106,12 @@ class Convention(ABC):
 
     @abstractmethod
     def external_function(
-        self, symbol: str, input_count: int, output_count: int, has_scratch: bool, body: str
+        self,
+        symbol: str,
+        inputs: Sequence[Tensor],
+        outputs: Sequence[Tensor],
+        has_scratch: bool,
+        body: str,
     ) -> str:
         """Return the definition of an external module's function without a device.
 

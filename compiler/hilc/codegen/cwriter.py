@@ -13,11 +13,13 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from hilc.ir import ELEMENT_TYPES, Array
-from hilc.lowering.kernels import FieldValue
+from hilc.lowering.fields import FieldValue
 
 #: C element type of a tensor, by numpy name.
 C_TYPES: Mapping[str, str] = {name: row.c_type for name, row in ELEMENT_TYPES.items()}
 
+#: Types of a byte, which every pointer may be converted to.
+BYTES = ("int8_t", "uint8_t")
 #: Elements of a large array that are written at once.
 _PIECE = 1 << 16
 #: Alignment of constant arrays in bytes; kernels rely on 4.
@@ -120,6 +122,18 @@ def c_number(value: int | float) -> str:
     if isinstance(value, (int, np.integer)):
         return c_int(int(value))
     return c_float(float(value))
+
+
+def c_pointer(text: str, have: str, want: str, qualifier: str = "") -> str:
+    """Return the pointer ``text`` to the C type ``have`` as one to ``want``.
+
+    The cast has ``qualifier`` (``"const "`` or none). A pointer to a wider type is converted by way
+    of ``void *``: the memory plan aligns it, which -Wcast-align cannot know.
+    """
+    if want in (have, "void"):
+        return text
+    wide = "" if want in BYTES else f"({qualifier}void *)"
+    return f"({qualifier}{want} *){wide}{text}"
 
 
 _INT8_TEXT = [str(v) for v in range(128)] + [str(v - 256) for v in range(128, 256)]

@@ -9,10 +9,10 @@ time.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 
 from hilc.codegen.constants import SECTION
 from hilc.codegen.cwriter import CONSTANT_ALIGNMENT, c_array, c_comment
+from hilc.codegen.described import External
 from hilc.codegen.dialects import CONVENTIONS
 from hilc.codegen.names import Names
 from hilc.codegen.statuses import control_of
@@ -30,23 +30,6 @@ _OBJECTS = "codegen/host/lib"
 _HEADERS = "codegen/host/include"
 
 _CONSTANT = f'__attribute__((section("{SECTION}"), aligned({CONSTANT_ALIGNMENT}))) const'
-
-
-@dataclass(frozen=True)
-class External:
-    """Code of an external generator (:mod:`hilc.external`) that a layer calls."""
-
-    #: Index of the layer.
-    layer: int
-    #: Function of the generator, which the layer's function calls.
-    function: str
-    generator: str
-    #: Field of :attr:`Module.devices` on which it runs, and the program that must be loaded there;
-    #: "" for none.
-    device: str
-    program: str
-    #: Global C names that the generator's files for this layer define, sorted.
-    symbols: tuple[str, ...]
 
 
 def external_files(program: Program, names: Names) -> dict[str, bytes]:

@@ -10,29 +10,31 @@ from hilc.codegen.names import Names
 from hilc.memory.plan import Program
 
 _START = """\
-/*! \\brief Starts an inference whose input comes by rows; 0 on success, -1 when a pointer is NULL.
- * Call it before the first row of each inference, also of the first one, for which nothing checks
- * that; what came before is dropped. */
+/*! \\brief Starts an inference whose input arrives by rows; discards earlier rows.
+ *
+ * Call it before the first row of each inference; for the first inference, nothing checks this.
+ * Returns 0, or -1 if a pointer is NULL. */
 """
 _PUSH = """\
-/*! \\brief Takes in the next rows of the input, and computes what they suffice for.
+/*! \\brief Accepts the next rows of the input, and runs the layers that have enough rows.
  *
- * The rows are copied as far as they are needed, so their buffer is the caller's again. Returns how
- * many rows are still missing: after 0 the run may follow. -1, and nothing is taken, when these are
- * more than are missing, no inference was started since the last run, or a pointer is NULL. */
+ * Copies the rows that are needed later, so the caller may reuse the buffer. Returns the number of
+ * missing rows; after 0 the run may follow. Returns -1 and accepts nothing if there are more rows
+ * than are missing, if no inference was started since the last run, or if a pointer is NULL. */
 """
 _PUSH_BYTES = """\
-/*! \\brief The same for rows that come in pieces: returns how many bytes are still missing. */
+/*! \\brief The same for parts of rows: returns the number of missing bytes. */
 """
 _FETCH = """\
 /*! \\brief Writes `count` rows of the input, from number `first` on, to `rows`; returns 0, or
- * anything else where there are none. */
+ * another value if there are none. */
 """
 _PULL = """\
-/*! \\brief Starts an inference and fetches its rows, in order, to where they are needed.
+/*! \\brief Starts an inference and fetches its rows, in order, into the workspace.
  *
- * Rows that no layer reads are not fetched. Returns 0, and the run may follow; -1 when `fetch` does
- * not return 0, which drops the inference, when it starts another one, or a pointer is NULL. */
+ * Rows that no layer reads are not fetched. Returns 0, and the run may follow. Returns -1 if
+ * `fetch` does not return 0, which ends the inference, if it starts another one, or if a pointer is
+ * NULL. */
 """
 
 
@@ -140,8 +142,8 @@ _PULL_BODY = """\
 @feed    while (feed->begin < @total) {
         uint8_t *const rows = @scratch + feed->place;
         const int32_t first = feed->begin / @row;
-        /* Rows that are pushed meanwhile are refused, and another start ends this: whatever came
-         * of it, `taken` is another number afterwards. */
+        /* Until fetch returns, pushes are refused. A start in it ends this inference, and changes
+         * `taken`. */
         feed->taken = HIL_FEED_FETCHING;
         const int32_t failed = fetch(context, rows, first, feed->end / @row - first);
         if (feed->taken != HIL_FEED_FETCHING) {

@@ -10,16 +10,18 @@ takes them in, and goes on behind it: ``struct <prefix>_feed`` keeps where it is
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 
 from hilc.codegen.cwriter import (
+    BYTES,
     C_TYPES,
     c_array,
     c_comment,
     c_int,
+    c_pointer,
     c_static_assert,
     c_struct_initialiser,
     c_wrapped,
@@ -79,14 +81,16 @@ def write_group(
     constant: Callable[[Array], str],
     pool: str,
     describe: Callable[[Node], tuple[str, ...]],
+    operands: Mapping[str, str],
 ) -> GroupText:
     """Return the C of ``call``; the names that it defines begin with ``prefix``.
 
     ``constant`` gives the C expression of an array; ``pool`` is the declaration of the variable
     that those expressions need, "" for none. ``describe`` returns paragraphs that describe a node's
-    computation.
+    computation. ``operands`` has the C element types of the group's tensors by parameter; without
+    them all pointers are ``void *``.
     """
-    return _Group(call, prefix, constant, pool, describe).write()
+    return _Group(call, prefix, constant, pool, describe, operands).write()
 
 
 class _Group:
@@ -97,6 +101,7 @@ class _Group:
         constant: Callable[[Array], str],
         pool: str,
         describe: Callable[[Node], tuple[str, ...]],
+        operands: Mapping[str, str],
     ) -> None:
         self._call = call
         self._prefix = prefix
@@ -104,6 +109,7 @@ class _Group:
         self._constants = call.constants
         self._pool = pool
         self._describe = describe
+        self._operands = operands
         self._stages = [
             _StageText(stage, [entry for entry in call.entries if entry.stage == index])
             for index, stage in enumerate(call.stages)
@@ -148,14 +154,14 @@ class _Group:
         cursors = "".join(f"    int32_t {name};\n" for name in self._cursors)
         where = "    /* Bytes in the tensors outside of the group. */\n" if cursors else ""
         struct = (
-            "/* Where it is between two calls of it. */\n"
+            "/* Position in the schedule between two calls. */\n"
             f"struct {feed} {{\n    struct hil_feed feed;\n{where}{cursors}}};\n"
         )
         size = c_static_assert(
             f"sizeof(struct {feed}) <= {self._call.feed_bytes}", "the memory plan is of another one"
         )
         end = (
-            "    /* What comes behind the last row that is read is not looked at. */\n"
+            "    /* No layer reads the rows after the last one that was read. */\n"
             f"    feed->feed.entry = (int32_t)({count});\n"
             f"    feed->feed.begin = feed->feed.end = {self._call.fed_bytes};\n"
         )
@@ -221,16 +227,16 @@ class _Group:
             if name in self._constants:
                 operands.append(self._constant(self._constants[name]))
             else:
-                parameters.append(f"const void *in{position}")
+                parameters.append(f"const {self._type(text, position)} *in{position}")
                 operands.append(f"in{position}")
-        parameters.append("void *out")
+        parameters.append(f"{self._type(text)} *out")
         if call.kernel.inputs[0].endswith("[]"):
             element = call.kernel.inputs[0].removesuffix("[]")
             operands = [f"(const {element} *const[]){{{', '.join(operands)}}}"]
         passed = ["&p", *operands, "out"]
         if call.kernel.scratch != "0":
             if stage.scratch_bytes:
-                parameters.append("void *scratch")
+                parameters.append(f"{'uint8_t' if self._operands else 'void'} *scratch")
             passed.append("scratch" if stage.scratch_bytes else "NULL")
         struct = c_struct_initialiser(call.fields, names).replace("\n", "\n    ")
         body = f"{tables}    const struct {call.kernel.name} p = {struct};\n"
@@ -272,10 +278,13 @@ class _Group:
             if name in self._constants:
                 continue
             locations = [entry.reads[position] for entry in entries]
-            operand, cursor = self._place(text, locations, f"read_{index}_{position}", "const ")
+            want = self._type(text, position)
+            cursor_name = f"read_{index}_{position}"
+            operand, cursor = self._place(text, locations, cursor_name, want, "const ")
             operands.append(operand)
             cursors += cursor
-        output, cursor = self._place(text, [e.write for e in entries], f"write_{index}", "")
+        writes = [entry.write for entry in entries]
+        output, cursor = self._place(text, writes, f"write_{index}", self._type(text), "")
         cursors += cursor
         passed = ["call"] if stage.varying or stage.tables else []
         passed += [*operands, output]
@@ -284,33 +293,57 @@ class _Group:
         call = c_wrapped(f"{self._prefix}_stage_{index}(", passed, ");\n")
         return call + "".join(cursors)
 
+    def _type(self, text: _StageText, position: int | None = None) -> str:
+        """Return the C element type of a stage's input, or of its output."""
+        if not self._operands:
+            return "void"
+        kernel, entry = text.stage.call.kernel, text.entries[0]
+        if position is None:
+            types, tensor = kernel.outputs, entry.output
+        else:
+            types, tensor = kernel.inputs, entry.inputs[position]
+        # A list of tensors is last.
+        c_type = types[min(position or 0, len(types) - 1)].removesuffix("[]")
+        return C_TYPES[tensor.dtype] if c_type == "void" else c_type
+
     def _move(self) -> str:
         """Return the statement that moves rows: target, source, number of bytes."""
         alignment = "4" if self._call.moves_words else "1"
         return f"hil_move_rows(&rows[call[1]], &rows[call[2]], call[3], {alignment});\n"
 
     def _place(
-        self, text: _StageText, locations: Sequence[Location], name: str, const: str
+        self, text: _StageText, locations: Sequence[Location], name: str, want: str, const: str
     ) -> tuple[str, list[str]]:
         """Return the C expression of a stage's argument, and the statements that advance it."""
         location = locations[0]
         offsets = [w.offset for w in locations]
         if location.kind == "scratch":
-            return f"&rows[{text.column(offsets).text}]", []
+            return c_pointer(f"&rows[{text.column(offsets).text}]", "uint8_t", want), []
         tensor = (
             f"output{location.index}" if location.kind == "output" else f"input{location.index}"
         )
         if len(set(offsets)) == 1:
-            return (f"({const}uint8_t *){tensor} + {offsets[0]}" if offsets[0] else tensor), []
+            return self._operand(tensor, str(offsets[0]), want, const), []
         steps = [after - before for before, after in zip(offsets, offsets[1:], strict=False)]
         # The position after the last call does not matter.
         column = text.column([*steps, steps[-1]])
         self._cursors[name] = offsets[0]
         if self._call.fed is not None:
             # Zero at the start, as all that is kept.
-            tensor += f" + {offsets[0]}" if offsets[0] else ""
             name = f"feed->{name}"
-        return f"({const}uint8_t *){tensor} + {name}", [f"{name} += {column.text};\n"]
+        place = f"{offsets[0]} + {name}" if self._call.fed is not None and offsets[0] else name
+        return self._operand(tensor, place, want, const), [f"{name} += {column.text};\n"]
+
+    def _operand(self, tensor: str, place: str, want: str, const: str) -> str:
+        """Return the C expression of a tensor outside of the group, from the byte ``place`` on."""
+        if not self._operands:
+            return tensor if place == "0" else f"({const}uint8_t *){tensor} + {place}"
+        have = self._operands[tensor]
+        if place == "0":
+            return c_pointer(tensor, have, want, const)
+        if have not in BYTES:
+            tensor, have = f"(({const}uint8_t *){tensor})", "uint8_t"
+        return c_pointer(f"&{tensor}[{place}]", have, want, const)
 
     # Tables --------------------------------------------------------------------------------------
 

@@ -7,10 +7,8 @@ from collections.abc import Set as AbstractSet
 
 from hilc.codegen.allocator import allocator
 from hilc.codegen.arguments import (
-    Argument,
-    Kind,
-    MainArgument,
     Operator,
+    Pointers,
     c_type,
     main_arguments,
     program_devices,
@@ -18,6 +16,7 @@ from hilc.codegen.arguments import (
 from hilc.codegen.calls import device_guard, device_hooks, guarded_call
 from hilc.codegen.convention import Calls
 from hilc.codegen.cwriter import c_wrapped
+from hilc.codegen.described import Argument, Kind
 from hilc.codegen.names import Names
 from hilc.codegen.options import Options
 from hilc.external import Device
@@ -35,19 +34,6 @@ def write_main(
     return _Main(program, names, options, operators, calls).write()
 
 
-class Pointers:
-    """C expressions of tensors and pools, in a function with these arguments."""
-
-    def __init__(self, arguments: Sequence[MainArgument]) -> None:
-        self.variables = {(a.kind, a.index): a.name for a in arguments}
-
-    def of(self, argument: Argument) -> str:
-        """Return the expression that is passed to an operator."""
-        if argument.kind == "pool":
-            return f"&{self.variables['pool', argument.pool]}[{argument.value}]"
-        return self.variables[argument.kind, argument.value]
-
-
 class _Main:
     def __init__(
         self,
@@ -58,6 +44,7 @@ class _Main:
         calls: Calls,
     ) -> None:
         self._function = names.main
+        self._names = names
         self._program = program
         ref = program.feed
         self._feed = None if ref is None else Argument("pool", ref.value, (), "", ref.pool)
@@ -79,7 +66,9 @@ class _Main:
         if any(operator.has_status for operator in self._operators):
             failure = "the status of the first one that fails"
         comment = f"/* Runs the layers in order; {failure}. */\n"
-        layers = self._spend() + self._calls.layers(self._operators, self._pointers.of)
+        # The functions of plain code have typed parameters.
+        address = self._pointers.typed if self._names.plain else self._pointers.of
+        layers = self._spend() + self._calls.layers(self._operators, address)
         used = {(a.kind, a.value if a.kind != "pool" else a.pool) for a in self._passed()}
         devices: dict[tuple[Kind, int], Device] = {
             ("device", index): device

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 from hilc.errors import InputError
 from hilc.memory.plan import PoolSpec
-from hilc.memory.program import STATE_POOL
+from hilc.memory.pools import STATE_POOL
 from hilc.support.identifiers import c_identifier, sanitise, shorten
 
 #: Workspace pool: TVM's name for it.

@@ -10,7 +10,7 @@ from hilc.codegen.plain import POOLS, plain_pools
 from hilc.errors import InputError
 from hilc.external import Device, ExternalCall
 from hilc.memory.plan import Program
-from hilc.memory.program import STATE_POOL
+from hilc.memory.pools import STATE_POOL
 from hilc.support.identifiers import c_identifier, sanitise, shorten
 
 

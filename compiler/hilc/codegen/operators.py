@@ -14,23 +14,32 @@ from dataclasses import dataclass
 from hilc.codegen import plain
 from hilc.codegen.allocator import allocator
 from hilc.codegen.arguments import (
-    Argument,
     MainArgument,
     Operator,
+    Pointers,
     feed_arguments,
     program_devices,
 )
+from hilc.codegen.banner import banner
 from hilc.codegen.bodies import shared_bodies
 from hilc.codegen.calls import checked_call, device_guard, device_hooks
 from hilc.codegen.constants import ConstantPool, pool_constants, struct_tag, write_pool
 from hilc.codegen.convention import Calls, External
-from hilc.codegen.cwriter import c_comment, c_includes, c_struct_initialiser, c_wrapped
+from hilc.codegen.cwriter import (
+    C_TYPES,
+    c_comment,
+    c_includes,
+    c_pointer,
+    c_struct_initialiser,
+    c_wrapped,
+)
+from hilc.codegen.described import Argument
 from hilc.codegen.dialects import CONVENTIONS, INTERFACES
 from hilc.codegen.fused import FEED, ROWS, write_group
-from hilc.codegen.main import Pointers, write_main
+from hilc.codegen.main import write_main
 from hilc.codegen.names import CONSTANT_POOL, Names
 from hilc.codegen.options import Options
-from hilc.codegen.plain_text import banner, c_headers, discard_results
+from hilc.codegen.plain_text import c_headers, discard_results
 from hilc.codegen.statuses import control_of
 from hilc.external import ExternalCall
 from hilc.fusion.call import FusedCall, constant_arrays
@@ -182,6 +191,9 @@ class _Writer:
         op = step.node.op
         if self._names.plain and isinstance(step.call, FusedCall):
             op = "group"
+        elif self._names.plain and control_of(step) is not None:
+            # The function that it calls has the name of the node.
+            op = f"call_{_control_node(step).op}"
         function = self._names.operator(op, index)
         control = control_of(step)
         return Operator(
@@ -247,10 +259,14 @@ class _Writer:
         own = [f"&{self._names.local(f'layer_{index}')}"]
         passed = own if shared is None else []
         outputs = [f"output{i}" for i in range(len(step.outputs))]
+        reads = self._reads(step)
+        if self._names.plain:
+            reads = self._converted(reads, step.inputs, kernel.inputs, "const ")
+            outputs = self._converted(outputs, step.outputs, kernel.outputs, "")
         if isinstance(call, CompressedCall):
             outputs = _tile_outputs(call, outputs)
         for types, values, local, qualifier in (
-            (kernel.inputs, self._reads(step), "inputs", "const "),
+            (kernel.inputs, reads, "inputs", "const "),
             (kernel.outputs, outputs, "outputs", ""),
         ):
             for position, c_type in enumerate(types):
@@ -278,6 +294,22 @@ class _Writer:
         if shared is not None and shared.returns_status and in_place:
             return body + c_wrapped(f"    return {callee.name}(", passed, ");\n")
         return _with_scratch(step, body + statement)
+
+    def _converted(
+        self, texts: Sequence[str], names: Sequence[str], types: Sequence[str], qualifier: str
+    ) -> list[str]:
+        """Return typed pointers to tensors as pointers to the types that a kernel takes."""
+        tensors = [self._program.graph.tensors[name] for name in names]
+        return [
+            # A list of tensors is last.
+            c_pointer(
+                text,
+                C_TYPES[tensor.dtype],
+                types[min(position, len(types) - 1)].removesuffix("[]"),
+                qualifier,
+            )
+            for position, (text, tensor) in enumerate(zip(texts, tensors, strict=True))
+        ]
 
     def _decoded(self, step: Step, call: CompressedCall, parameters: str, body: str) -> str:
         """Return a function's statements that decode arrays before ``body``, tile by tile."""
@@ -312,6 +344,7 @@ class _Writer:
             lambda array: f"{self._pool}{self.constants.name(array)}",
             f"const struct {struct_tag(self._names)} *pool" if self.external else "",
             self._texts,
+            operator.operands if self._names.plain else {},
         )
         layers = [self._texts(node)[0] for node in call.nodes]
         names = ", ".join(layers)
@@ -326,13 +359,15 @@ class _Writer:
         if not text.feed:
             body = _with_scratch(step, text.body)
             return f"{text.definitions}\n{comment}{self._function(operator, body)}"
-        parameters = [f"struct {text.feed} *feed", *(f"void *{n}" for n in operator.parameters)]
+        own = [f"void *{name}" for name in operator.parameters]
+        own = plain.layer_parameters(operator) if self._names.plain else own
+        parameters = [f"struct {text.feed} *feed", *own]
         until = self._names.local(f"layer_{index}_until_rows")
         head = c_wrapped(f"static void {until}(", parameters, ") {\n")
         given = self._given_pool("constants") if "constants" in operator.parameters else ""
         unused = ["pool" if name == "constants" else name for name in operator.parameters]
         nothing = "".join(f"    (void){name};\n" for name in unused) + "    return 0;\n"
-        done = "/* The layers compute as the rows come: nothing is left to do. */\n"
+        done = "/* Does nothing: the layers ran when their rows arrived. */\n"
         return (
             f"{text.definitions}\n{comment}{head}{given}{text.body}}}\n\n{done}"
             f"{self._function(operator, nothing)}"
@@ -347,7 +382,7 @@ class _Writer:
             start, passed = plain.feed_function(self._program, self._names, options, operator)
             until = self._names.local("layer_0_until_rows")
             return (
-                "/* Computes until rows are missing, or to the end. */\n"
+                "/* Runs the layers until rows are missing, or to the end. */\n"
                 f"{start}{c_wrapped(f'    {until}(', passed, ');')}\n}}\n"
             )
         arguments = feed_arguments(self._program, options)
@@ -361,7 +396,7 @@ class _Writer:
         ]
         unused = "".join(f"    (void){a.name};\n" for a in arguments if a.name not in str(passed))
         return (
-            "/* Goes on until rows are missing, or with the last ones. */\n"
+            "/* Runs the layers until rows are missing, or to the end. */\n"
             f"{feed_prototype(self._names, arguments)} {{\n{unused}"
             f"{c_wrapped('    layer_0_until_rows(', passed, ');')}\n}}\n"
         )
@@ -454,6 +489,12 @@ def _with_scratch(step: Step, statements: str, status: str = "0") -> str:
     )
 
 
+def _control_node(step: Step) -> Node:
+    """Return the branch or loop that a step calls."""
+    (node,) = ExternalAttributes.of(step.node).graph.nodes
+    return node
+
+
 def _describe(tensor: Tensor) -> str:
     return f"{tensor.dtype}[{','.join(map(str, tensor.shape))}]"
 
@@ -461,8 +502,7 @@ def _describe(tensor: Tensor) -> str:
 def _comment(program: Program, step: Step, names: Names) -> str:
     """Return a comment that describes the layer in the model's terms."""
     if names.plain and control_of(step) is not None:
-        (node,) = ExternalAttributes.of(step.node).graph.nodes
-        return c_comment(*_node_texts(program, node, names))
+        return c_comment(*_node_texts(program, _control_node(step), names))
     macs = f", {step.call.macs:,} multiply-accumulates" if step.call.macs else ""
     external = isinstance(step.call, ExternalCall)
     maker = f" by {ExternalAttributes.of(step.node).generator}" if external else ""

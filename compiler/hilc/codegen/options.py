@@ -98,7 +98,10 @@ class Options:
         check_fields(self, self._names())
         if self.runtime == "cpp":
             _SLOT.get("runtime=cpp", "or use runtime=crt")(self)
-        elif (check := _SLOT.found()) is not None:
+        # The default interface has no option that TVM refuses: its part need not be loaded.
+        elif (self.api, self.interface, self.runtime) != ("unpacked", "c", "crt") and (
+            check := _SLOT.found()
+        ) is not None:
             check(self)
         check_choices(self)
         if self.style == "plain":

@@ -13,16 +13,17 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 
 from hilc.codegen import feed
-from hilc.codegen.arguments import Argument, Kind, MainArgument, Operator
+from hilc.codegen.arguments import MainArgument, Operator, Pointers, program_devices
+from hilc.codegen.banner import banner
 from hilc.codegen.calls import checked_call, guarded_call, passing_call
 from hilc.codegen.constants import ConstantPool
 from hilc.codegen.convention import Calls, External
 from hilc.codegen.cwriter import C_TYPES, CONSTANT, c_array, c_quoted, c_wrapped
+from hilc.codegen.described import Argument, Kind
 from hilc.codegen.interface import Interface
-from hilc.codegen.main import Pointers
 from hilc.codegen.names import POOL, Names
 from hilc.codegen.options import Options
-from hilc.codegen.plain_text import banner, quantization, tensor_macros
+from hilc.codegen.plain_text import quantization, tensor_macros
 from hilc.codegen.states import reset_statements, reset_values, state_pool
 from hilc.codegen.statuses import INVALID_OUTPUTS, can_fail, is_endless, loop_statuses
 from hilc.codegen.unpacked import Unpacked, external_parameters, function_text
@@ -30,7 +31,7 @@ from hilc.errors import InputError
 from hilc.ir import Tensor
 from hilc.memory.allocate import ALIGNMENT
 from hilc.memory.plan import BufferRef, Program
-from hilc.memory.program import STATE_POOL
+from hilc.memory.pools import STATE_POOL
 from hilc.support.identifiers import C_HEADERS, unused
 
 #: Names of the pools, in place of TVM's.
@@ -47,15 +48,20 @@ class Parameter:
     #: Index of the model's input, output or pool.
     index: int
     name: str
-    #: Type of the pointer, with the star.
-    c_type: str
+    #: Element type of the tensor, uint8 of a pool.
+    dtype: str
     #: Meaning, for the header's comment.
     meaning: str
 
     @property
     def declaration(self) -> str:
         """The C declaration."""
-        return f"{self.c_type}{self.name}"
+        return declared(self.name, self.dtype, is_read=self.kind == "input")
+
+
+def declared(name: str, dtype: str, *, is_read: bool) -> str:
+    """Return the declaration of a pointer to elements of this type, ``const`` for those read."""
+    return f"{'const ' if is_read else ''}{C_TYPES[dtype]} *{name}"
 
 
 def element_type(tensor: Tensor) -> str:
@@ -69,24 +75,24 @@ def parameters(program: Program, names: Names, options: Options) -> tuple[Parame
     found: list[Parameter] = []
     taken: set[str] = set()
 
-    def add(kind: Kind, index: int, name: str, c_type: str, meaning: str) -> None:
+    def add(kind: Kind, index: int, name: str, dtype: str, meaning: str) -> None:
         name = unused(name, taken)
         taken.add(name)
-        found.append(Parameter(kind, index, name, c_type, meaning))
+        found.append(Parameter(kind, index, name, dtype, meaning))
 
     if not program.io_in_pool:
         for index, name in enumerate(graph.inputs if program.feed is None else ()):
             tensor, field = tensors[name], names.inputs[index]
             size = f"{names.macro(f'{field}_COUNT')} elements, which are only read"
-            add("input", index, field, f"const {element_type(tensor)} *", f"input: {size}")
+            add("input", index, field, tensor.dtype, f"input: {size}")
         for index, name in enumerate(graph.outputs):
             tensor, field = tensors[name], names.outputs[index]
             size = f"{names.macro(f'{field}_COUNT')} elements"
-            add("output", index, field, f"{element_type(tensor)} *", f"output: {size}")
+            add("output", index, field, tensor.dtype, f"output: {size}")
     for index in caller_pools(program, options):
         macro = pool_macro(names, index)
         meaning = f"memory: {macro} bytes, aligned to {ALIGNMENT}"
-        add("pool", index, names.pools[index], "uint8_t *", meaning)
+        add("pool", index, names.pools[index], "uint8", meaning)
     return tuple(found)
 
 
@@ -110,7 +116,8 @@ def pool_macro(names: Names, index: int) -> str:
 def _pointers(program: Program, names: Names, options: Options) -> Pointers:
     """Return the C expressions of tensors and pools in the functions of the interface."""
     given = [
-        MainArgument(p.kind, p.index, p.name, (), "") for p in parameters(program, names, options)
+        MainArgument(p.kind, p.index, p.name, (), p.dtype)
+        for p in parameters(program, names, options)
     ]
     own = [
         MainArgument("pool", i, names.pool_object(i), (), "")
@@ -136,12 +143,20 @@ class Plain(Unpacked):
     """Calls between the functions of one file, which are static; what cannot fail returns void."""
 
     def external_function(
-        self, symbol: str, input_count: int, output_count: int, has_scratch: bool, body: str
+        self,
+        symbol: str,
+        inputs: Sequence[Tensor],
+        outputs: Sequence[Tensor],
+        has_scratch: bool,
+        body: str,
     ) -> str:
         """Return the definition of a function of IF or WHILE, which layers of its file call."""
-        given = external_parameters(input_count, output_count, has_scratch, has_device=False)
-        declared = [*(f"const {text}" for text in given[:input_count]), *given[input_count:]]
-        return function_text(f"static int32_t {symbol}(", declared, body)
+        given = [
+            *(declared(f"input{i}", t.dtype, is_read=True) for i, t in enumerate(inputs)),
+            *(declared(f"output{i}", t.dtype, is_read=False) for i, t in enumerate(outputs)),
+            *["uint8_t *scratch"] * has_scratch,
+        ]
+        return function_text(f"static int32_t {symbol}(", given, body)
 
     def calls(self, options: Options) -> Calls:
         """Return a writer of the functions of one file."""
@@ -159,10 +174,6 @@ class PlainCalls(Calls):
         returns, body = _result(body)
         if returns != "void":
             self._fails.add(operator.function)
-        declared = [
-            f"{'const ' if name.startswith('input') else ''}void *{name}"
-            for name in operator.parameters
-        ]
         unread = "".join(
             f"    (void){name};\n"
             for name in operator.parameters
@@ -170,7 +181,8 @@ class PlainCalls(Calls):
         )
         # A function of its own has all registers, and the frames of two layers never add up.
         head = f"static {returns} {operator.function}("
-        return f"{NOINLINE}\n{c_wrapped(head, declared, ') {')}\n{unread}{body}}}\n"
+        start = c_wrapped(head, layer_parameters(operator), ") {")
+        return f"{NOINLINE}\n{start}\n{unread}{body}}}\n"
 
     def external(self, call: External) -> tuple[str, str]:
         """Return the declaration of another generator's function, and the call."""
@@ -179,7 +191,7 @@ class PlainCalls(Calls):
             passed += ["scratch"] * bool(call.scratch_bytes)
             return "", call.preparation + guarded_call(call.symbol, passed, call.guards)
         outputs = len(call.tensors) - call.input_count
-        declared = external_parameters(
+        given = external_parameters(
             call.input_count, outputs, bool(call.scratch_bytes), has_device=False
         )
         # Its parameters are not const, whatever it does with them.
@@ -191,7 +203,7 @@ class PlainCalls(Calls):
         ]
         passed += ["scratch"] * bool(call.scratch_bytes)
         statements = call.preparation + guarded_call(call.symbol, passed, call.guards)
-        return c_wrapped(f"int32_t {call.symbol}(", declared, ");\n"), statements
+        return c_wrapped(f"int32_t {call.symbol}(", given, ");\n"), statements
 
     def main_head(
         self,
@@ -201,11 +213,8 @@ class PlainCalls(Calls):
         has_operators: bool,
     ) -> str:
         """Return the beginning of the main of a graph that a layer calls."""
-        declared = [
-            f"{'const ' if argument.kind == 'input' else ''}{argument.c_type}{argument.name}"
-            for argument in arguments
-        ]
-        head = c_wrapped(f"static int32_t {function}(", declared or ["void"], ") {\n")
+        given = [declared(a.name, a.dtype, is_read=a.kind == "input") for a in arguments]
+        head = c_wrapped(f"static int32_t {function}(", given or ["void"], ") {\n")
         unread = [a.name for index, a in enumerate(arguments) if index not in used]
         return head + "".join(f"    (void){name};\n" for name in unread)
 
@@ -220,6 +229,15 @@ class PlainCalls(Calls):
             else:
                 text += c_wrapped(f"    {operator.function}(", passed, ");\n")
         return text
+
+
+def layer_parameters(operator: Operator) -> list[str]:
+    """Return the declarations of a layer's parameters; its inputs are ``const``."""
+    given = [
+        declared(name, argument.dtype, is_read=name.startswith("input"))
+        for name, argument in zip(operator.operands, operator.arguments, strict=False)
+    ]
+    return given + [f"uint8_t *{name}" for name in operator.parameters[len(given) :]]
 
 
 NOINLINE = "__attribute__((noinline))"
@@ -250,7 +268,7 @@ def memory(program: Program, names: Names, options: Options) -> Iterable[str]:
         pool = program.pools[index]
         # A linker script places the pool of a region by its section.
         section = f'section(".bss.noinit.tvm.{pool.region}"), ' if pool.region else ""
-        what = "States, which a run leaves to the next" if pool.persistent else "Working memory"
+        what = "States, which persist between runs" if pool.persistent else "Working memory"
         yield (
             f"/* {what}. */\n"
             f"static uint8_t {names.pool_object(index)}[{pool.nbytes}]\n"
@@ -288,7 +306,7 @@ def write_run(
         spend = f"    if (hil_feed_spend({kept}, {nbytes}) != 0) {{\n        return -1;\n    }}\n"
     yield (
         f"{_run_prototype(program, names, options)} {{\n{_null_test(given)}{spend}"
-        f"{calls.layers(operators, pointers.of)}    return 0;\n}}\n"
+        f"{calls.layers(operators, pointers.typed)}    return 0;\n}}\n"
     )
 
 
@@ -298,10 +316,10 @@ def feed_function(
     """Return the head of the function that computes on rows, and the arguments that it passes."""
     pointers = _pointers(program, names, options)
     assert program.feed is not None
-    declared = [parameter.declaration for parameter in parameters(program, names, options)]
-    head = c_wrapped(f"static void {names.feed}(", declared or ["void"], ") {\n")
+    given = [parameter.declaration for parameter in parameters(program, names, options)]
+    head = c_wrapped(f"static void {names.feed}(", given or ["void"], ") {\n")
     kept = f"(struct {names.local('layer_0')}_feed *)(void *){_place(pointers, program.feed)}"
-    passed = [kept, *map(pointers.of, operator.arguments)]
+    passed = [kept, *map(pointers.typed, operator.arguments)]
     text = " ".join(passed)
     unread = "".join(
         f"    (void){parameter.name};\n"
@@ -333,15 +351,14 @@ def _caller(program: Program, names: Names, options: Options) -> feed.Caller:
 
 
 def _run_prototype(program: Program, names: Names, options: Options) -> str:
-    declared = [parameter.declaration for parameter in parameters(program, names, options)]
-    return c_wrapped(f"int32_t {names.run}(", declared or ["void"], ")")
+    given = [parameter.declaration for parameter in parameters(program, names, options)]
+    return c_wrapped(f"int32_t {names.run}(", given or ["void"], ")")
 
 
 def _reset_prototype(program: Program, names: Names, options: Options) -> str:
-    given = parameters(program, names, options)
-    pools = [p for p in given if p.kind == "pool" and p.index == state_pool(program)]
-    declared = [parameter.declaration for parameter in pools]
-    return c_wrapped(f"int32_t {names.reset}(", declared or ["void"], ")")
+    pools = [p for p in parameters(program, names, options) if p.kind == "pool"]
+    given = [p.declaration for p in pools if p.index == state_pool(program)]
+    return c_wrapped(f"int32_t {names.reset}(", given or ["void"], ")")
 
 
 def _getters(
@@ -362,9 +379,9 @@ def _getters(
     pools = {p.index: p for p in parameters(program, names, options) if p.kind == "pool"}
     for name, suffix in found:
         ref, tensor = program.buffers[name], graph.tensors[name]
-        declared = [pools[ref.pool].declaration] if ref.pool in pools else ["void"]
+        given = [pools[ref.pool].declaration] if ref.pool in pools else ["void"]
         head = f"{element_type(tensor)} *{names.symbol}_{suffix}("
-        yield c_wrapped(head, declared, ")"), tensor, ref
+        yield c_wrapped(head, given, ")"), tensor, ref
 
 
 class PlainInterface(Interface):
@@ -408,8 +425,8 @@ class PlainInterface(Interface):
                 f"{_reset_prototype(program, names, options)};\n"
             )
         if program.feed is not None:
-            declared = [p.declaration for p in parameters(program, names, options)]
-            yield from feed.declarations(program, names, declared)
+            given = [p.declaration for p in parameters(program, names, options)]
+            yield from feed.declarations(program, names, given)
         yield f"{_run_comment(program, names, options)}{_run_prototype(program, names, options)};\n"
 
     def entry_point(self, program: Program, names: Names, options: Options) -> Iterable[str]:
@@ -425,7 +442,7 @@ def _memory_macros(program: Program, names: Names, options: Options) -> Iterable
     )
     if program.graph.states:
         yield (
-            "/** Memory of the states in bytes, which a run leaves to the next one. */\n"
+            "/** Memory of the states in bytes; they persist between runs. */\n"
             f"#define {names.macro('STATE_SIZE')} {program.state_bytes}\n"
         )
     for index in caller_pools(program, options):
@@ -441,7 +458,7 @@ def _run_comment(program: Program, names: Names, options: Options) -> str:
     lines = ["Runs one inference."]
     given = parameters(program, names, options)
     if program.feed is not None:
-        lines.append(f"All rows must have come ({names.rows('push')} or {names.rows('pull')}).")
+        lines.append(f"All rows must have arrived ({names.rows('push')} or {names.rows('pull')}).")
     elif program.io_in_pool:
         kept = "keeps" if program.keep_inputs else "overwrites"
         lines.append(f"Inputs and outputs lie in the memory; a run {kept} the inputs.")
@@ -490,7 +507,6 @@ def c_text(name: str) -> str:
 
 def require_plain(program: Program) -> None:
     """Raise InputError for a program that needs TVM's device interface."""
-    from hilc.codegen.arguments import program_devices
 
     if devices := program_devices(program):
         raise InputError(

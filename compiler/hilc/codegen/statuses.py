@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 from hilc.external import ExternalCall, ExternalModule
 from hilc.fusion.call import FusedCall
+from hilc.ir.loop_bounds import FIRST_STATUS, LoopBound
 from hilc.lowering.kernels import KernelCall
 from hilc.memory.plan import Program, Step
-from hilc.ops.control_flow import FIRST_STATUS, LoopBound
 
 #: What a run's comment says about a status that is an error.
 INVALID_OUTPUTS = "After any status but 0 the outputs are not valid."

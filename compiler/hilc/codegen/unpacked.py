@@ -6,11 +6,13 @@ import re
 from collections.abc import Callable, Sequence
 from collections.abc import Set as AbstractSet
 
-from hilc.codegen.arguments import Argument, MainArgument, Operator
+from hilc.codegen.arguments import MainArgument, Operator
 from hilc.codegen.calls import checked_call, guarded_call, passing_call
 from hilc.codegen.convention import Calls, Convention, External
 from hilc.codegen.cwriter import c_wrapped
+from hilc.codegen.described import Argument
 from hilc.codegen.options import Options
+from hilc.ir import Tensor
 
 
 class Unpacked(Convention):
@@ -35,10 +37,15 @@ class Unpacked(Convention):
         return c_wrapped(f"int32_t {symbol}(", parameters, ")")
 
     def external_function(
-        self, symbol: str, input_count: int, output_count: int, has_scratch: bool, body: str
+        self,
+        symbol: str,
+        inputs: Sequence[Tensor],
+        outputs: Sequence[Tensor],
+        has_scratch: bool,
+        body: str,
     ) -> str:
         """Return the definition of an external function around ``body``."""
-        parameters = external_parameters(input_count, output_count, has_scratch, has_device=False)
+        parameters = external_parameters(len(inputs), len(outputs), has_scratch, has_device=False)
         return function_text(f"int32_t {symbol}(", parameters, body)
 
     def calls(self, options: Options) -> Calls:

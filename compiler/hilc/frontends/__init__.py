@@ -1,38 +1,26 @@
-"""Front end: reading of a model file into a :class:`~hilc.ir.Graph`."""
+"""Front end: reading of a model file into a :class:`~hilc.ir.Graph`.
+
+The names that read a file are loaded on first use: a command that finds its results in the cache
+only asks for the format of a file.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
-from pathlib import Path
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
-from hilc.errors import InputError, ModelError
-from hilc.frontends.foreign import foreign, refuse_saved_model
-from hilc.frontends.onnx import reader as onnx
-from hilc.frontends.pt2 import reader as pt2
-from hilc.frontends.readers import (
-    Reader,
-    Reading,
-    Specialization,
-    reader_of,
-    register_reader,
-)
-from hilc.frontends.tflite import reader as tflite
-from hilc.frontends.tflite import signatures
-from hilc.ir import ClassLabels, Dequantized, FixedSize, Graph, Numerics
-from hilc.ir.dtypes import FLOAT, INTEGER
-from hilc.ops.verify import verify, verify_order
-from hilc.support.inputs import MAX_FILE_BYTES
-from hilc.support.jsondata import shown_argument
-from hilc.transforms.numerics import with_numerics
-from hilc.transforms.shapes import resolve_shapes
-from hilc.transforms.unalias_outputs import unalias_outputs
+from hilc.frontends import formats
+from hilc.frontends.readers import Reader, Reading, Specialization, reader_of, register_reader
+
+if TYPE_CHECKING:
+    from hilc.frontends.load import LoadedModel, load_model, read_file, read_model
 
 __all__ = [
     "LoadedModel",
     "Reader",
     "Reading",
     "Specialization",
+    "formats",
     "load_model",
     "read_file",
     "read_model",
@@ -40,215 +28,10 @@ __all__ = [
     "register_reader",
 ]
 
-register_reader(
-    Reader(
-        "TensorFlow Lite",
-        ".tflite",
-        tflite.is_tflite,
-        tflite.import_graph,
-        quantizer="tflite",
-        select=signatures.selected,
-        dynamic=FLOAT,
-        read_other=tflite.import_hybrid,
-    )
-)
-register_reader(
-    Reader(
-        "ONNX",
-        ".onnx",
-        onnx.is_onnx,
-        onnx.import_graph,
-        onnx.specialize,
-        references=("onnx", "hilc"),
-        quantizer="qdq",
-        numerics=Numerics.ONNX,
-        dynamic=INTEGER,
-        read_other=onnx.import_floats,
-    )
-)
-register_reader(
-    Reader(
-        "PyTorch",
-        ".onnx",
-        pt2.is_pt2,
-        pt2.import_graph,
-        pt2.specialize,
-        references=("onnx", "hilc"),
-        quantizer="pt2e",
-        numerics=Numerics.ONNX,
-    )
-)
-
-#: Exceptions of damaged files that no check foresaw: a safety net, which tests prove unused.
-_UNFORESEEN = (ArithmeticError, LookupError, MemoryError, TypeError, ValueError)
+_LOADED = ("LoadedModel", "load_model", "read_file", "read_model")
 
 
-@dataclass(frozen=True)
-class LoadedModel:
-    """A model file that has been read."""
-
-    #: The verified graph.
-    graph: Graph
-    #: The bytes of the model: the file's own, unless it refers to other files or a specialization
-    #: states sizes that it leaves open, or selects a signature.
-    data: bytes
-    #: The sizes of inputs that the file leaves open and the reader set.
-    fixed_sizes: tuple[FixedSize, ...] = ()
-    #: The integers of the float constants that the file dequantizes, by name.
-    dequantized: Mapping[str, Dequantized] = field(default_factory=dict)
-    #: The texts of the classes whose numbers outputs return.
-    class_labels: tuple[ClassLabels, ...] = ()
-    #: How its dynamically quantized layers compute, ``integer`` or ``float``; empty where there
-    #: are none.
-    dynamic: str = ""
-    #: The operators of the file by the positions that its nodes have
-    #: (:attr:`hilc.ir.Node.index`), for messages; empty where nodes keep the operators' names.
-    operators: Mapping[int, str] = field(default_factory=dict)
-
-
-def load_model(
-    source: str | Path | bytes, name: str | None = None, numerics: Numerics = Numerics.TFLM
-) -> Graph:
-    """Return the verified graph of a model file, or of its bytes; the content determines the
-    format.
-
-    ``name`` names the model; the default is the file's stem, or ``default`` for bytes.
-    ``numerics`` selects the definition of operators that have several. Raise
-    :class:`~hilc.errors.ModelError` if the file cannot be read or is invalid and
-    :class:`~hilc.errors.UnsupportedError` if it uses what the compiler does not implement.
-    """
-    return read_model(source, name, numerics).graph
-
-
-def read_model(
-    source: str | Path | bytes,
-    name: str | None = None,
-    numerics: Numerics = Numerics.TFLM,
-    specialization: Specialization | None = None,
-) -> LoadedModel:
-    """Return the graph as :func:`load_model` does, with the bytes of the model.
-
-    ``specialization`` states sizes and values of inputs that the file leaves open, and selects a
-    signature. Raises like
-    :func:`load_model`.
-    """
-    stated = specialization or Specialization()
-    if isinstance(source, bytes):
-        return _load(source, name or "default", numerics, stated, None)
-    if not isinstance(source, str | Path):
-        raise ModelError(
-            f"{source!r:.60} is not a model file: its type is {type(source).__name__}",
-            "give the path of a model file or its bytes; of PyTorch a module or a program of "
-            "torch.export, of ONNX a ModelProto, of scikit-learn that of skl2onnx.to_onnx",
-        )
-    path = Path(source)
-    refuse_saved_model(path)
-    try:
-        data = read_file(path)
-        return _load(
-            data,
-            name or shown_argument(path.stem),
-            numerics,
-            replace(stated, folder=path.parent),
-            path,
-        )
-    except ModelError as error:
-        error.fact = f"{path}: {error.fact}"
-        raise
-
-
-def read_file(path: Path) -> bytes:
-    """Return the bytes of a regular file of bounded size; raise ModelError otherwise."""
-    try:
-        if not path.exists():
-            raise ModelError("the file does not exist", "give the path of a model file")
-        if not path.is_file():
-            raise ModelError("this is not a regular file", "give the path of a model file")
-        size = path.stat().st_size
-        if size > MAX_FILE_BYTES:
-            raise ModelError(f"the file has {size} bytes; a model has at most {MAX_FILE_BYTES}")
-        return path.read_bytes()
-    except OSError as error:
-        raise ModelError(f"the file cannot be read: {error.strerror}") from error
-
-
-def _load(
-    data: bytes, name: str, numerics: Numerics, stated: Specialization, path: Path | None
-) -> LoadedModel:
-    if not data:
-        raise ModelError("the file is empty", "copy or export the model again")
-    reader = reader_of(data)
-    if reader is None:
-        raise foreign(data, path, tflite.IDENTIFIER)
-    if numerics is Numerics.ONNX and reader.numerics is not numerics:
-        raise InputError(
-            f"a {reader.name} model is not computed as ONNX defines operators",
-            "choose one of the references tflm, litert-ref and hilc",
-        )
-    try:
-        if stated.signature is not None:
-            if reader.select is None:
-                raise InputError(
-                    f"models of {reader.name} have no signatures; {stated.signature!r} cannot be "
-                    "selected",
-                    "leave out the signature",
-                )
-            data = reader.select(data, stated.signature)
-        if reader.specialize is not None:
-            data = reader.specialize(data, stated)
-        elif not stated.states_nothing:
-            raise _not_open(reader.name, stated)
-        reading = _read_of(reader, stated)(data, name)
-        if not isinstance(reading, Reading):
-            raise InputError(
-                f"the reader {reader.name!r} returns a {type(reading).__name__}, not a Reading",
-                "return hilc.frontends.Reading(graph, open_shapes); up to version 0.1 it was a "
-                "tuple of the two",
-            )
-        verify_order(reading.graph)
-        # Operators can be checked only when their operands' shapes are known.
-        graph = unalias_outputs(resolve_shapes(reading.graph, reading.open_shapes))
-        graph = with_numerics(graph, reader.numerics or numerics)
-        verify(graph)
-    except _UNFORESEEN as error:
-        raise ModelError(
-            f"the file is inconsistent ({type(error).__name__}: {error})",
-            "export the model again; if its exporter can run it, report it as a bug",
-        ) from error
-    return LoadedModel(
-        graph,
-        data,
-        reading.fixed_sizes,
-        reading.dequantized,
-        reading.class_labels,
-        reading.dynamic,
-        reading.operators,
-    )
-
-
-def _not_open(reader: str, stated: Specialization) -> InputError:
-    """Return the error for what is stated of a model whose file leaves nothing open."""
-    names = ", ".join(map(repr, (*stated.shapes, *stated.inputs)))
-    if not names:
-        return InputError(
-            f"a {reader} model needs no bounds of loops; "
-            f"{', '.join(map(repr, stated.loop_bounds))} cannot be given",
-            "leave out the bounds: loops of ONNX models take them",
-        )
-    return InputError(
-        f"a {reader} model states the shapes of its inputs; {names} cannot be given",
-        "leave out the shapes and inputs, and convert the model with those that it needs",
-    )
-
-
-def _read_of(reader: Reader, stated: Specialization) -> Callable[[bytes, str], Reading]:
-    """Return the function that reads a file as its dynamically quantized layers shall compute."""
-    if stated.dynamic is None or stated.dynamic == reader.dynamic:
-        return reader.read
-    if reader.read_other is None:
-        raise InputError(
-            f"models of {reader.name} have no dynamically quantized layers; dynamic="
-            f"{stated.dynamic} has no meaning",
-            "leave out the option dynamic",
-        )
-    return reader.read_other
+def __getattr__(name: str) -> Any:
+    if name not in _LOADED:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module("hilc.frontends.load"), name)

@@ -90,17 +90,22 @@ def quiet() -> Iterator[None]:
     """Suppress PyTorch's deprecation warnings, and its log and standard error where hil reports the
     same fact.
     """
-    loggers = [logging.getLogger(name) for name in ("", "torch", "torch.export", "torchao")]
-    before = [logger.level for logger in loggers]
-    for logger in loggers:
-        logger.setLevel(logging.CRITICAL)
+    with _no_logs(), warnings.catch_warnings(), redirect_stderr(io.StringIO()):
+        warnings.simplefilter("ignore")
+        yield
+
+
+@contextmanager
+def _no_logs() -> Iterator[None]:
+    """Suppress all logs: PyTorch's loggers have levels and handlers of their own, and theirs print
+    the traceback of an error that hil reports.
+    """
+    before = logging.root.manager.disable
+    logging.disable(logging.CRITICAL)
     try:
-        with warnings.catch_warnings(), redirect_stderr(io.StringIO()):
-            warnings.simplefilter("ignore")
-            yield
+        yield
     finally:
-        for logger, level in zip(loggers, before, strict=True):
-            logger.setLevel(level)
+        logging.disable(before)
 
 
 def name_of(model: Any) -> str:
@@ -141,6 +146,11 @@ def _exported(torch: Any, module: Any, samples: Sequence[Any] | None) -> Any:
         )
     arguments = samples if isinstance(samples, tuple) else (samples,)
     tensors = tuple(tensor_of(torch, part) for part in arguments)
+    if any(tensor.is_complex() for tensor in tensors):
+        raise InputError(
+            f"the PyTorch module {name} was given samples of complex numbers, which no model takes",
+            "let it take real and imaginary parts, and join them: torch.view_as_complex(x)",
+        )
     _require_taken(torch, module, tensors)
     try:
         with quiet():
@@ -156,17 +166,24 @@ def _exported(torch: Any, module: Any, samples: Sequence[Any] | None) -> Any:
 def _require_taken(torch: Any, module: Any, tensors: Sequence[Any]) -> None:
     """Raise :class:`~hilc.errors.InputError` for samples with which a module does not run."""
     try:
-        with torch.no_grad():
+        with torch.no_grad(), _no_logs():
             copy.deepcopy(module)(*tensors)
     except Exception as error:
         listed = ", ".join(f"{t.dtype}{list(t.shape)}".removeprefix("torch.") for t in tensors)
         weights = next((p.dtype for p in module.parameters()), torch.float32)
         raise InputError(
             f"the PyTorch module {type(module).__name__} does not run with samples of {listed}: "
-            f"{' '.join(str(error).split()):.300}",
+            f"{' '.join(str(_first_cause(error)).split()):.300}",
             "give tensors of the types and shapes that its forward takes; its parameters are "
             f"{str(weights).removeprefix('torch.')}",
         ) from error
+
+
+def _first_cause(error: BaseException) -> BaseException:
+    """Return the error that PyTorch's compiler met, which it raises others for (``torch.cond``)."""
+    while (cause := error.__cause__ or error.__context__) is not None:
+        error = cause
+    return error
 
 
 def saved(torch: Any, program: Any, outputs: Sequence[str] = ()) -> bytes:
@@ -206,6 +223,7 @@ def _archive(
         with quiet():
             functional = program.run_decompositions(decompositions)
             _name_outputs(functional, outputs)
+            _flatten_result(torch, functional)
             torch.export.save(functional, file)
     except Exception as error:
         raise ModelError(
@@ -213,6 +231,17 @@ def _archive(
             "let torch.export.save(program.run_decompositions({}), path) succeed first",
         ) from error
     return file.getvalue()
+
+
+def _flatten_result(torch: Any, program: Any) -> None:
+    """Let a program return a tuple: PyTorch saves other structures, such as named tuples, only
+    where their classes are registered.
+    """
+    pytree = torch.utils._pytree
+    for entry in program.module_call_graph:
+        if entry.fqn == "" and entry.signature is not None:
+            count = entry.signature.out_spec.num_leaves
+            entry.signature.out_spec = pytree.tree_structure((0,) * count)
 
 
 def _name_outputs(program: Any, names: Sequence[str]) -> None:

@@ -31,8 +31,8 @@ from hilc.host.build import CONSTANTS
 from hilc.host.code import Code, closed
 from hilc.host.runtime import Session, host_runtime, needs_runtime
 from hilc.ir import Array
+from hilc.ir.loop_bounds import exceeded
 from hilc.memory.allocate import ALIGNMENT
-from hilc.ops.control_flow import exceeded
 
 #: Hint of a function that fails without a message.
 _FAILED_HINT = "an index is outside of its tensor, or external code reports an error"

@@ -69,6 +69,9 @@ class DynamicForm:
     #: Constants and code of the whole model; None where no program was searched for.
     flash_bytes: int | None
     instructions: int | None
+    #: Whether it has loops or choices: ``instructions`` count one turn of each loop, and the
+    #: longest branch of each choice.
+    calls_graphs: bool = False
 
 
 @dataclass(frozen=True)
@@ -98,3 +101,16 @@ class Annotations:
     #: For each tensor with fewer channels than in the model: the indices, along the last axis of
     #: the model's tensor of this name, of the channels that it has, in order.
     channels: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Folded:
+    """Output channels and MACs of a model's file that the code does not have."""
+
+    #: Output channels of convolutions, depthwise convolutions and fully connected layers.
+    channels: int
+    #: Multiply-accumulates of an inference.
+    macs: int
+
+
+NOTHING_FOLDED = Folded(0, 0)

@@ -20,6 +20,9 @@ A kernel states what the compiler must know of it once, in a TOML block beside i
                                # a few rows at a time (if not stated, SearchPolicy.band_code)
     fails = true               # that it returns a status: not 0 where it refuses what inputs hold
                                # (false if not stated)
+    variable = ["out_zero_point"]  # numbers that take no more time as variables than as constants:
+                               # layers that differ in these alone may share a body (none if not
+                               # stated)
     [cost]                     # what takes time, and how often it is done (hilc.lowering.cost);
     output = "rows * columns"  # the instructions of each are in a table for each core
     mac = "output * depth"     # (hilc.lowering.cost_tables)
@@ -90,6 +93,7 @@ from hilc.ir import Array, Tensor
 from hilc.lowering.access import LOOP_KINDS, READS, WINDOW_FIELDS, Access, Loop, kernel_access
 from hilc.lowering.cost import CALL, Cost
 from hilc.lowering.cost_tables import TableRow, read_costs, shipped_costs
+from hilc.lowering.fields import FieldValue
 from hilc.lowering.records import Record
 from hilc.lowering.structs import Structs, read_structs
 from hilc.support.resources import data_dir
@@ -120,6 +124,7 @@ _KEYS = frozenset(
         "code",
         "band_code",
         "fails",
+        "variable",
     ]
 )
 #: Keys that excluded kernels from goals before version 0.2.
@@ -128,9 +133,6 @@ _LOOP = re.compile(rf"({'|'.join(LOOP_KINDS)}) (.+)")
 #: An element type in the name of a kernel.
 _TYPE = re.compile(r"[fsu]\d+")
 
-#: Value of a field of a parameter struct: a number, a constant array in flash, or a short array of
-#: numbers inside the struct.
-FieldValue = int | float | Array | tuple[int, ...] | tuple[float, ...]
 #: Rows of tables of costs, by kernel and by core.
 Costs = Mapping[str, Mapping[str, TableRow]]
 
@@ -154,10 +156,14 @@ class Kernel:
     window: Mapping[str, str] = field(default_factory=dict, hash=False)
     #: Bytes of code for one layer.
     code: int = _CODE_BYTES
+    #: Bytes of these that are stored once for all layers with this kernel.
+    shared_code: int = 0
     #: Bytes of code for a layer computed in bands; None if not known.
     band_code: int | None = None
     #: Whether it returns a status, which is not 0 for invalid input values.
     fails: bool = False
+    #: Numbers in which layers of one body may differ.
+    variable: frozenset[str] = frozenset()
     #: The identity of its variants if the name does not tell it: that of an emitted kernel.
     identity: str = ""
 
@@ -476,6 +482,7 @@ def described_kernels(headers: Mapping[str, str], costs: Costs) -> Iterator[Kern
                 code=entry.get("code", _CODE_BYTES),
                 band_code=entry.get("band_code"),
                 fails=entry.get("fails", False),
+                variable=frozenset(entry.get("variable", ())),
             )
 
 

@@ -17,12 +17,11 @@ from hilc.fusion.candidates import Call, Lowering
 from hilc.ir import Graph, Node, State, Tensor
 from hilc.lowering.access import ForbiddenInterval
 from hilc.memory.allocate import align
-from hilc.memory.program import BufferRef, Pin
+from hilc.memory.explanation import BEFORE
+from hilc.memory.pools import Pin
+from hilc.memory.program import BufferRef
 from hilc.ops import OPS
 from hilc.transforms.feed import fed_node
-
-#: The step before the first, at which the caller writes the inputs.
-BEFORE = -1
 
 
 @dataclass(eq=False)

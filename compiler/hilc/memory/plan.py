@@ -40,16 +40,10 @@ from hilc.memory.allocate import (
 )
 from hilc.memory.checker import check_plan
 from hilc.memory.copies import with_copies, with_state_copies
-from hilc.memory.liveness import (
-    BEFORE,
-    Liveness,
-    Value,
-    may_overlap,
-    reads_of,
-    state_bytes,
-    under_scratch,
-)
-from hilc.memory.program import STATE_POOL, BufferRef, Pin, PlanError, Pool, PoolSpec, Program, Step
+from hilc.memory.explanation import BEFORE
+from hilc.memory.liveness import Liveness, Value, may_overlap, reads_of, state_bytes, under_scratch
+from hilc.memory.pools import STATE_POOL, Pin, Pool, PoolSpec
+from hilc.memory.program import BufferRef, PlanError, Program, Step
 from hilc.target import Cpu
 from hilc.transforms.feed import fed_node
 

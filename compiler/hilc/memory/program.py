@@ -14,8 +14,11 @@ from hilc.external import ExternalCall
 from hilc.fusion.call import FusedCall
 from hilc.ir import Graph, Node, Tensor
 from hilc.lowering.kernels import KernelCall
-from hilc.support.arguments import check_fields
+from hilc.memory.pools import Pool, PoolSpec
 from hilc.target import Cpu
+
+# PoolSpec is documented by the name of this module.
+__all__ = ["BufferRef", "PlanError", "PoolSpec", "Program", "Step"]
 
 
 @dataclass(frozen=True)
@@ -30,58 +33,6 @@ class BufferRef:
     value: int
     #: Index in :attr:`Program.pools`; 0 for other kinds.
     pool: int = 0
-
-
-@dataclass(frozen=True)
-class PoolSpec:
-    """Memory available to a plan: at most ``limit_bytes``, in the board's memory region
-    ``region``.
-    """
-
-    name: str = "global_workspace"
-    #: None: as much as the model needs.
-    limit_bytes: int | None = None
-    #: None: the build chooses.
-    region: str | None = None
-
-    def __post_init__(self) -> None:
-        check_fields(self)
-
-
-@dataclass(frozen=True)
-class Pin:
-    """Required location of a model input or output: an offset in bytes from the start of a pool."""
-
-    offset: int
-    #: Index of the pool among those available to the plan.
-    pool: int = 0
-
-    def __post_init__(self) -> None:
-        check_fields(self)
-
-
-#: The pool that holds the states of a model, the last of its pools.
-STATE_POOL = "global_state"
-
-
-@dataclass(frozen=True)
-class Pool:
-    """One block of memory of a module, laid out at compile time."""
-
-    #: C identifier: the field of ``struct <symbol>_workspace_pools`` and the stem of its macro.
-    name: str
-    nbytes: int
-    #: Memory region of the board that it has to be in; None for any.
-    region: str | None
-    #: Whether its content survives from one run to the next: no other model may use it.
-    persistent: bool = False
-
-    def is_static(self, pools: str) -> bool:
-        """Return whether it is a static array of a library whose option ``pools`` is this word.
-
-        An allocation for a run cannot hold what survives it.
-        """
-        return pools == "internal" or (pools == "calls" and self.persistent)
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,8 @@
 
 int8 values, all of one scale, are raised by 19 bits and added; a sum is requantized once. As those
 of TFLM, the sums start at the number 0, not at the zero point, and what exceeds 32 bits, that is
-more than 16 values at one end, wraps around.
+more than 16 values at one end, wraps around. By the policy of ties to even, CUMSUM of int8 or int16
+adds steps from the zero point exactly, and rounds each sum once.
 """
 
 from __future__ import annotations
@@ -12,11 +13,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from hilc.ir import Array, Attributes, Node, Tensor
-from hilc.numerics.requantize import FixedPoint, Int64Array, requantize
+from hilc.ir import Array, Attributes, Node, Rounding, Tensor
+from hilc.numerics.requantize import SUMS, FixedPoint, Int64Array, requantize
 from hilc.ops import permuting
 from hilc.ops.broadcast import broadcast_channel_groups
-from hilc.ops.opdef import OpDef, Signature
+from hilc.ops.opdef import TWICE_OR_EVEN, OpDef, Signature
 from hilc.ops.operands import (
     constant_int,
     invalid,
@@ -29,11 +30,11 @@ from hilc.ops.operands import (
     undefined,
     unsupported,
 )
-from hilc.ops.traits import BroadcastRows
+from hilc.ops.traits import BroadcastRows, IntegerInput
 
 #: The types that an operator takes.
 ADD_N_DTYPES = ("int8", "int32", "float32")
-CUMSUM_DTYPES = ("int8", "float32")
+CUMSUM_DTYPES = ("int8", "int16", "float32")
 #: Bits by which int8 values are raised.
 HEADROOM_BITS = 19
 
@@ -122,6 +123,27 @@ def cumsum_axis(node: Node, ins: Sequence[Tensor | None]) -> int:
     return resolve_axis(node, axis, len(operand(node, ins, 0).shape))
 
 
+def even_scale(node: Node, x: Tensor, out: Tensor) -> FixedPoint:
+    """Return the factor of a sum that is rounded once."""
+    return multiplier(node, quantization(node, x)[0] / quantization(node, out)[0])
+
+
+def _check_cumsum(node: Node, ins: Sequence[Tensor | None], outs: Sequence[Tensor]) -> None:
+    x = operand(node, ins, 0)
+    if not x.element.quantized:
+        return
+    if node.rounding is Rounding.NEAREST_EVEN:
+        even_scale(node, x, outs[0])
+        low, high = x.element.bounds
+        length = x.shape[cumsum_axis(node, ins)]
+        if length * (high - low) >= SUMS["int32"].limit:
+            unsupported(node, f"adds {length} elements of {x.dtype}", "add shorter parts")
+    elif not x.element.tabled:
+        unsupported(node, f"adds {x.dtype} as TensorFlow Lite Micro", "int8 is supported")
+    else:
+        sum_scale(node, x, outs[0])
+
+
 def _infer_cumsum(node: Node, ins: Sequence[Tensor | None]) -> list[Signature]:
     require_counts(node, inputs=2)
     x = operand(node, ins, 0)
@@ -151,7 +173,11 @@ def _cumsum(
         total[(slice(None),) * axis + (0,)] = 0
     if stated.reverse:
         total = np.flip(total, axis)
-    if source.element.quantized:
+    if source.element.quantized and node.rounding is Rounding.NEAREST_EVEN:
+        scaled = requantize(total, *even_scale(node, source, outs[0]), node.rounding)
+        scaled = scaled + quantization(node, outs[0])[1]
+        total = np.clip(scaled, *outs[0].element.bounds).astype(outs[0].dtype)
+    elif source.element.quantized:
         total = _requantized(node, total, source, outs[0])
     return [np.ascontiguousarray(total)]
 
@@ -164,7 +190,14 @@ ADD_N = OpDef(
     permuted=permuting.elements,
     channel_groups=broadcast_channel_groups,
 )
-CUMSUM = OpDef(_infer_cumsum, _cumsum, _check, attributes=CumsumAttributes)
+CUMSUM = OpDef(
+    _infer_cumsum,
+    _cumsum,
+    _check_cumsum,
+    attributes=CumsumAttributes,
+    roundings=TWICE_OR_EVEN,
+    integer_form=IntegerInput(),
+)
 
 OPERATORS: Mapping[str, OpDef] = {
     "ADD_N": ADD_N,
@@ -174,10 +207,11 @@ OPERATORS: Mapping[str, OpDef] = {
 #: Element types that the kernels of TensorFlow Lite Micro do not take.
 TFLM_LACKS = {
     "ADD_N": {"int32"},
+    "CUMSUM": {"int16"},
 }
 
 #: Element types that the kernels of LiteRT do not take.
 LITERT_LACKS = {
     "ADD_N": {"int8"},
-    "CUMSUM": {"int8", "float32"},
+    "CUMSUM": {"int8", "int16", "float32"},
 }

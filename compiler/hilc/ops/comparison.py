@@ -2,7 +2,8 @@
 broadcast to the other's shape.
 
 int8 operands are brought to one scale first, raised by 8 bits: what differs by less than the
-rounding is equal. int16 compares as it is, for operands of one quantization.
+rounding is equal. By the policy of ties to even, int8 compares exactly, for operands of one
+quantization, as int16 always does.
 """
 
 from __future__ import annotations
@@ -11,11 +12,11 @@ from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
-from hilc.ir import Array, Node, Tensor
+from hilc.ir import Array, Node, Rounding, Tensor
 from hilc.numerics.requantize import FixedPoint, requantize
 from hilc.ops import permuting
 from hilc.ops.broadcast import broadcast_channel_groups, broadcast_shape, operands_of_one_type
-from hilc.ops.opdef import OpDef, Signature
+from hilc.ops.opdef import TWICE_OR_EVEN, OpDef, Signature
 from hilc.ops.operands import (
     multiplier,
     operand,
@@ -24,17 +25,17 @@ from hilc.ops.operands import (
     require_same_quantization,
     unsupported,
 )
-from hilc.ops.traits import BroadcastRows
+from hilc.ops.traits import BroadcastRows, OrderOfOperands
 
-_ORDERED = ("int8", "int32", "int64", "float32")
+_ORDERED = ("int8", "int16", "int32", "int64", "float32")
 #: The types that an operator takes.
 DTYPES: Mapping[str, tuple[str, ...]] = {
-    "EQUAL": (*_ORDERED, "int16", "bool"),
+    "EQUAL": (*_ORDERED, "bool"),
     "NOT_EQUAL": (*_ORDERED, "bool"),
-    "LESS": (*_ORDERED, "int16"),
+    "LESS": _ORDERED,
     "LESS_EQUAL": _ORDERED,
     "GREATER": _ORDERED,
-    "GREATER_EQUAL": (*_ORDERED, "int16"),
+    "GREATER_EQUAL": _ORDERED,
 }
 _COMPARISONS: Mapping[str, Callable[[Array, Array], Array]] = {
     "EQUAL": np.equal,
@@ -49,7 +50,11 @@ HEADROOM_BITS = 8
 
 
 def comparison_scale(node: Node, x: Tensor) -> FixedPoint:
-    """Return the factor of an int8 operand: its scale, which must be below 1."""
+    """Return the factor of an int8 operand: its scale, which must be below 1; one without rounding
+    where operands of one quantization compare exactly.
+    """
+    if node.rounding is Rounding.NEAREST_EVEN:
+        return multiplier(node, 0.5)
     scale = quantization(node, x)[0]
     if scale >= 1:
         unsupported(
@@ -63,11 +68,11 @@ def comparison_scale(node: Node, x: Tensor) -> FixedPoint:
 def _infer(node: Node, ins: Sequence[Tensor | None]) -> list[Signature]:
     require_counts(node, inputs=2)
     a, b = operands_of_one_type(node, ins, DTYPES[node.op])
-    if a.element.tabled:
+    if a.element.quantized and not (a.element.tabled and node.rounding is Rounding.DOUBLE):
+        require_same_quantization(node, a, b)
+    elif a.element.tabled:
         comparison_scale(node, a)
         comparison_scale(node, b)
-    elif a.element.quantized:
-        require_same_quantization(node, a, b)
     return [(broadcast_shape(node, (a, b)), "bool")]
 
 
@@ -94,6 +99,8 @@ COMPARISON = OpDef(
     rows=BroadcastRows(),
     permuted=permuting.elements,
     channel_groups=broadcast_channel_groups,
+    roundings=TWICE_OR_EVEN,
+    integer_form=OrderOfOperands(),
 )
 
 OPERATORS: Mapping[str, OpDef] = {
@@ -106,8 +113,7 @@ OPERATORS: Mapping[str, OpDef] = {
 }
 
 #: Element types that the kernels of TensorFlow Lite Micro do not take.
-TFLM_LACKS = {
-    "EQUAL": {"int16"},
-    "GREATER_EQUAL": {"int16"},
-    "LESS": {"int16"},
-}
+TFLM_LACKS = {name: {"int16"} for name in OPERATORS}
+
+#: Element types that the kernels of LiteRT do not take.
+LITERT_LACKS = {name: {"int16"} for name in ("GREATER", "LESS_EQUAL", "NOT_EQUAL")}

@@ -21,37 +21,12 @@ from dataclasses import dataclass, field
 
 from hilc.errors import HilError, LoopBoundError
 from hilc.ir import Array, Attributes, Graph, Node, Tensor
+from hilc.ir.loop_bounds import LoopBound
 from hilc.ops.opdef import Control, OpDef, RunGraph, Signature
 from hilc.ops.operands import invalid, operand, require_dtype
 
 #: Iterations after which the interpreter considers a loop endless.
 MAX_ITERATIONS = 1 << 20
-#: What a model's function returns where the first of its loops with a bound would exceed it; the
-#: second returns one less, and so on. Any other failure is -1.
-FIRST_STATUS = -2
-
-
-@dataclass(frozen=True)
-class LoopBound:
-    """The bound of a loop."""
-
-    #: Name of the loop: the one by which the bound was stated.
-    name: str
-    #: The most turns.
-    turns: int
-
-    def __str__(self) -> str:
-        return f"the loop of {self.name!r} exceeds {self.turns:,} turns"
-
-
-def exceeded(bounds: Sequence[LoopBound], status: int) -> LoopBoundError | None:
-    """Return the error of a model's function that returns ``status``, where one of the model's
-    loops has exceeded its bound; else None.
-    """
-    index = FIRST_STATUS - status
-    if not 0 <= index < len(bounds):
-        return None
-    return LoopBoundError.of(bounds[index].name, bounds[index].turns)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -187,6 +187,10 @@ class OpDef:
         """The accepted values of its attributes, by name (:mod:`hilc.ops.attributes`)."""
         return field_types(self.attributes)
 
+    def called_graphs(self, node: Node) -> tuple[Graph, ...]:
+        """Return the graphs that a node calls; none for operators without ``control``."""
+        return () if self.control is None else self.control.graphs(node)
+
     def on_vectors(self, node: Node, ins: Sequence[Tensor | None]) -> bool:
         """Return whether a node computes float32 and may take ``Rounding.SINGLE``."""
         if self.vector_floats is None or not ins or ins[0] is None:

@@ -28,7 +28,7 @@ from hilc.ops.operands import (
     require_same_quantization,
     resolve_axis,
 )
-from hilc.ops.traits import ChannelGroup, ascending, in_step
+from hilc.ops.traits import ChannelGroup, OrderOfOperands, ascending, in_step
 
 _ORDERED = CASTABLE
 _DTYPES: Mapping[str, tuple[str, ...]] = {
@@ -149,7 +149,7 @@ REDUCE_PROD = OpDef(
     _infer, _reference, _check, attributes=ReductionAttributes, permuted=permuting.reduced
 )
 REDUCE_BOOLS = replace(REDUCE, copies_elements=False)
-ARG = OpDef(_infer_arg, _arg, _check_arg, attributes=ArgAttributes)
+ARG = OpDef(_infer_arg, _arg, _check_arg, attributes=ArgAttributes, integer_form=OrderOfOperands())
 
 OPERATORS: Mapping[str, OpDef] = {
     "REDUCE_MAX": REDUCE,

@@ -213,8 +213,16 @@ class SharedQuantization:
     refusal: Callable[[Node], str | None]
 
 
-#: Integer form of a float operator between DEQUANTIZE and QUANTIZE.
-IntegerForm = WeightedSums | IntegerOperands | IntegerInput | SharedQuantization
+@dataclass(frozen=True)
+class OrderOfOperands:
+    """The result is no real number and depends on the order of the operands' elements only, so the
+    integer form takes the integers of real operands of one quantization.
+    """
+
+
+#: Integer form of a float operator between DEQUANTIZE and QUANTIZE; that of
+#: :class:`OrderOfOperands` is behind DEQUANTIZE alone.
+IntegerForm = WeightedSums | IntegerOperands | IntegerInput | SharedQuantization | OrderOfOperands
 
 #: A conversion between integers with a quantization and real numbers.
 Conversion = Literal["quantize", "dequantize"]

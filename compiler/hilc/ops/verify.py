@@ -159,9 +159,8 @@ def check_node(graph: Graph, node: Node) -> None:
     _check_computed(graph, node)
     with located(label):
         check_attributes(node)
-        if (control := OPS[node.op].control) is not None:
-            for called in control.graphs(node):
-                verify(called)
+        for called in OPS[node.op].called_graphs(node):
+            verify(called)
         inferred = OPS[node.op].infer(node, graph.ins(node))
     declared: list[Signature] = [(t.shape, t.dtype) for t in graph.outs(node)]
     roundings = OPS[node.op].roundings

@@ -8,7 +8,7 @@ from importlib import import_module
 from pathlib import Path
 
 from hilc.frontends.pt2.archive import is_pt2
-from hilc.frontends.tflite.reader import is_tflite
+from hilc.frontends.tflite.entry import is_tflite
 
 MARK, MARK_TEXT = "hil.quantized", "hil quantize"
 

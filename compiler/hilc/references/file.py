@@ -7,7 +7,8 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from hilc.errors import InputError
-from hilc.frontends.tflite.reader import is_tflite, tensor_names
+from hilc.frontends.tflite.entry import is_tflite
+from hilc.frontends.tflite.reader import tensor_names
 from hilc.ir import Array, Graph, Tensor
 from hilc.ops import OPS
 from hilc.writers.tflite import for_reference
@@ -79,8 +80,8 @@ def _quantizes_by_range(graph: Graph) -> bool:
     """Return whether a node of the graph does, or one of a graph that it calls."""
     for node in graph.nodes:
         definition = OPS[node.op]
-        called = definition.control.graphs(node) if definition.control is not None else ()
-        if definition.quantizes_by_range or any(map(_quantizes_by_range, called)):
+        called = map(_quantizes_by_range, definition.called_graphs(node))
+        if definition.quantizes_by_range or any(called):
             return True
     return False
 

@@ -133,15 +133,16 @@ class Estimator:
         self._prices: dict[float, Prices] = {}
         #: Bytes of a call's arrays, by its identity; the arrays keep it alive.
         self._known_bytes: dict[int, int] = {}
-        #: Number of layers that may share each body.
+        #: Number of layers that may share each body, and each kernel's functions.
         self._sharers = Counter[object](
             key
             for calls in self._calls
             for call in calls
             if isinstance(call, KernelCall)
             and not isinstance(call, CompressedCall)
-            and (key := body_key(call, optimize)) is not None
+            and (key := body_key(call, optimize, planner.lowering.cpu)) is not None
         )
+        self._sharers.update(name for calls in self._calls for name in _shared_functions(calls))
 
     def singles(self, step: int) -> list[Segment]:
         """Return the segments of one layer, one for each kernel that is not dominated."""
@@ -155,7 +156,7 @@ class Estimator:
             if OPS[node.op].fed:
                 # Only a group takes in rows that are fed.
                 memory_bound = UNLIMITED
-            parts = _parts(call, self._optimize)
+            parts = _parts(call, self._optimize, self._lowering.cpu)
             segment = Segment(
                 memory_bound=memory_bound,
                 calls=used,
@@ -328,7 +329,7 @@ class Estimator:
     def _band_bytes(self, kernel: Kernel) -> int:
         """Return the code of a kernel for bands of several heights."""
         if kernel.band_code is not None:
-            return kernel.band_code
+            return kernel.band_code - kernel.shared_code
         return round(self._policy.band_code * kernel.code)
 
     def flash_bytes(self, segments: Sequence[Segment]) -> int:
@@ -351,26 +352,37 @@ def as_called(cost: CostEstimate, program: Program, policy: SearchPolicy = POLIC
     return replace(cost, flash_bytes=cost.flash_bytes - saved)
 
 
-def _parts(call: KernelCall | ExternalCall, optimize: str) -> dict[object, int]:
+def _parts(call: KernelCall | ExternalCall, optimize: str, cpu: Cpu) -> dict[object, int]:
     """Return the arrays and the code of ``call`` with their sizes in bytes; equal keys are stored
     once per program.
     """
     if isinstance(call, ExternalCall):
         return {call.module.symbol: call.module.flash_bytes}
-    key = body_key(call, optimize)
-    parts = {**_arrays((call,)), id(call) if key is None else key: call.kernel.code}
+    key = body_key(call, optimize, cpu)
+    own = call.kernel.code - call.kernel.shared_code
+    parts = {**_arrays((call,)), id(call) if key is None else key: own}
     if isinstance(call, CompressedCall):
         parts |= {DECODER: DECODER_BYTES, (DECODER, id(call)): LAYER_BYTES}
     return parts
 
 
+def _shared_functions(calls: Sequence[KernelCall | ExternalCall]) -> dict[str, int]:
+    """Return the bytes of the functions that layers of a kernel share, by the kernel's name."""
+    kernels = [call.kernel for call in calls if isinstance(call, KernelCall)]
+    return {kernel.name: kernel.shared_code for kernel in kernels if kernel.shared_code}
+
+
 def _arrays(calls: Sequence[KernelCall]) -> dict[object, int]:
-    """Return the arrays of ``calls`` with their sizes in bytes."""
-    return {
+    """Return the arrays of ``calls`` and the code that layers of a kernel share, with their sizes
+    in bytes.
+    """
+    arrays: dict[object, int] = {
         hashlib.blake2b(array.tobytes()).digest(): align(array.nbytes)
         for call in calls
         for array in call.constant_arrays
     }
+    arrays.update(_shared_functions(calls))
+    return arrays
 
 
 def _instructions(call: KernelCall | ExternalCall, cpu: Cpu) -> int:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
+from hilc.errors import LimitError
 from hilc.lowering.choice import CostEstimate
-from hilc.schedule.goals import LimitError
 from hilc.schedule.policy import GOALS
 from hilc.schedule.search import SearchResult
 

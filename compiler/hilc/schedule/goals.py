@@ -6,8 +6,9 @@ from collections.abc import Sequence
 from functools import cached_property
 from heapq import heapify, heappop, heappush
 
+from hilc.errors import LimitError
 from hilc.memory.allocate import align
-from hilc.schedule.limits import LimitError, fastest_within
+from hilc.schedule.limits import fastest_within
 from hilc.schedule.pareto import ParetoFrontier, PlannedProgram
 from hilc.schedule.partition import Partition
 from hilc.schedule.policy import Goal

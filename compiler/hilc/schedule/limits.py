@@ -5,24 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from hilc.errors import InputError
+from hilc.errors import LimitError
 from hilc.schedule.groups import Objective
 from hilc.schedule.pareto import FASTEST, ParetoFrontier, PlannedProgram
 from hilc.schedule.partition import Partition
-
-
-class LimitError(InputError):
-    """No program keeps the limits.
-
-    ``least_flash`` is the estimated flash of the smallest, and ``least_ram`` the smallest workspace
-    within the limit of flash, both in bytes; None without a limit of the workspace.
-    """
-
-    def __init__(self, fact: str, hint: str, least_flash: int, least_ram: int | None) -> None:
-        super().__init__(fact, hint)
-        self.least_flash = least_flash
-        self.least_ram = least_ram
-
 
 #: Shares of a program's limit that its segments may use.
 _SHARES = (1.0, 0.95, 0.9, 0.8)

@@ -12,12 +12,12 @@ from __future__ import annotations
 from collections.abc import Callable, MutableMapping, Sequence
 from dataclasses import dataclass
 
-from hilc.errors import InputError
+from hilc.errors import InputError, LimitError
 from hilc.lowering.choice import ChoiceReport, KernelSelection
-from hilc.memory.explain import Saving
+from hilc.memory.explanation import Saving
 from hilc.memory.plan import Planner, check_plan
 from hilc.memory.program import Program
-from hilc.schedule.goals import Goals, LimitError
+from hilc.schedule.goals import Goals
 from hilc.schedule.pareto import ParetoFrontier, PlannedProgram
 from hilc.schedule.policy import POLICY, SearchPolicy
 from hilc.schedule.tuning import Tuning

@@ -6,7 +6,7 @@ It is good for every board of the core: the one that it was measured on is named
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -15,6 +15,7 @@ from hilc.lowering.choice import Group, KernelSelection
 from hilc.support.counters import Counter
 from hilc.support.inputs import check_regular
 from hilc.support.jsondata import decode, json_bytes, parse_json
+from hilc.support.suggest import nearest
 from hilc.target import Cpu
 
 #: Version of the log's format.
@@ -26,6 +27,8 @@ _SHARED_ALIKE = {"ram": "balanced"}
 #: Above each count and size.
 _LARGEST = 1 << 53
 _REMEDY = "give a log that `hil tune` wrote"
+_AGAIN = "measure again with `hil tune`, or compile without --tuning"
+_NAMES_SHOWN = 3
 
 
 @dataclass(frozen=True)
@@ -135,8 +138,37 @@ class Tuning:
                 raise InputError(
                     f"the tuning log was made for another {what}: {_words(own)}, "
                     f"not {_words(wanted)}",
-                    "measure again with `hil tune`, or compile without --tuning",
+                    _AGAIN,
                 )
+
+    def check_layers(self, layers: Collection[str], variants: Callable[[str], list[str]]) -> None:
+        """Raise :class:`~hilc.errors.InputError` for a log without effect: it names none of the
+        model's ``layers``, or a kernel variant that its layer does not have.
+
+        ``variants`` returns the names of the kernel variants of a layer.
+        """
+        named = [layer.name for layer in self.layers]
+        if layers and named and not set(layers) & set(named):
+            raise InputError(
+                f"the tuning log names no layer of the model: it names {_some(named)}, and the "
+                f"model has {_some(layers)}",
+                _AGAIN,
+            )
+        measured = [(layer.name, each.variant) for layer in self.layers for each in layer.kernels]
+        measured += [item for program in self.programs for item in program.kernels.items()]
+        for layer, variant in measured:
+            if layer in layers and variant not in (known := variants(layer)):
+                raise InputError(
+                    f"the tuning log names the kernel variant {variant!r}, which the layer "
+                    f"{layer!r} does not have{nearest(variant, known)}: it has {', '.join(known)}",
+                    _AGAIN,
+                )
+
+
+def _some(names: Collection[str]) -> str:
+    """Return the first names, and how many there are beyond them."""
+    shown = ", ".join(map(repr, list(names)[:_NAMES_SHOWN]))
+    return shown + f" and {len(names) - _NAMES_SHOWN} more" * (len(names) > _NAMES_SHOWN)
 
 
 def _words(value: str | tuple[str, str]) -> str:

@@ -27,6 +27,7 @@ import numpy as np
 import numpy.typing as npt
 
 from hilc.ir import Array, Graph, Node, Quant, Tensor
+from hilc.ir.annotations import Folded
 from hilc.ops import OPS
 from hilc.ops.operands import quantization
 from hilc.ops.traits import BOUNDED, ChannelGroup, FewerChannels, Weights
@@ -41,19 +42,6 @@ _VARIES = 1 << 20
 #: Channels of all tensors up to which they are looked at; a model that fits a microcontroller has
 #: fewer by far, and each takes memory and time here.
 _MOST_CHANNELS = 1 << 20
-
-
-@dataclass(frozen=True)
-class Folded:
-    """Output channels and MACs of a model's file that the code does not have."""
-
-    #: Output channels of convolutions, depthwise convolutions and fully connected layers.
-    channels: int
-    #: Multiply-accumulates of an inference.
-    macs: int
-
-
-NOTHING_FOLDED = Folded(0, 0)
 
 
 @dataclass(frozen=True)

@@ -11,6 +11,7 @@ The pass goes from each QUANTIZE back to what it quantizes:
   is the same;
 * linear operators, sums, products and averages take the integers of their operands, constant ones
   included, and give those of the output;
+* what depends on the order of elements alone (ARG_MAX, comparisons) takes the integers as well;
 * any function of single elements of one tensor is a LOOKUP, its 256 results computed here.
 
 uint8 becomes int8, whose zero point is 128 less, and so do wider types without a sign; at the
@@ -55,6 +56,7 @@ from hilc.ops.quantize import QuantizeAttributes
 from hilc.ops.traits import (
     IntegerInput,
     IntegerOperands,
+    OrderOfOperands,
     SameRows,
     SharedQuantization,
     WeightedSums,
@@ -227,6 +229,8 @@ class _Fusion:
                 self.nodes.append(node)
             elif _quantizes(node) and self.tensors[node.inputs[0]].element.is_real:
                 self._quantize(node)
+            elif isinstance(OPS[node.op].integer_form, OrderOfOperands):
+                self._compare(node)
             else:
                 self.nodes.append(node)
         states = tuple(self._integer_state(state) for state in self.graph.states)
@@ -247,6 +251,25 @@ class _Fusion:
                 reason = self.reasons.get(node.name, "no QUANTIZE takes its result")
                 found.append(FloatLayer(node.name, node.op, reason))
         return found
+
+    def _compare(self, node: Node) -> None:
+        """Add a node whose result depends on the order of its operands, of their integers if they
+        have one quantization.
+        """
+        before = self._state()
+        try:
+            images = [self._image(n) if self._is_real(n) else n for n in node.inputs]
+            reals = [i for i, n in zip(images, node.inputs, strict=True) if self._is_real(n)]
+            if len({_form(self.tensors[image]) for image in reals}) > 1:
+                raise _NoIntegersError("its operands have several quantizations")
+            rounding = Rounding.NEAREST_EVEN if reals else node.rounding
+            if rounding not in OPS[node.op].roundings:
+                rounding = node.rounding
+            self._add(replace(node, inputs=tuple(images), rounding=rounding))
+        except _NoIntegersError as error:
+            self._go_back(before)
+            self.reasons[node.name] = str(error)
+            self.nodes.append(node)
 
     # States ---------------------------------------------------------------------------------------
 
@@ -661,7 +684,7 @@ class _Fusion:
                 return self._first_operand(node, out)
             case SharedQuantization() as form:
                 return self._shared(node, out, form)
-            case None:
+            case None | OrderOfOperands():
                 raise _NoIntegersError(f"{node.op} has no integer implementation")
 
     def _weighted(self, node: Node, out: Tensor, places: WeightedSums) -> str:

@@ -33,10 +33,9 @@ def computed_otherwise(graph: Graph, numerics: Numerics) -> list[Node]:
     """
     found = []
     for node in graph.nodes:
-        if (control := OPS[node.op].control) is not None:
-            for called in control.graphs(node):
-                found += computed_otherwise(called, numerics)
-        elif node.numerics is not numerics and _differs(graph, node, numerics):
+        for called in OPS[node.op].called_graphs(node):
+            found += computed_otherwise(called, numerics)
+        if node.numerics is not numerics and _differs(graph, node, numerics):
             found.append(node)
     return found
 

@@ -11,7 +11,7 @@ from hil.cli.arguments import compile_options, compiled
 from hil.cli.console import Console, table
 from hil.cli.render import module_ram_line
 from hil.export.formats.arduino import PLACEHOLDER
-from hil.export.job import checked, write
+from hil.export.job import ExampleInputs, checked, write
 from hil.export.package import About
 from hil.results.compile import ExportEntry
 from hilc.target import load_cpu
@@ -20,6 +20,10 @@ from hilc.target import load_cpu
 def export_command(args: argparse.Namespace, console: Console) -> int:
     """Write one library with all models."""
     start = time.monotonic()
+    if args.quantize_inputs and not args.inputs:
+        console.warn(
+            "--quantize-inputs has no effect without --inputs: random inputs are quantized already"
+        )
     board = load_board(args.board) if args.board else None
     core = load_cpu(args.cpu) if args.cpu else board.cpu if board is not None else None
     about = About(
@@ -33,7 +37,8 @@ def export_command(args: argparse.Namespace, console: Console) -> int:
     chosen = checked(args.build_system, args.output, core, about, force=args.force)
     options = compile_options(args, board, for_firmware=False)
     libraries = compiled(args, options, console)
-    done = write(chosen, libraries, args.output, core, board, about, force=args.force)
+    inputs = ExampleInputs(args.inputs, args.quantize_inputs)
+    done = write(chosen, libraries, args.output, core, board, about, inputs, force=args.force)
     seconds = round(time.monotonic() - start, 3)
     entry = ExportEntry(
         format=done.format,

@@ -29,6 +29,10 @@ def run_command(args: argparse.Namespace, console: Console) -> int:
     """Run one inference of each model of the image."""
     if args.output:
         check_file(args.output, ".npz", kind="a file of outputs", is_own=is_saved, force=args.force)
+    if args.quantize_inputs and not args.input:
+        console.warn(
+            "--quantize-inputs has no effect without --input: random inputs are quantized already"
+        )
     board = checked_board(args)
     libraries = compiled_for(args, board, console)
     images = modules_of(libraries)

@@ -7,7 +7,13 @@ from typing import TYPE_CHECKING
 
 from hil.cli.command import Command
 from hil.cli.completing import boards, completed_by, exports
-from hil.cli.options import add_compile_options, add_cpu, add_force, add_models
+from hil.cli.options import (
+    add_compile_options,
+    add_cpu,
+    add_force,
+    add_models,
+    add_quantize_inputs,
+)
 from hil.cli.parser import Parser
 
 if TYPE_CHECKING:
@@ -56,6 +62,14 @@ def add_options(parser: Parser) -> None:
         metavar="SPDX",
         help="license of the model's weights; that of the code is Apache-2.0",
     )
+    group = parser.add_argument_group("example", "Inputs of the library's example, of one model.")
+    group.add_argument(
+        "--inputs",
+        metavar="F.npz",
+        help="take the first sample of this file: one array per input, by name (default: random "
+        "values)",
+    )
+    add_quantize_inputs(group)
     add_compile_options(parser)
 
 

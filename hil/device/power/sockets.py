@@ -12,12 +12,14 @@ import socket
 import threading
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from http.client import HTTPConnection, HTTPException, HTTPMessage
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import quote
 
 from hil.device.power.switch import Switch, state
 from hil.errors import DeviceError
+
+if TYPE_CHECKING:
+    from http.client import HTTPMessage
 
 #: Bytes of the largest answer; those of the known devices are below 4 KiB.
 _LARGEST: Final = 1 << 16
@@ -79,6 +81,9 @@ class NetworkSwitch(Switch):
             )
 
     def _get(self, path: str) -> tuple[int, HTTPMessage, bytes]:
+        # Not at the top: most boards have no such socket.
+        from http.client import HTTPConnection, HTTPException
+
         connection = HTTPConnection(self.host, timeout=self.timeout_s)
         expired = threading.Event()
         try:

@@ -39,13 +39,13 @@ from hilc.source import prepare
 from torture.campaign import Budget, Figures, Finding
 
 TITLE = "Kernels in assembly"
-ABOUT = """Every kernel that asks for a feature of a core, on an emulated board that has it. The
-memory protection unit closes what is around each array, each call runs in several places with other
-bytes around its arrays and in its scratch, and its result must be the interpreter's. Blocks:
-channels and widths of every remainder by 16, with weights and inputs at the ends of their ranges in
-half of the layers. Outputs: with the scales of the models' channels, the sums on both sides of
-each change of an output. A result that differs, an access outside, a changed input and an unwritten
-output are findings, and so is a kernel that nothing calls."""
+ABOUT = """Runs every kernel that needs a feature of a core on an emulated board with that feature.
+The memory protection unit blocks accesses around each array. Each call is repeated at several
+addresses, with other bytes around the arrays and in the scratch memory, and its result must equal
+the interpreter's. Shapes: channel counts and widths of every remainder by 16; in half of the
+layers, weights and inputs are at the ends of their ranges. Outputs: the sums on both sides of each
+change of an output, with the scales of the models' channels. Findings: a wrong result, an access
+outside of an array, a changed input, an unwritten output, and a kernel that no call reaches."""
 
 _LARGE_M0 = str(Path(__file__).resolve().parents[3] / "tools" / "boards" / "large-m0.toml")
 #: Boards, and the features of their cores whose kernels are attacked there.

@@ -10,18 +10,17 @@ from bench_rounds import ALLOWED, KINDS, rounds
 from torture.campaign import Budget, Counts, Figures, Finding
 
 TITLE = "A bench of ten boards"
-ABOUT = """Ten fake boards of six kinds, which three flashers program: pyOCD, a program of the
-user's (`command`) and a drive (`uf2`). The machines are QEMU's, the probes virtual; the program and
-the boot loader behind the drive are stand-ins, and so is the lock of a chip. In each round
-`pytest -n 4` and three commands use all boards at once, with the digits model, while boards are
-unplugged or return under another name, appear late (`--wait`), are dead, locked, keep another
-firmware or have wrong constants in their memory, a worker is killed by SIGKILL, and commands or the
-suite are cancelled by SIGTERM, SIGINT or SIGKILL at random moments. What a board may answer follows
-from what was done to it: a sound or late board must match, one with wrong constants must differ, a
-dead or locked one, or one with another firmware, must fail with that cause, and only a board that
-was unplugged may do either. Any other result is a finding, and so are two processes at one port, a
-command that hangs, a test that is not named, a board that does not match again after the round, and
-locks, processes, temporary files or a growing cache that are left."""
+ABOUT = """Ten emulated boards of six kinds, programmed by three flashers: pyOCD, a user's program
+(`command`) and a drive (`uf2`). QEMU emulates the machines; the probes are virtual. The user's
+program, the boot loader behind the drive and the lock of a chip are stand-ins. In each round,
+`pytest -n 4` and three commands use all boards with the digits model. During a round, boards are
+unplugged, return under another name, appear late (`--wait`), are dead or locked, keep another
+firmware, or have wrong constants in memory; SIGKILL ends a worker; and SIGTERM, SIGINT or SIGKILL
+cancels commands or the suite at random times. The expected result follows from the fault: a sound
+or late board matches, a board with wrong constants differs, a dead or locked board or one with
+another firmware fails with that cause, and an unplugged board may do either. Findings: any other
+result, two processes on one port, a command that hangs, a test without a name, a board that does
+not match after the round, and locks, processes, temporary files or cache growth that remain."""
 
 WORKERS = 4
 

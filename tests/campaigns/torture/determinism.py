@@ -20,10 +20,10 @@ from models import model_path
 from torture.campaign import Budget, Figures, Finding
 
 TITLE = "The same input, the same output"
-ABOUT = """Models are compiled and built, and then again, each time with something of their
-surroundings changed. Every file of the library, its archive in Model Library Format, the memory
-plan, the shared object for this machine, the firmware's ELF (in the cache and as a project of the
-user's) and its build id must be the same, byte for byte. A digest that differs is a finding."""
+ABOUT = """Compiles and builds models twice, each time in changed surroundings. These outputs must
+be byte-identical: every file of the library, its archive in Model Library Format, the memory plan,
+the shared object for this machine, the firmware's ELF (in the cache and as a user's project), and
+its build ID. A different digest is a finding."""
 
 ROOT = Path(__file__).resolve().parents[3]
 DIGITS = ROOT / "examples" / "digits" / "digits.tflite"

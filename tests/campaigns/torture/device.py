@@ -15,14 +15,15 @@ from hil.firmware.project import RPC_PARTS
 from torture.campaign import Budget, Counts, Figures, Finding, Row
 
 TITLE = "The servers of the firmware"
-ABOUT = """The server of the serial protocol, its frames and its packed calls, built with
-AddressSanitizer and UndefinedBehaviorSanitizer, under libFuzzer. An input is what comes over the
-line from the first byte after a start: garbage, frames, pauses, any HELLO. After each, a new host's
-HELLO must be answered, and whatever the board sent must be whole frames of a size that its host
-takes. The mutator gives frames their checksum, so that they get past it. The server of MLPerf
-Tiny's commands has a dictionary of their words; each command must get one answer, of nothing but
-visible characters, and those that follow an input must be answered as after a start. A sanitizer's
-report, a hang, a silence or a wrong answer is a finding."""
+ABOUT = """libFuzzer attacks the firmware's server of the serial protocol, its frame decoder and its
+packed calls, built with AddressSanitizer and UndefinedBehaviorSanitizer. An input is the byte
+stream of the line from the start on: garbage, frames, pauses and HELLO requests. The mutator
+corrects the checksum of each frame, so that frames pass this check. After each input, the server
+must answer the HELLO of a new host, and must have sent only whole frames of a size that its host
+accepts. The server of MLPerf Tiny's commands is fuzzed with a dictionary of their words: each
+command must get one answer of printable characters, and commands after an input must get the same
+answers as after a start. Findings: a sanitizer's report, a hang, a missing answer or a wrong
+answer."""
 
 #: Executions of a long run, by the servers of fuzz_board.
 _LONG = (4_000_000, 2_500_000, 2_500_000, 1_000_000)

@@ -8,12 +8,12 @@ from torture import frontends
 from torture.campaign import Budget, Counts, Figures
 
 TITLE = "Files of the harness"
-ABOUT = """Descriptions of boards, chips and cores, `config.toml`, tuning logs, baselines of
-`hil gate`, histories, journals of `hil evaluate`, cached results, data sets in NPZ, NPY and CSV,
-indices, recordings of current, parameters: good ones with keys, values, lines, cells, columns and
-bytes changed, where they have a checksum under a right one. Each is read and used under the same
-guard as files of models, with the same findings; a configuration that is written again must say
-what it said."""
+ABOUT = """Descriptions of boards, chips and cores, `config.toml`, tuning logs, baselines of `hil
+gate`, histories, journals of `hil evaluate`, cached results, data sets in NPZ, NPY and CSV,
+indices, recordings of current, and parameters. Valid files are mutated: keys, values, lines, cells,
+columns and bytes, with a correct checksum where the file has one. Each file is read and used with
+the same monitor and the same findings as models. A configuration that is written again must have
+the same meaning."""
 
 _LONG, _SHORT = 20_000, 300
 

@@ -15,16 +15,16 @@ from pathlib import Path
 from torture.campaign import Budget, Counts, Figures, Finding
 
 TITLE = "Files of models"
-ABOUT = """TFLite, ONNX and PyTorch (`.pt2`) models and archives in Model Library Format, ours and
-TVM's: good ones of every operator, changed by their structure. Places of the FlatBuffer, fields of
-the protocol buffer, members and JSON of archives take values at corners; names leave the folder,
-tensors become pickles that would create a file. With Atheris, coverage of the compiler guides what
-is changed further; in a run of hours for a small part of the files, which is told below. Each file
-is read. Of the accepted ones a sample is compiled, as many as a third of the time allows; what an
-archive holds is written as a library and as a firmware project. A finding is an exception that is
-not the project's, an error that no check foresaw, more than 5 s of processor time or 1 GiB of
-memory for one file, a process that ends, and, by Python's audit hooks, a file read or written
-outside of the folder, a program, a connection, an unpickled object, executed code."""
+ABOUT = """Models in TFLite, ONNX and PyTorch (`.pt2`) format, and archives in Model Library Format,
+this project's and TVM's. Valid files of every operator are mutated by structure: offsets of the
+FlatBuffer, fields of the protocol buffer, members and JSON of archives get extreme values; names
+point outside of the folder; tensors become pickles that would create a file. For a part of the
+files, Atheris guides the mutations by the compiler's coverage. Each file is read. A sample of the
+accepted files is compiled, for up to a third of the time; the content of an archive is written as a
+library and as a firmware project. Findings: an exception of another type than the project's, an
+error that no check anticipates, more than 5 s of processor time or 1 GiB of memory for one file, a
+process that ends, and, by Python's audit hooks, a file read or written outside of the folder, a
+started program, a connection, an unpickled object, and executed code."""
 
 #: Processor time that a file may take.
 _FILE_S = 5.0

@@ -20,14 +20,14 @@ from torture import campaign
 from torture.campaign import Budget, Counts, Figures, Finding
 
 TITLE = "The host against a hostile board"
-ABOUT = """The host's own client and device, against a board in memory that knows the protocol and
-lies: other values, lengths and statuses, sizes up to the greatest that can be said, answers of
-other sessions and numbers, damaged frames, answers lost, repeated and in another order, events that
-nobody asked for, streams that never end, single bytes with pauses between them, silence, restarts,
-progress of runs that never end, noise. Time is made up, so that a wait of a minute takes a
-millisecond. Each session must be answered or end in one error of the board (`DeviceError`, exit
-code 4), in bounded time and memory; whatever is returned under an attack that changes no valid
-frame must be true. One session in 500 is run with its memory traced."""
+ABOUT = """The host's client and device, connected to a hostile board in memory that knows the
+protocol. The board sends wrong values, lengths and statuses, the largest possible sizes, answers of
+other sessions and sequence numbers, damaged frames, lost, repeated and reordered answers,
+unrequested events, endless streams, single bytes with pauses, silence, restarts, progress of
+endless runs, and noise. The clock is simulated, so that a wait of a minute takes a millisecond.
+Each session must be answered or end with one error of the board (`DeviceError`, exit code 4), in
+bounded time and memory. Under an attack that changes no valid frame, returned values must be
+correct. The memory of one session in 500 is traced."""
 
 #: Sessions of a piece of work.
 _PIECE = 500

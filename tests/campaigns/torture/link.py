@@ -16,14 +16,13 @@ from torture import campaign
 from torture.campaign import Budget, Counts, Figures, Finding
 
 TITLE = "The line"
-ABOUT = """Every byte in both directions is hit with the rate's probability: a bit of it flips, it
-is lost, comes twice, another one comes before it, the rest of its frame is lost, or its frame comes
-behind the next one; frames are held back as well, for a millisecond at most. An inference sets the
-input, runs, and reads the output, all over this line; a board that does not answer is recovered as
-`hil` does it. Findings are a result that is not the reference's, an inference that takes longer
-than two minutes, an end by anything but one error, and a run that the board made twice or not at
-all for one request: the board's own reports of runs that it begins are counted at its end of the
-line, before they are damaged."""
+ABOUT = """A proxy damages each byte in both directions with the given probability: it flips a bit,
+drops, repeats or inserts a byte, truncates the frame, or swaps the frame with the next one. It also
+delays frames by up to a millisecond. An inference sets the input, runs, and reads the output over
+this line; `hil` recovers a board that does not answer. Findings: a result that differs from the
+reference's, an inference of more than two minutes, an end by more than one error, and a request
+that the board runs twice or not at all. The runs are counted by the board's own reports at its end
+of the line, before they are damaged."""
 
 RATES = (1e-4, 1e-3, 1e-2)
 #: Flips, losses, doubles, insertions, truncated and reordered frames.

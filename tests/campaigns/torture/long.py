@@ -24,11 +24,11 @@ from hilc.ir import Array
 from torture.campaign import Budget, Figures, Finding
 
 TITLE = "Long use"
-ABOUT = """Four emulated boards compute for as long as is said below, two of them with their tensors
-in the board's memory and two over the serial line; each result is compared. Meanwhile a fifth is
-opened, used and closed again and again. Memory and descriptors are taken whenever the fifth is
-closed: the medians of the first and of the last quarter stand in the table. Growth is a finding,
-and so are processes, ports, threads and temporary files that are left when all are closed."""
+ABOUT = """Four emulated boards compute for the time below, two with their tensors in the board's
+memory and two over the serial line; each result is compared. Meanwhile a fifth board is opened,
+used and closed repeatedly. Memory and descriptors are recorded whenever the fifth board is closed;
+the table has the medians of the first and of the last quarter. Findings: growth, and processes,
+ports, threads and temporary files that remain when all boards are closed."""
 
 DIGITS = Path(__file__).resolve().parents[3] / "examples" / "digits"
 #: Boards, and whether their tensors use the board's memory.

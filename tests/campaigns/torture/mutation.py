@@ -31,14 +31,13 @@ from hilc.support.toml import tomllib
 from torture.campaign import Budget, Counts, Figures, Finding
 
 TITLE = "The tests themselves"
-ABOUT = """A small change of the product, one at a time, in a copy of it: another comparison or
-operator, a number that is one more, a condition turned round, a call, an error or a result left
-out. Then those of the area's tests run that reach the changed lines, the quickest first, until one
-fails; in a short run, as many as take a minute. A change that none notices survives, so the figure
-is a lower bound. Survivors that change no behaviour are listed with the reason beside the campaign
-and do not count. An area of which less than 85 % were killed is a finding. Branches: those of the
-area that its tests take in their own process, without what `make test` leaves to
-`make test-full`."""
+ABOUT = """Changes a copy of the product in one place at a time: another comparison or operator, a
+number incremented, a condition negated, or a call, an error or a result removed. Then the area's
+tests that reach the changed lines run, fastest first, until one fails; in a short run, as many as
+take a minute. A change that no test detects survives, so the percentage is a lower bound. Survivors
+that do not change the behaviour are listed beside the campaign, with the reason, and are not
+counted. An area with less than 85 % killed is a finding. Branches: those of the area that its tests
+take in their own process, in `make test`, without the tests of `make test-full`."""
 
 ROOT = Path(__file__).resolve().parents[3]
 EQUIVALENT = Path(__file__).with_name("mutation_equivalent.toml")

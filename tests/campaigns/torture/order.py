@@ -16,9 +16,9 @@ from pathlib import Path
 from torture.campaign import Budget, Counts, Figures, Finding
 
 TITLE = "The order of the tests"
-ABOUT = """All tests of `make test`, in two workers and more, again and again: modules, and the
-tests of each, in an order that pytest-random-order draws. A test that fails is run by itself. If it
-passes there, its neighbours or chance decide: a flake. Each failure is a finding."""
+ABOUT = """All tests of `make test` run repeatedly in two or more workers. pytest-random-order draws
+the order of modules and of the tests of each module. A failed test is run alone; if it passes
+there, the failure depends on other tests or on chance. Each failure is a finding."""
 
 ROOT = Path(__file__).resolve().parents[3]
 #: A run of minutes has the quick folders.

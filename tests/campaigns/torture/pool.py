@@ -22,12 +22,12 @@ from hil.lab.pool import Pool, Unit, open_pool
 from torture.campaign import Budget, Figures, Finding
 
 TITLE = "A pool of a thousand boards"
-ABOUT = """One process acquires every board of a pool, opens all of them and keeps them open:
-processes of this machine on pseudo-terminals, each with the firmware of the digits model. Memory
-and descriptors are what the process takes more for a board; the board's own process is counted
-beside them. A command is an inference with its input and output, on one board after the other
-while all are open. Costs of a board that grow with the size of the pool, wrong results and
-anything left behind are findings."""
+ABOUT = """One process acquires every board of a pool, opens all of them and keeps them open. The
+boards are processes of this machine on pseudo-terminals, with the firmware of the digits model. The
+table has the memory and descriptors that a board adds to the process, and beside them the memory of
+the board's own process. A command is one inference with its input and output, on one board after
+another while all are open. Findings: costs per board that grow with the size of the pool, wrong
+results, and processes, locks or files that remain."""
 
 SIZES = (10, 100, 1000)
 #: By how much more a board of a larger pool may take than one of the smallest.

@@ -13,15 +13,15 @@ from hilc.target import get_cpu
 from torture.campaign import Budget, Figures, Finding
 
 TITLE = "Proofs about generated code"
-ABOUT = """Each layer of a model, with each portable kernel that can compute it and the layer's own
-parameters. Addresses and loops: clang's intermediate form of the kernel shows that none depends on
-data, so that its run between the bounds of its arrays, under the address and undefined-behaviour
-sanitizers, speaks for every input. Sums: every sum that a channel can have goes through the
-kernel's own arithmetic under the undefined-behaviour sanitizer, and must give the specification's
-output; additions run on all pairs of inputs, pools on all sums of a window, the softmax on all sums
-of a row. [Soundness](../SOUNDNESS.md) says what follows from it, and what does not. A finding is an
-output that differs, an overflow, an access beyond a bound, an address or a branch that depends on
-data, and a kernel that nothing proves."""
+ABOUT = """Checks each layer of a model with each portable kernel that can compute it and with the
+layer's parameters. Addresses and loops: clang's intermediate form of the kernel shows that no
+address or branch depends on data. One run between the bounds of its arrays, with the address and
+undefined-behaviour sanitizers, is therefore valid for every input. Sums: every possible sum of a
+channel passes through the kernel's arithmetic with the undefined-behaviour sanitizer, and must give
+the specification's output. Additions run on all pairs of inputs, pools on all sums of a window, the
+softmax on all sums of a row. [Soundness](../SOUNDNESS.md) states what follows from this. Findings:
+a different output, an overflow, an access outside of bounds, an address or a branch that depends on
+data, and a kernel without a proof."""
 
 DIGITS = Path(__file__).resolve().parents[3] / "examples" / "digits" / "digits.tflite"
 #: Seconds for a model.

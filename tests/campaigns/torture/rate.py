@@ -7,12 +7,12 @@ from noise_campaign import Rate, bulk_rate, case
 from torture.campaign import Budget, Figures, Finding
 
 TITLE = "The rate of a clean line"
-ABOUT = """A tensor is written to the board and read back over a line that carries ten bits a byte
-in each direction and loses nothing. The share is of the line's bytes that were the tensor's;
-headers, checksums, answers and pauses are the rest. Buffers are those of the board descriptions:
-the longest frame, and what the board can receive while it does something else. Where two frames of
-512 bytes and more fit in this buffer, less than 90% at 115,200 baud and less than 85% at a million
-is a finding."""
+ABOUT = """Writes a tensor to the board and reads it back over an error-free line with ten bits per
+byte in each direction. The percentage is the tensor's share of the line's bytes; the remainder is
+headers, checksums, answers and pauses. The buffers are those of the board descriptions: the longest
+frame, and the bytes that the board can receive while it is busy. If the receive buffer holds at
+least two frames of 512 bytes or more, less than 90% at 115,200 baud or less than 85% at 1,000,000
+baud is a finding."""
 
 #: Longest frame and receive buffer.
 _SIZES = ((256, 320), (512, 640), (1024, 1280), (1024, 2048), (2048, 4096), (4096, 8192))

@@ -7,10 +7,10 @@ from uart_noise import ANSWER_S, attack
 from torture.campaign import Budget, Counts, Figures, Finding
 
 TITLE = "The serial lines of boards"
-ABOUT = f"""Firmware on machines in QEMU, one for each of the UARTs that it has. Bursts come over
-the line: random bytes, text, requests of any kind, frames that a bad line has damaged. Each is
-followed by a HELLO that must be answered within {ANSWER_S:g} s, and the last by an inference. A
-silence, a wrong result or a machine that ends is a finding."""
+ABOUT = f"""Firmware in QEMU, on one machine for each type of UART that QEMU emulates for it. Bursts
+arrive over the line: random bytes, text, requests of any kind, and frames damaged by a bad line.
+After each burst, the firmware must answer a HELLO within {ANSWER_S:g} s; after the last one, it
+must also run an inference. A missing answer, a wrong result or a machine that ends is a finding."""
 
 BOARDS = ("mps2-an386", "lm3s6965evb", "microbit", "netduinoplus2", "riscv-virt")
 

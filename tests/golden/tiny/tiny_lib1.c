@@ -45,7 +45,7 @@ static const struct tvmgen_tiny_constants global_const_workspace = {
     },
 };
 
-/* One body for the layers 0 and 1: what each has for itself. */
+/* Parameters of each of the layers 0 and 1, which share one body. */
 struct shared_0 {
     const int8_t *weights;
     const int16_t *scales;

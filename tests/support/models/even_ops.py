@@ -19,7 +19,7 @@ from hilc.ops.operands import quantization
 KINDS = (
     ("ADD", "int8"), ("SUB", "int8"), ("MUL", "int8"), ("MEAN", "int8"), ("QUANTIZE", "int8"),
     ("QUANTIZE", "float32"), ("AVERAGE_POOL_2D", "int8"), ("SOFTMAX", "int8"), ("DIV", "int8"),
-    ("BATCH_MATMUL", "int8"), ("TRANSPOSE_CONV", "int8"),
+    ("BATCH_MATMUL", "int8"), ("TRANSPOSE_CONV", "int8"), ("CUMSUM", "int8"),
     ("ADD", "int16"), ("SUB", "int16"), ("MUL", "int16"), ("MEAN", "int16"),
     ("QUANTIZE", "int16"), ("AVERAGE_POOL_2D", "int16"), ("SOFTMAX", "int16"),
     ("BATCH_MATMUL", "int16"), ("TRANSPOSE_CONV", "int16"), ("DIV", "int16"),

@@ -515,7 +515,7 @@ STRIPS: tuple[Shapes, ...] = tuple(
 
 #: Filters of up to five rows and eight columns, which a few rows of pixels lie under at a time.
 FILTER_ROWS: tuple[Shapes, ...] = tuple(
-    ("DEPTHWISE_CONV_2D", (1, *image, n), (1, *size, n), attrs)
+    ("DEPTHWISE_CONV_2D", (1, *image, n // attrs["depth_multiplier"]), (1, *size, n), attrs)
     for image, n, size, attrs in (
         ((9, 7), 9, (5, 5), depthwise(1)),
         ((17, 6), 3, (5, 5), depthwise(2, activation="NONE")),
@@ -523,6 +523,9 @@ FILTER_ROWS: tuple[Shapes, ...] = tuple(
         ((8, 12), 8, (3, 3), conv("SAME", depth_multiplier=1, dilation_h=2, dilation_w=2)),
         ((20, 4), 1, (2, 5), depthwise(2)),
         ((12, 5), 5, (5, 4), conv((2, 1, 0, 3), depth_multiplier=1, activation="NONE")),
+        ((13, 16), 32, (3, 3), conv("SAME", depth_multiplier=8)),
+        ((9, 40), 6, (5, 3), conv("SAME", 2, depth_multiplier=3, activation="NONE")),
+        ((4, 9), 34, (2, 8), conv("VALID", depth_multiplier=2)),
     )
 )
 
@@ -594,6 +597,34 @@ def uneven_layers(rng: np.random.Generator, copies: int) -> list[Layer]:
         for _ in range(copies)
     ]
     return [_uneven(layer, 2 + 2 * (i % 2)) for i, layer in enumerate(layers)]
+
+
+def line_layers(rng: np.random.Generator, count: int) -> list[Layer]:
+    """Layers of filters of three columns on images of every width: with dilations, rectified and
+    clamped outputs, few windows to a line and many, products that shift near and far.
+    """
+    widths, rows = (1, 2, 3, 5, 8, 13, 16, 17, 31, 32, 40, 64, 65, 96, 100), (1, 1, 1, 2, 3, 6)
+    depths, channels = (6, 8, 13, 16, 17, 24, 32), (1, 2, 3, 5, 8, 12, 40)
+    layers = []
+    for i in range(count):
+        dilation, c = int(rng.choice([1, 1, 2, 3, 4, 7, 8])), int(rng.choice(depths))
+        filters = int(rng.choice(channels)), 1 if dilation > 1 else int(rng.choice([1, 3])), 3, c
+        x = 1, int(rng.choice(rows)), int(rng.choice(widths)), c
+        activation = str(rng.choice(["RELU", "RELU", "NONE", "RELU6"]))
+        attrs = conv("SAME", activation=activation, dilation_h=1, dilation_w=dilation)
+        layer = tamed(rectified(make_layer(rng, "CONV_2D", "int8", x, filters, attrs)))
+        layers.append(_uneven(layer, 2 + i % 4) if i % 2 else _scaled(layer, 2.0 ** -(3 + i % 13)))
+    return layers
+
+
+def _scaled(layer: Layer, scale: float) -> Layer:
+    """The layer with filters of about one scale."""
+    x, weights, *rest = layer.ins
+    assert weights is not None
+    assert weights.quant is not None
+    count = len(weights.quant.scale)
+    quant = replace(weights.quant, scale=tuple(scale * (1 + 0.1 * (j % 10)) for j in range(count)))
+    return replace(layer, ins=(x, replace(weights, quant=quant), *rest))
 
 
 def _uneven(layer: Layer, step: int) -> Layer:

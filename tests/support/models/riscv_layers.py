@@ -157,6 +157,43 @@ def wide_layers(rng: np.random.Generator, copies: int) -> list[Layer]:
     return long + [to_even(layer) for layer in long[::3]]
 
 
+def long_layers(rng: np.random.Generator) -> list[Layer]:
+    """Return layers of int16 whose sums leave 32 bits: parts of one depth and of two, a row and
+    many, columns left over, windows at the edges of an image.
+    """
+    linear, rectified_ = {"activation": "NONE"}, {"activation": "RELU"}
+    shapes = (
+        ("FULLY_CONNECTED", (3, 1100), (9, 1100), linear),
+        ("FULLY_CONNECTED", (1, 2048), (10, 2048), rectified_),
+        ("FULLY_CONNECTED", (6, 1031), (37, 1031), linear),
+        ("CONV_2D", (1, 5, 3, 200), (6, 3, 3, 200), conv("SAME")),
+        ("CONV_2D", (2, 3, 3, 260), (5, 2, 2, 260), conv("VALID", activation="NONE")),
+    )
+    layers = [make_layer(rng, op, "int16", x, w, attrs) for op, x, w, attrs in shapes]
+    return [*layers, *(at_the_ends(layer) for layer in layers[:4])]
+
+
+def at_the_ends(layer: Layer) -> Layer:
+    """Return a layer whose weights and inputs are at the ends of their ranges, with outputs near
+    the ends of theirs.
+    """
+    weights, x = layer.ins[1], layer.ins[0]
+    assert weights is not None
+    assert x is not None
+    assert weights.data is not None
+    assert weights.quant is not None
+    assert x.quant is not None
+    signs = np.where(np.arange(len(weights.data)) % 2, -127, 127)
+    data = np.broadcast_to(signs.reshape(-1, *(1,) * (weights.data.ndim - 1)), weights.shape)
+    step = 127 * max(weights.quant.scale) * x.quant.scale[0] * data[0].size
+    return replace(
+        layer,
+        ins=(x, replace(weights, data=data.astype(np.int8)), *layer.ins[2:]),
+        out=replace(layer.out, quant=Quant((1.1 * step,), (0,))),
+        x=np.full(layer.x.shape, -32768, np.int16),
+    )
+
+
 def real_layers(rng: np.random.Generator, copies: int) -> list[Layer]:
     """Return layers of float32 of all shapes, random ones, and those with sums that are infinite or
     no numbers.
@@ -190,6 +227,42 @@ def pools(rng: np.random.Generator, count: int) -> list[SingleOp]:
     for axes in ([1, 2], [1], [2]):
         layers.append(finish(rng, "MEAN", Draft([x, index_tensor(axes, "axes")], x.quant)))
     return [*layers, *wide_maxima(rng)]
+
+
+def signed_products(rng: np.random.Generator) -> list[SingleOp]:
+    """Return MUL of int8 whose outputs below zero are rounded away from it, as in a GRU."""
+    gate, shapes = Quant((1 / 256,), (-128,)), ((1, 37), (1, 5, 37))
+    found = []
+    for shape in shapes:
+        for scale, zero_point, out, out_point in (
+            (0.006, -9, 0.005, -5), (0.0049, 4, 0.0023, 27), (0.03, 127, 0.0071, 3),
+        ):  # fmt: skip
+            a = Tensor("a", shape, "int8", gate)
+            b = Tensor("b", (1, 37), "int8", Quant((scale,), (zero_point,)))
+            draft = Draft([a, b], Quant((out,), (out_point,)))
+            found.append(finish(rng, "MUL", draft))
+    one = Tensor("b", (1, 1), "int8", Quant((0.05,), (-3,)))
+    draft = Draft([Tensor("a", (4, 37), "int8", gate), one], Quant((0.02,), (11,)))
+    return [*found, finish(rng, "MUL", draft)]
+
+
+def matrices(rng: np.random.Generator, count: int) -> list[SingleOp]:
+    """Return products of two matrices of int8: random ones, long rows, and many columns."""
+    layers = [random_op(rng, "BATCH_MATMUL", "int8") for _ in range(count)]
+    quants = [Quant((0.03,), (zero_point,)) for zero_point in (9, -128, 127, 0)]
+    for a, b, adj_x, adj_y in (
+        ((5, 700), (700, 6), False, False),
+        ((700, 5), (6, 700), True, True),
+        ((2, 7, 33), (2, 33, 70), False, False),
+        ((3, 300), (40, 300), False, True),
+    ):
+        ins = [Tensor("a", a, "int8", quants[0]), Tensor("b", b, "int8", quants[1])]
+        quants = quants[1:] + quants[:1]
+        out = Quant((0.02 * a[-1] ** 0.5,), (-7,))
+        layers.append(
+            finish(rng, "BATCH_MATMUL", Draft(ins, out, {"adj_x": adj_x, "adj_y": adj_y}))
+        )
+    return layers
 
 
 def softmaxes(rng: np.random.Generator) -> list[SingleOp]:

@@ -1759,8 +1759,23 @@ def _conv_integer(rng: Random, dtype: str) -> Draft:
     return Draft([x, zero, _integer_weights(rng, filters)], attrs=attrs, values={"zero": values})
 
 
+def _resample(rng: Random, dtype: str) -> Draft:
+    shape = (pick(rng, 1, 2), *(int(n) for n in rng.integers(1, 8, 2)), int(rng.integers(1, 9)))
+    x = activation_tensor(rng, dtype, shape)
+    weights = []
+    for name, size in zip(("rows", "columns"), shape[1:3], strict=True):
+        matrix = rng.uniform(-0.3, 1, (int(rng.integers(1, 12)), size)).astype(np.float32)
+        # Few inputs for each output.
+        matrix[rng.random(matrix.shape) < pick(rng, 0, 0.5, 0.9)] = 0
+        matrix /= np.maximum(np.abs(matrix).sum(1, keepdims=True), np.float32(0.5))
+        weights.append(Tensor(name, matrix.shape, "float32", data=matrix))
+    rounding = Rounding.DOUBLE if dtype == "float32" else Rounding.NEAREST_EVEN
+    return Draft([x, *weights], quantized(rng, dtype, 0.2), rounding=rounding)
+
+
 _ONNX_DRAFTS: Mapping[str, Callable[[Random, str], Draft]] = {
     "LOOKUP": _lookup,
+    "RESAMPLE": _resample,
     "GROUP_NORMALIZATION": _group_norm,
     "DYNAMIC_QUANTIZE": _dynamic_quantize,
     "MATMUL_INTEGER": _matmul_integer,
@@ -1787,6 +1802,8 @@ ONNX_KINDS: Sequence[tuple[str, str]] = [
         if op == "LOOKUP"
         else ("int8", "int16", "float32")
         if op == "GROUP_NORMALIZATION"
+        else ("int8", "float32")
+        if op == "RESAMPLE"
         else ("int8",)
         if op in ("MATMUL_INTEGER", "CONV_INTEGER")
         else ("float64",)

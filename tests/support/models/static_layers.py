@@ -76,7 +76,11 @@ LAYERS: Mapping[str, Layer] = {
     "ConvTranspose": _weighted(
         "ConvTranspose", _IMAGE, _random(4, 5, 3, 3), _random(5), strides=[2, 2]
     ),
+    "ArgMin": Layer("ArgMin", (3, 8), attributes={"axis": 0, "select_last_index": 1}),
     "CumSum": Layer("CumSum", (3, 8), {"axis": np.array(1, np.int64)}),
+    "CumSum, backwards": Layer(
+        "CumSum", (3, 8), {"axis": np.array(0, np.int64)}, {"reverse": 1, "exclusive": 1}
+    ),
     "Div": Layer("Div", (3, 8), {"c": np.abs(_random(8)) + 0.5}),
     "Div, computed": Layer("Div", (3, 8), others=[(3, 8)]),
     "Flatten": Layer("Flatten", _IMAGE),
@@ -108,6 +112,12 @@ LAYERS: Mapping[str, Layer] = {
     "Resize, linear": _resized("linear", 2, 2),
     "Resize, fractional": _resized("linear", 1.7, 1.3),
     "Resize, cubic": _resized("cubic", 2, 2),
+    "Resize, cubic, smaller": _resized("cubic", 0.7, 0.6),
+    "Resize, rows": _resized("linear", 1.7, 1),
+    "Resize, line": Layer(
+        "Resize", (1, 4, 9), {"": None, "scales": np.array([1, 1, 1.3], np.float32)},
+        {"mode": "linear"},
+    ),
     "Sigmoid": Layer("Sigmoid", (3, 8)),
     "Slice": Layer("Slice", (5, 8), {"begin": _ints(1, 2), "end": _ints(4, 7)}),
     "Softmax": Layer("Softmax", (3, 8)),
@@ -116,6 +126,7 @@ LAYERS: Mapping[str, Layer] = {
     "Sub": Layer("Sub", (2, 9), others=[(2, 9)]),
     "Tanh": Layer("Tanh", (3, 8)),
     "TopK": Layer("TopK", (3, 8), {"k": _ints(3)}, outputs=2),
+    "TopK, least": Layer("TopK", (3, 8), {"k": _ints(2)}, {"axis": 0, "largest": 0}, outputs=2),
     "Transpose": Layer("Transpose", (3, 8), attributes={"perm": [1, 0]}),
     "Unsqueeze": Layer("Unsqueeze", (3, 8), {"axes": _ints(1)}),
     "Where": Layer("Where", (3, 8), {}, others=[(3, 8)]),
@@ -137,7 +148,8 @@ def float_model(layer: Layer) -> bytes:
         attributes["num_outputs"] = layer.outputs
     outputs = [f"y{i}" for i in range(layer.outputs)]
     kinds = [
-        7 if layer.op == "ArgMax" or (layer.op == "TopK" and i) else 1 for i in range(layer.outputs)
+        7 if layer.op in ("ArgMax", "ArgMin") or (layer.op == "TopK" and i) else 1
+        for i in range(layer.outputs)
     ]
     graph = helper.make_graph(
         [helper.make_node(layer.op, names, outputs, **attributes)],

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -14,11 +14,10 @@ from hil.board import Board, load_board
 from hil.device import Device
 from hil.firmware.sources import ModelOptions, ModelSource, load_sources
 from hil.oracle import reference_of
-from hil.verify import FLOAT_RTOL, Report
+from hil.verify import Report
 from hil.verify.samples import Sample, random_sample
 from hilc.artifact.library import ModelLibrary, Module
 from hilc.frontends import load_model
-from hilc.ir import Array
 
 FOLDER = Path(__file__).resolve().parents[3] / "examples" / "networks"
 
@@ -81,50 +80,16 @@ def inputs(network: Network, module: Module, count: int) -> Iterator[Sample]:
         yield sample
 
 
-@dataclass(frozen=True)
-class Comparison:
-    report: Report
-    #: By the name of an output, the largest magnitude that it has in any run.
-    largest: Mapping[str, float]
-
-    @property
-    def is_equal(self) -> bool:
-        """Integers are the same. Floats are within the bound of ``hil verify`` for the largest
-        number of all runs: of a single output near zero no digits are left to compare.
-        """
-        return all(
-            out.max_abs_diff <= FLOAT_RTOL * self.largest[out.name]
-            if out.dtype == "float32"
-            else out.mismatches == 0
-            for out in self.report.outputs
-        )
-
-    @property
-    def difference(self) -> float:
-        """The largest difference of floats."""
-        return max(out.max_abs_diff for out in self.report.outputs)
-
-
-def compare(network: Network, device: Device, library: ModelLibrary, runs: int) -> Comparison:
+def compare(network: Network, device: Device, library: ModelLibrary, runs: int) -> Report:
     """Run so many inputs on a board, of a stream one after the other, and in TFLite Micro."""
     (module,) = library.modules
-    oracle = reference_of(library, module, "tflm")
-    largest = {output.name: 0.0 for output in module.outputs}
-
-    def values(index: int, sample: Sample) -> Mapping[str, Array]:
-        found = oracle.values(index, sample)
-        for name, before in largest.items():
-            largest[name] = max(before, float(np.abs(found[name].astype(np.float64)).max()))
-        return found
-
-    report = verify(
+    return verify(
         device[module.name],
         inputs(network, module, runs),
-        replace(oracle, values=values),
+        reference_of(library, module, "tflm"),
         board=device.hello.board,
         keep_state=network.is_stream,
     )
-    return Comparison(report, largest)
 
 
 def board_named(name: str) -> Board:

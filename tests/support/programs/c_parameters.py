@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from hilc.codegen.cwriter import CONSTANT, c_array, c_struct_initialiser
-from hilc.lowering.kernels import FieldValue
+from hilc.lowering.fields import FieldValue
 
 
 def c_parameters(

@@ -32,7 +32,8 @@ from hil.board import Board
 from hil.board.machine import machine_words
 from hilc.ir import Array, Node, Tensor
 from hilc.lowering import candidates
-from hilc.lowering.kernels import FieldValue, Kernel, KernelCall, registered_header
+from hilc.lowering.fields import FieldValue
+from hilc.lowering.kernels import Kernel, KernelCall, registered_header
 from hilc.support.resources import data_dir
 from hilc.target import get_cpu
 

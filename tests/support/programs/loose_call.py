@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from hilc.lowering.kernels import FieldValue, Kernel, KernelCall, Parameters
+from hilc.lowering.fields import FieldValue
+from hilc.lowering.kernels import Kernel, KernelCall, Parameters
 from hilc.lowering.records import record
 
 

@@ -10,13 +10,14 @@ import re
 from collections.abc import Callable, Iterable, Sequence
 from collections.abc import Set as AbstractSet
 
-from hilc.codegen.arguments import Argument, MainArgument, Operator, c_type
+from hilc.codegen.arguments import MainArgument, Operator, c_type
 from hilc.codegen.calls import checked_call, guarded_call, passing_call
 from hilc.codegen.convention import Calls, Convention, External
 from hilc.codegen.cwriter import c_int, c_wrapped
+from hilc.codegen.described import Argument
 from hilc.codegen.options import Options
 from hilc.compat.tvm.allocator import BACKEND_API
-from hilc.ir import ELEMENT_TYPES
+from hilc.ir import ELEMENT_TYPES, Tensor
 
 #: Header that defines the types below.
 RUNTIME_API = "tvm/runtime/c_runtime_api.h"
@@ -163,11 +164,16 @@ class Packed(Convention):
         return packed_prototype(symbol)
 
     def external_function(
-        self, symbol: str, input_count: int, output_count: int, has_scratch: bool, body: str
+        self,
+        symbol: str,
+        inputs: Sequence[Tensor],
+        outputs: Sequence[Tensor],
+        has_scratch: bool,
+        body: str,
     ) -> str:
         """Return the definition of an external function that unpacks what ``body`` uses."""
-        names = [f"input{i}" for i in range(input_count)]
-        names += [f"output{i}" for i in range(output_count)] + ["scratch"] * has_scratch
+        names = [f"input{i}" for i in range(len(inputs))]
+        names += [f"output{i}" for i in range(len(outputs))] + ["scratch"] * has_scratch
         unpacked = "".join(
             f"    void *const {name} = {argument_data(position)};\n"
             for position, name in enumerate(names)

@@ -67,7 +67,7 @@ SCALAR_TYPES: Mapping[int, str] = {
 #: Types that numpy has.
 _NUMPY = frozenset(
     ("uint8", "int8", "int16", "int32", "int64", "float16", "float32", "float64", "bool",
-     "uint16", "uint32", "uint64")
+     "uint16", "uint32", "uint64", "complex64", "complex128")
 )  # fmt: skip
 
 

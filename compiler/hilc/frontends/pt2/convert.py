@@ -13,11 +13,14 @@ from hilc.errors import InputError, ModelError, UnsupportedError
 from hilc.frontends.onnx.states import state_metadata
 from hilc.frontends.pt2 import translators
 from hilc.frontends.pt2.model import (
+    REAL_PARTS,
     OnnxModel,
     Operation,
     UnsupportedOperatorError,
+    require_type,
     translator_of,
     unknown,
+    unknown_of_complex,
 )
 from hilc.frontends.pt2.program import Call, Program, Ref, Region, Signature, Symbol, place
 from hilc.frontends.pt2.sizes import Sizes, solve
@@ -109,9 +112,10 @@ class _RegionConverter:
             head, _, overload = call.target.rpartition(".")
             name = f"{head.removesuffix('_')}.{overload}"
         self._require_known_shapes(call)
-        translator = translator_of(name)
+        of_complex = self._is_complex(call)
+        translator = translator_of(name, of_complex=of_complex)
         if translator is None:
-            raise unknown(call.target)
+            raise unknown_of_complex(call.target) if of_complex else unknown(call.target)
         for value in _refs(tuple(call.arguments.values())):
             if value.name in self._untranslated:
                 raise self._unread(value.name, call.target)
@@ -140,6 +144,12 @@ class _RegionConverter:
         elif name.rpartition(".")[0] in _VIEWS:
             for source in islice(_refs(tuple(call.arguments.values())), 1):
                 self._shares.update((ref.name, self._root(source.name)) for ref in refs)
+
+    def _is_complex(self, call: Call) -> bool:
+        """Return whether a call takes or makes complex numbers."""
+        signatures = self._region.signatures
+        refs = (*_refs(tuple(call.arguments.values())), *_refs(call.outputs))
+        return any(r.name in signatures and signatures[r.name].dtype in REAL_PARTS for r in refs)
 
     def _require_known_shapes(self, call: Call) -> None:
         """Refuse an operator that makes a shape, or a number, depend on values of tensors."""
@@ -212,6 +222,8 @@ class _Converter(_RegionConverter):
     def model(self, name: str) -> onnx.ModelProto:
         """Return the ONNX model."""
         program = self._program
+        for name in (*program.inputs, *program.outputs):
+            require_type(name, self._region.signatures[name].dtype)
         given = self._declared_inputs()
         self._walk()
         for before, after in program.mutated.items():
@@ -237,9 +249,14 @@ class _Converter(_RegionConverter):
         states = set(self._program.mutated) | set(self._written_buffers())
         for name, value in self._program.constants.items():
             self._names[name] = name
-            self._model.constants[name] = _checked(name, value, signatures[name])
+            checked = _checked(name, value, signatures[name])
             if name in states:
                 self._mutated[name] = name
+            if checked.dtype.kind == "c":
+                parts = (self._model.constant(name, np.array(p)) for p in (value.real, value.imag))
+                self._model.pairs[name] = next(parts), next(parts)
+            else:
+                self._model.constants[name] = checked
         given = {}
         for name in self._program.inputs:
             self._names[name] = name

@@ -8,7 +8,7 @@ from hilc.errors import ModelError
 from hilc.frontends.pt2 import translators
 from hilc.frontends.pt2.archive import read_archive
 from hilc.frontends.pt2.convert import convert
-from hilc.frontends.pt2.model import UnsupportedOperatorError, translator_of
+from hilc.frontends.pt2.model import UnsupportedOperatorError, is_supported
 from hilc.frontends.pt2.program import read_program
 
 assert translators
@@ -16,7 +16,7 @@ assert translators
 
 def without_translator(targets: Iterable[str]) -> set[str]:
     """Return those of the operators that have no translator."""
-    return {target for target in targets if translator_of(target) is None}
+    return {target for target in targets if not is_supported(target)}
 
 
 def refused_operator(data: bytes) -> str | None:

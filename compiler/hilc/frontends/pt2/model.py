@@ -48,23 +48,47 @@ Outputs = str | Sequence[str]
 Translator = Callable[["Operation"], Outputs]
 
 _TRANSLATORS: dict[str, Translator] = {}
+#: Those of calls that take or make complex numbers.
+_OF_COMPLEX: dict[str, Translator] = {}
+
+#: Types of complex numbers, and those of their real and imaginary parts.
+REAL_PARTS: Mapping[str, str] = {"complex64": "float32", "complex128": "float64"}
 
 
 def translates(*targets: str) -> Callable[[Translator], Translator]:
     """Register a translator of operators by name, with their overloads or, without, for all."""
+    return _registering(_TRANSLATORS, targets)
 
+
+def translates_complex(*targets: str) -> Callable[[Translator], Translator]:
+    """Register a translator of calls of these operators that take or make complex numbers."""
+    return _registering(_OF_COMPLEX, targets)
+
+
+def _registering(
+    table: dict[str, Translator], targets: Sequence[str]
+) -> Callable[[Translator], Translator]:
     def register(translator: Translator) -> Translator:
         for target in targets:
-            assert target not in _TRANSLATORS, f"{target} has two translators"
-            _TRANSLATORS[target] = translator
+            assert target not in table, f"{target} has two translators"
+            table[target] = translator
         return translator
 
     return register
 
 
-def translator_of(target: str) -> Translator | None:
-    """Return the translator of ``aten.add.Tensor``; that of ``aten.add`` where it has no other."""
-    return _TRANSLATORS.get(target) or _TRANSLATORS.get(target.rpartition(".")[0])
+def translator_of(target: str, *, of_complex: bool = False) -> Translator | None:
+    """Return the translator of ``aten.add.Tensor``; that of ``aten.add`` where it has no other.
+
+    With ``of_complex``, return that of a call which takes or makes complex numbers.
+    """
+    table = _OF_COMPLEX if of_complex else _TRANSLATORS
+    return table.get(target) or table.get(target.rpartition(".")[0])
+
+
+def is_supported(target: str) -> bool:
+    """Return whether an operator has a translator, of complex numbers or of others."""
+    return any(translator_of(target, of_complex=kind) for kind in (False, True))
 
 
 class UnsupportedOperatorError(UnsupportedError):
@@ -88,12 +112,25 @@ def unknown(target: str) -> UnsupportedOperatorError:
     )
 
 
+def unknown_of_complex(target: str) -> UnsupportedOperatorError:
+    """Return the error for an operator that is not supported on complex numbers."""
+    if not is_supported(target):
+        return unknown(target)
+    return UnsupportedOperatorError(
+        f"the operator {target} on complex numbers is not supported",
+        "compute with real and imaginary parts: torch.view_as_real(x)",
+        target,
+    )
+
+
 class OnnxModel:
     """Nodes and constants in the order of execution."""
 
     def __init__(self, taken: Iterable[str]) -> None:
         self.nodes: list[onnx.NodeProto] = []
         self.constants: dict[str, Array] = {}
+        #: The tensors of real and imaginary parts of each complex one.
+        self.pairs: dict[str, tuple[str, str]] = {}
         self._names = NumberedNames(taken)
         #: Final names of tensors made under fresh names.
         self._final: dict[str, str] = {}
@@ -172,12 +209,25 @@ def _all_nodes(nodes: Iterable[onnx.NodeProto]) -> Iterator[onnx.NodeProto]:
                 yield from _all_nodes(attribute.g.node)
 
 
-def value_info(name: str, signature: Signature) -> onnx.ValueInfoProto:
-    if signature.dtype not in TYPES:
+def require_type(name: str, dtype: str) -> None:
+    """Raise :class:`~hilc.errors.UnsupportedError` for an input or output of a type that ONNX
+    lacks.
+    """
+    if dtype in REAL_PARTS:
         raise UnsupportedError(
-            f"the tensor {name!r} is of the type {signature.dtype}, which is not supported",
+            f"the tensor {name!r} is of the type {dtype}, which no input or output of a model or "
+            "branch has",
+            "give and return real and imaginary parts: torch.view_as_real, torch.view_as_complex",
+        )
+    if dtype not in TYPES:
+        raise UnsupportedError(
+            f"the tensor {name!r} is of the type {dtype}, which is not supported",
             f"supported: {', '.join(TYPES)}",
         )
+
+
+def value_info(name: str, signature: Signature) -> onnx.ValueInfoProto:
+    require_type(name, signature.dtype)
     return helper.make_tensor_value_info(name, TYPES[signature.dtype], list(signature.shape))
 
 
@@ -202,6 +252,61 @@ class Operation:
         self._names = names
         self._signatures = signatures
         self._sizes = sizes
+
+    # Complex numbers ------------------------------------------------------------------------------
+
+    def pair(self, real: str, imaginary: str) -> str:
+        """Return a name for a complex tensor of these real and imaginary parts."""
+        name = self._model.fresh(self.base)
+        self._model.pairs[name] = real, imaginary
+        return name
+
+    def pair_of(self, name: str) -> tuple[str, str]:
+        """Return the names of the real and imaginary parts of a complex tensor."""
+        return self._model.pairs[name]
+
+    def parts(self) -> list[Operation]:
+        """Return the call on the real and on the imaginary parts of its tensors.
+
+        The imaginary parts of real tensors are zeros.
+        """
+        signatures = {
+            name: Signature(REAL_PARTS.get(signature.dtype, signature.dtype), signature.shape)
+            for name, signature in self._signatures.items()
+        }
+        return [
+            Operation(
+                self.call, self._model, self._of_part(index), signatures, self._sizes,
+                self._states, self._read, self._run,
+            )
+            for index in range(2)
+        ]  # fmt: skip
+
+    def _of_part(self, index: int) -> dict[str, str]:
+        """Return the names that the tensors of the call have for one part."""
+        names = dict(self._names)
+        for ref in self.argument_refs:
+            name = self.named(ref)
+            signature = self.signature_of(ref)
+            if name in self._model.pairs:
+                names[ref.name] = self._model.pairs[name][index]
+            elif index and "float" in signature.dtype:
+                shape = tuple(map(int, signature.shape))
+                names[ref.name] = self.constant(np.zeros(shape), signature.dtype)
+        return names
+
+    @property
+    def argument_refs(self) -> list[Ref]:
+        """The tensors among the arguments."""
+        found: list[Ref] = []
+        waiting = list(self.call.arguments.values())
+        while waiting:
+            value = waiting.pop()
+            if isinstance(value, Ref):
+                found.append(value)
+            elif isinstance(value, tuple):
+                waiting += value
+        return found
 
     # Arguments ------------------------------------------------------------------------------------
 

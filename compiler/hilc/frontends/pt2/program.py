@@ -288,6 +288,11 @@ def _argument(value: Mapping[str, Any]) -> Argument:
     ((kind, content),) = value.items()
     if kind in _READERS:
         return _READERS[kind](content)
+    if kind == "as_operator":
+        raise UnsupportedError(
+            f"a call of {_shown(content)} with effects is not supported",
+            "save program.run_decompositions({}), which keeps the operator whole that it checks",
+        )
     raise UnsupportedError(
         f"an argument of the kind {kind!r} ({_shown(content)}) is not supported",
         "supported are tensors, numbers, texts, element types, and lists of them",
@@ -353,6 +358,7 @@ _READERS: Mapping[str, Any] = {
     "as_float": _scalar(float),
     "as_floats": _tuple_of(_scalar(float)),
     "as_bool": _scalar(bool),
+    "as_complex": lambda content: complex(_of(float, content["real"]), _of(float, content["imag"])),
     "as_bools": _tuple_of(_scalar(bool)),
     "as_string": _scalar(str),
     "as_strings": _tuple_of(_scalar(str)),

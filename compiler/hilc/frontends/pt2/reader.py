@@ -6,11 +6,17 @@ from importlib import import_module
 
 from hilc.errors import InputError
 from hilc.frontends.onnx import reader as onnx
-from hilc.frontends.pt2.archive import is_pt2, read_archive
-from hilc.frontends.pt2.program import read_program
 from hilc.frontends.readers import Reading, Specialization
 
-__all__ = ["import_graph", "is_pt2", "specialize"]
+_ZIP = b"PK\x03\x04"
+
+
+def is_pt2(data: bytes) -> bool:
+    """Return whether bytes are an archive of ``torch.export.save``, of any version."""
+    if not data.startswith(_ZIP):
+        return False
+    found: bool = import_module("hilc.frontends.pt2.archive").is_pt2(data)
+    return found
 
 
 def specialize(data: bytes, stated: Specialization) -> bytes:
@@ -25,7 +31,8 @@ def specialize(data: bytes, stated: Specialization) -> bytes:
             f"the values of {names} cannot be stated for a program of PyTorch",
             "make them constants of the module before the export",
         )
-    program = read_program(read_archive(data))
+    archive = import_module("hilc.frontends.pt2.archive").read_archive(data)
+    program = import_module("hilc.frontends.pt2.program").read_program(archive)
     # It imports the package onnx.
     converter = import_module("hilc.frontends.pt2.convert")
     loop_bounds = import_module("hilc.frontends.onnx.loop_bounds")

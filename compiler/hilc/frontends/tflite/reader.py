@@ -105,9 +105,6 @@ from hilc.transforms.shapes import constant_values, resolve_shapes
 from hilc.transforms.unalias_outputs import unalias_outputs
 from hilc.transforms.vanishing import with_normal_scale
 
-#: Bytes 4 to 8 of every TFLite file.
-IDENTIFIER = b"TFL3"
-
 _SCHEMA_VERSION = 3
 _MAX_RANK = 8
 #: Constants of four bits, and the type as which they are read.
@@ -135,11 +132,6 @@ _CONVERSIONS: Mapping[str, Callable[..., Attributes]] = {
 _SUMMED = {**dict.fromkeys(_LINEAR, (0, 2)), "TRANSPOSE_CONV": (2, 3), "BATCH_MATMUL": (0, 2)}
 #: Rounding of TFLite by the type of sums, where it is not double rounding.
 _ROUNDINGS = {"int64": Rounding.SINGLE}
-
-
-def is_tflite(data: bytes) -> bool:
-    """Return whether ``data`` has the file identifier of TFLite."""
-    return data[4:8] == IDENTIFIER
 
 
 def import_graph(data: bytes, name: str) -> Reading:

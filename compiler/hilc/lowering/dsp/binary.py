@@ -8,6 +8,7 @@ import numpy as np
 
 from hilc.ir import ELEMENT_TYPES
 from hilc.lowering.dsp.affine import MAX_SHIFT
+from hilc.lowering.generic.arithmetic import square_tables
 from hilc.lowering.generic.binary import binary_walk, product_parameters, sum_line, wide_sum
 from hilc.lowering.kernels import KernelCall
 from hilc.lowering.parameters import (
@@ -22,7 +23,7 @@ from hilc.lowering.parameters import (
 from hilc.lowering.registry import Layer, lowers
 from hilc.lowering.rounds import ROUNDED_ONCE, Rounds
 from hilc.numerics.requantize import requantize
-from hilc.ops.arithmetic import SQUARE_HEADROOM_BITS, square_scales
+from hilc.ops.arithmetic import square_scales
 from hilc.ops.elementwise import sum_scales
 from hilc.ops.opdef import TWICE_OR_EVEN
 from hilc.ops.operands import output_clamp, quantization
@@ -115,12 +116,7 @@ def squares(layer: Layer) -> Iterator[KernelCall]:
     right = -scales.out.shift
     if not 1 <= right < MAX_SHIFT:
         return
-    raised = [
-        np.array(_INT8.values) - quantization(node, x)[1] << SQUARE_HEADROOM_BITS[out.dtype]
-        for x in (a, b)
-    ]
-    a_table = requantize(raised[0], *scales.a).astype(np.int16)
-    b_table = requantize(raised[1], *scales.b).astype(np.int16)
+    a_table, b_table = square_tables(layer)
     parameters = HilDspSquaredDifferenceS8(
         binary=binary_walk(layer),
         a_table=a_table,

@@ -319,8 +319,7 @@ def _winograd_rows(form: Convolution) -> list[Parameters]:
         return []
     affine, left, stream = streams
     sizes = [size for _, size in parts]
-    # The kernel takes the row and the column of each part's first tap.
-    taps = [[0, first] for wanted in _ROW_PARTS for first, size in parts if size == wanted]
+    taps = [first for wanted in _ROW_PARTS for first, size in parts if size == wanted]
     return [
         form.parameters(
             HilDspConv2dS8WinogradRows,
@@ -334,7 +333,7 @@ def _winograd_rows(form: Convolution) -> list[Parameters]:
             signs=int(affine.corrections is not None),
             shift=affine.shift,
             left=left,
-            taps=np.array(taps, np.int32).reshape(-1),
+            taps=np.array(taps, np.int32),
             stream=stream,
             border=border_pixel(form.packing, in_c),
             dsp_range=range_of(form.requantization),

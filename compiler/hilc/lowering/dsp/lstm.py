@@ -3,33 +3,62 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 import numpy as np
 import numpy.typing as npt
 
 from hilc.lowering.dsp.conv_s16 import vector_weights, whole_units
-from hilc.lowering.dsp.packing import UNIT, fits_pairs, paired_blocks, with_bias
+from hilc.lowering.dsp.packing import (
+    UNIT,
+    VECTOR_BLOCK,
+    fits_pairs,
+    paired_blocks,
+    wide_weights,
+    with_bias,
+)
 from hilc.lowering.kernels import KernelCall
-from hilc.lowering.lstm import TENSORS, LstmForm, lstm_form
+from hilc.lowering.lstm import TENSORS, GateSums, LstmForm, lstm_form
 from hilc.lowering.parameters import HilDspLstm, HilDspLstmS8, HilDspLstmS16
 from hilc.lowering.registry import Layer, lowers
+from hilc.numerics.interpolate import SIGNED_SIGMOID
+from hilc.ops.lstm import GATES
+
+#: Weights up to which twice the room for them is less than other libraries take for their code.
+_FEW_WEIGHTS = 2**16
+#: Of each step of the logistic function's table its rise, and less the value where it begins.
+_STEPS = np.stack([np.diff(SIGNED_SIGMOID), -SIGNED_SIGMOID[:-1]], axis=1).reshape(-1)
 
 
 @lowers("UNIDIRECTIONAL_SEQUENCE_LSTM", dtypes={"int8"}, requires={"dsp"}, lacks={"mve"})
 def narrow(layer: Layer) -> Iterator[KernelCall]:
-    """Return the kernel of int8, with two weights in each half-word."""
+    """Return the kernels of int8: with weights of 16 bits, and with two of 8 in each half-word."""
     form = lstm_form(layer)
     both = form.inputs, form.hidden
     if not form.has_right_shifts or not all(fits_pairs(s.bound, s.shifts) for s in both):
         return
     units = [-(-sums.depth // UNIT) for sums in both]
-    blocks = [paired_blocks(sums.columns, sums.column_bias) for sums in both]
-    lstm = _parameters(form, units, (both[0].multipliers, both[1].multipliers), blocks)
-    if lstm is not None:
-        parameters = HilDspLstmS8(
-            dsp_lstm=lstm, in_shifts=form.inputs.shifts, hidden_shifts=form.hidden.shifts
-        )
-        yield KernelCall(parameters, TENSORS, form.macs)
+    few = sum(sums.weights.size for sums in both) <= _FEW_WEIGHTS
+    for wide in (1, 0) if few else (0,):
+        blocks = [
+            _wide_blocks(sums) if wide else paired_blocks(sums.columns, sums.column_bias)
+            for sums in both
+        ]
+        lstm = _parameters(form, units, (both[0].multipliers, both[1].multipliers), blocks)
+        if lstm is not None:
+            kernel = HilDspLstmS8(
+                dsp_lstm=lstm,
+                in_shifts=form.inputs.shifts,
+                hidden_shifts=form.hidden.shifts,
+                wide=wide,
+            ).as_form("wide" if wide else "")
+            yield KernelCall(kernel, TENSORS, form.macs)
+
+
+def _wide_blocks(sums: GateSums) -> npt.NDArray[np.int32]:
+    """Return twice the biases and the weights of each unit's gates, a row for each."""
+    words = wide_weights(sums.columns, VECTOR_BLOCK, 1).reshape(len(sums.columns) // len(GATES), -1)
+    return with_bias(2 * sums.column_bias, words)
 
 
 @lowers("UNIDIRECTIONAL_SEQUENCE_LSTM", dtypes={"int16"}, requires={"dsp"}, lacks={"mve"})
@@ -68,7 +97,7 @@ def _parameters(
         return None
     return HilDspLstm(
         lstm=form.shape,
-        lstm_cell=form.cell,
+        lstm_cell=replace(form.cell, table=_STEPS),
         in_units=units[0],
         hidden_units=units[1],
         in_multipliers=multipliers[0],

@@ -4,18 +4,23 @@ from __future__ import annotations
 
 from math import prod
 
+from hilc.ir import Rounding
 from hilc.lowering.kernels import KernelCall
 from hilc.lowering.parameters import (
     HilAccumulateS8,
     HilCumsum,
+    HilCumsumEven,
     HilGenericAddNF32,
     HilGenericAddNS8,
     HilGenericAddNS32,
+    HilGenericCumsumEvenS8,
+    HilGenericCumsumEvenS16,
     HilGenericCumsumF32,
     HilGenericCumsumS8,
 )
 from hilc.lowering.registry import Layer, lowers
-from hilc.ops.accumulate import CumsumAttributes, cumsum_axis, sum_scale
+from hilc.ops.accumulate import CumsumAttributes, cumsum_axis, even_scale, sum_scale
+from hilc.ops.opdef import TWICE_OR_EVEN
 from hilc.ops.operands import quantization
 
 _PLAIN = {"int32": HilGenericAddNS32, "float32": HilGenericAddNF32}
@@ -44,7 +49,7 @@ def add_n(layer: Layer) -> KernelCall:
     return KernelCall(_PLAIN[layer.out.dtype](size=size, parts=parts), order)
 
 
-@lowers("CUMSUM")
+@lowers("CUMSUM", roundings=TWICE_OR_EVEN)
 def cumsum(layer: Layer) -> KernelCall:
     """Return the call that adds along an axis."""
     node, shape = layer.node, layer.out.shape
@@ -56,6 +61,21 @@ def cumsum(layer: Layer) -> KernelCall:
         exclusive=int(stated.exclusive),
         reverse=int(stated.reverse),
     )
+    if layer.out.element.quantized and node.rounding is Rounding.NEAREST_EVEN:
+        x = layer.operand(0)
+        multiplier, shift = even_scale(node, x, layer.out)
+        kernel = HilGenericCumsumEvenS8 if x.element.tabled else HilGenericCumsumEvenS16
+        return KernelCall(
+            kernel(
+                cumsum_even=HilCumsumEven(
+                    cumsum=lines,
+                    in_zero_point=quantization(node, x)[1],
+                    out_zero_point=quantization(node, layer.out)[1],
+                    multiplier=multiplier,
+                    shift=shift,
+                )
+            )
+        )
     if layer.out.element.quantized:
         return KernelCall(HilGenericCumsumS8(cumsum=lines, accumulate_s8=_scaled(layer)))
     return KernelCall(HilGenericCumsumF32(cumsum=lines))

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from hilc.ir import Rounding
+import numpy as np
+
+from hilc.ir import Array, Rounding
 from hilc.lowering.generic.binary import binary_walk
 from hilc.lowering.kernels import KernelCall, Parameters
 from hilc.lowering.parameters import (
@@ -39,9 +41,16 @@ from hilc.lowering.parameters import (
 )
 from hilc.lowering.registry import Layer, lowers
 from hilc.lowering.strides import broadcast_strides, nest, walk
+from hilc.numerics.requantize import requantize
 from hilc.ops import arithmetic, comparison
-from hilc.ops.arithmetic import even_quotient_scale, quotient_scale, square_scales
+from hilc.ops.arithmetic import (
+    SQUARE_HEADROOM_BITS,
+    even_quotient_scale,
+    quotient_scale,
+    square_scales,
+)
 from hilc.ops.comparison import comparison_scale
+from hilc.ops.opdef import TWICE_OR_EVEN
 from hilc.ops.operands import output_clamp, plain_clamp, quantization
 from hilc.ops.selection import condition_shape
 
@@ -178,7 +187,21 @@ def _square(layer: Layer) -> Parameters:
     )
 
 
-@lowers(*comparison.DTYPES)
+def square_tables(layer: Layer) -> tuple[Array, Array]:
+    """Return both operands of an int8 squared difference, less their zero points and brought to one
+    scale, for the values from the least on.
+    """
+    node, out, operands = layer.node, layer.out, (layer.operand(0), layer.operand(1))
+    scales = square_scales(node, *operands, out)
+    values, headroom = np.array(out.element.values), SQUARE_HEADROOM_BITS[out.dtype]
+    a_table, b_table = (
+        requantize(values - quantization(node, x)[1] << headroom, *scale).astype(np.int16)
+        for x, scale in zip(operands, (scales.a, scales.b), strict=True)
+    )
+    return a_table, b_table
+
+
+@lowers(*comparison.DTYPES, roundings=TWICE_OR_EVEN)
 def compare(layer: Layer) -> KernelCall:
     """Return the comparison of any two tensors."""
     node = layer.node

@@ -22,8 +22,8 @@ def _macs(graph: Graph, cpu: Cpu) -> int:
     """Return those of a graph; of the graphs that a node calls, those of the largest, once."""
     total = 0
     for node in graph.nodes:
-        if (control := OPS[node.op].control) is not None:
-            total += max(_macs(called, cpu) for called in control.graphs(node))
+        if called := OPS[node.op].called_graphs(node):
+            total += max(_macs(each, cpu) for each in called)
         else:
             total += candidates(node, graph.ins(node), graph.outs(node), cpu)[0].macs
     return total

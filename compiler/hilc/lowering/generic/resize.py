@@ -1,4 +1,4 @@
-"""RESIZE_NEAREST_NEIGHBOR and RESIZE_BILINEAR."""
+"""RESIZE_NEAREST_NEIGHBOR, RESIZE_BILINEAR and RESAMPLE."""
 
 from __future__ import annotations
 
@@ -10,13 +10,17 @@ from hilc.ir import Rounding
 from hilc.lowering.generic.data_movement import index_calls
 from hilc.lowering.kernels import KernelCall
 from hilc.lowering.parameters import (
+    HilGenericResampleF32,
+    HilGenericResampleS8Even,
     HilGenericResizeF32,
     HilGenericResizeS8,
     HilGenericResizeS8Even,
     HilGenericResizeS16,
+    HilResample,
     HilResize,
 )
 from hilc.lowering.registry import Layer, lowers
+from hilc.ops import resample
 from hilc.ops.opdef import TWICE_OR_EVEN
 from hilc.ops.operands import ARITHMETIC, quantization
 from hilc.ops.resize import between, even_scale, nearest_rows, rows_between
@@ -85,5 +89,44 @@ def bilinear(layer: Layer) -> KernelCall:
             resize=resize,
             rows=rows.fraction.astype(np.int32),
             columns=columns.fraction.astype(np.int32),
+        )
+    )
+
+
+@lowers("RESAMPLE", dtypes={"int8", "float32"}, roundings=TWICE_OR_EVEN)
+def resampled(layer: Layer) -> KernelCall:
+    """Return the call that adds up some rows and columns for each pixel of the output."""
+    node, x, out = layer.node, layer.operand(0), layer.out
+    is_whole = out.element.quantized
+    rows, columns = (resample.taps(layer.operand(i), whole=is_whole) for i in (1, 2))
+    sizes = HilResample(
+        images=x.shape[0],
+        in_size=x.size // x.shape[0],
+        out_h=out.shape[1],
+        out_w=out.shape[2],
+        channels=x.shape[3],
+        row_taps=rows.places.shape[1],
+        column_taps=columns.places.shape[1],
+        row_places=(rows.places * x.shape[2] * x.shape[3]).astype(np.int32).reshape(-1),
+        column_places=(columns.places * x.shape[3]).astype(np.int32).reshape(-1),
+    )
+    if not is_whole:
+        return KernelCall(
+            HilGenericResampleF32(
+                resample=sizes,
+                rows=rows.weights.astype(np.float32).reshape(-1),
+                columns=columns.weights.astype(np.float32).reshape(-1),
+            )
+        )
+    multiplier, shift = resample.even_scale(node, x, out)
+    return KernelCall(
+        HilGenericResampleS8Even(
+            resample=sizes,
+            rows=rows.weights.astype(np.int32).reshape(-1),
+            columns=columns.weights.astype(np.int32).reshape(-1),
+            in_zero_point=quantization(node, x)[1],
+            out_zero_point=quantization(node, out)[1],
+            multiplier=multiplier,
+            shift=shift,
         )
     )

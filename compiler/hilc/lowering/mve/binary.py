@@ -1,4 +1,4 @@
-"""ADD, SUB and MUL."""
+"""ADD, SUB, MUL and SQUARED_DIFFERENCE."""
 
 from __future__ import annotations
 
@@ -7,7 +7,9 @@ from collections.abc import Iterator
 import numpy as np
 
 from hilc.ir import ELEMENT_TYPES, Array, Rounding
+from hilc.lowering.generic.arithmetic import square_tables
 from hilc.lowering.generic.binary import (
+    binary_walk,
     product_parameters,
     sum_line,
     sum_parameters,
@@ -18,6 +20,7 @@ from hilc.lowering.parameters import (
     HilGenericMulS8,
     HilMveMulS8,
     HilMveMulS16,
+    HilMveSquaredDifferenceS8,
     HilMveSumS8,
     HilMveSumS8Scaled,
     HilMveSumS16,
@@ -26,9 +29,12 @@ from hilc.lowering.parameters import (
 from hilc.lowering.registry import Layer, lowers
 from hilc.lowering.rounds import ROUNDED_ONCE, Rounds
 from hilc.numerics.requantize import requantize
+from hilc.ops.arithmetic import square_scales
 from hilc.ops.opdef import TWICE_OR_EVEN
-from hilc.ops.operands import output_clamp
+from hilc.ops.operands import output_clamp, quantization
 
+#: Shifts of scaled sums.
+_SHIFTS = range(16, 25)
 #: Offsets from the nearest factors that the search for factors of sums tries.
 _NEARBY = np.array(
     sorted(
@@ -84,7 +90,7 @@ def sums(layer: Layer) -> list[KernelCall]:
 def _even_sums(layer: Layer) -> list[KernelCall]:
     """Return the sum that is rounded once, where a line gives it."""
     node, out, line = layer.node, layer.out, sum_line(layer)
-    if line is None:
+    if line is None or line.shift not in _SHIFTS:
         return []
     low, high = output_clamp(node, out)
     parameters = HilMveSumS8Scaled(
@@ -116,7 +122,9 @@ def _scaled_sum(subtract: bool, scales: HilSumS8) -> tuple[int, int, int, int] |
     reach = 128 * (abs(a_real) + abs(b_real)) + abs(a_real * a_zero) + abs(b_real * b_zero) + 256
     # As fine as 32 bits allow; then coarser, as the factors near by are others there.
     finest = 30 - int(np.ceil(np.log2(reach)))
-    for bits in range(finest + 2, max(finest - 4, 8), -1):
+    for bits in range(finest + 2, finest - 4, -1):
+        if bits not in _SHIFTS:
+            continue
         a_factors, b_factors = (
             round(real * 2**bits) + offset
             for real, offset in ((a_real, _NEARBY[:, 0]), (b_real, _NEARBY[:, 1]))
@@ -189,6 +197,25 @@ def products(layer: Layer) -> Iterator[KernelCall]:
         high=portable.high,
     )
     yield KernelCall(parameters, (0, 1))
+
+
+@lowers("SQUARED_DIFFERENCE", dtypes={"int8"}, requires={"mve"})
+def squares(layer: Layer) -> KernelCall:
+    """Return the square of the difference of two tensors, each of which a table brings to the
+    common scale.
+    """
+    node, out = layer.node, layer.out
+    scale = square_scales(node, layer.operand(0), layer.operand(1), out).out
+    a_table, b_table = square_tables(layer)
+    parameters = HilMveSquaredDifferenceS8(
+        binary=binary_walk(layer),
+        a_table=a_table,
+        b_table=b_table,
+        out_zero_point=quantization(node, out)[1],
+        multiplier=scale.multiplier,
+        shift=scale.shift,
+    )
+    return KernelCall(parameters, (0, 1))
 
 
 @lowers("ADD", "SUB", "MUL", dtypes={"int16"}, requires={"mve"})

@@ -60,8 +60,10 @@ _CORNER_WIDTH = 5
 
 def depthwise(form: DepthwiseConvolution) -> Sequence[Parameters]:
     """Lower filters of one channel each."""
-    if form.multiplier > 1 or ties(form.requantization):
+    if ties(form.requantization):
         return []
+    if form.multiplier > 1:
+        return list(_depthwise_rows(form))
     shape = form.shape
     # Behind the others, which serve bands of few rows better.
     strips = list(_depthwise_strips(form))
@@ -395,12 +397,11 @@ def _depthwise_rows(form: DepthwiseConvolution) -> Iterator[HilMveDepthwiseConv2
         or plane_w is None
         or h.span > _FILTER_ROWS
         or w.span > _FILTER_COLUMNS
-        or form.filters.shape[0] != form.shape[3]
-        or (_COLUMN - 1) * images.out_w * images.in_c > FARTHEST
+        or (_COLUMN - 1) * images.out_w * form.channels > FARTHEST
     ):
         return
     filter_axes = ((h.filter_size, h.dilation), (w.filter_size, w.dilation))
-    for most, planes in limited(_ROWS_AT_ONCE, form.channels):
+    for most, planes in limited(_ROWS_AT_ONCE, images.in_c):
         yield form.parameters(
             HilMveDepthwiseConv2dS8Rows,
             filter_h=h.span,

@@ -16,7 +16,7 @@ from hilc.ir import ELEMENT_TYPES
 from hilc.lowering.linear import LinearWeights
 from hilc.lowering.riscv.emitter import Function, Register
 from hilc.lowering.riscv.outputs import LINEAR, RECTIFIED, Output
-from hilc.lowering.riscv.wide import WideOutput
+from hilc.lowering.riscv.wide import PartialSums, WideOutput
 
 
 @dataclass(frozen=True)
@@ -158,7 +158,7 @@ class FloatOutput:
 
 #: What the elements of a layer are, and how its sums become outputs.
 Arithmetic = Integers | Floats
-AnyOutput = Output | WideOutput | FloatOutput
+AnyOutput = Output | WideOutput | PartialSums | FloatOutput
 
 
 def arithmetic_of(output: AnyOutput) -> Arithmetic:
@@ -166,7 +166,7 @@ def arithmetic_of(output: AnyOutput) -> Arithmetic:
     match output:
         case FloatOutput():
             return Floats()
-        case WideOutput():
+        case WideOutput() | PartialSums():
             return Integers(2)
         case Output():
             return Integers(1)

@@ -35,10 +35,10 @@ from hilc.lowering.riscv.arithmetic import (
 from hilc.lowering.riscv.emitted import NAME, Description, EmittedParameters, emitted
 from hilc.lowering.riscv.emitter import LARGEST_OFFSET, Function, OutOfRegisters, Register
 from hilc.lowering.riscv.linear import kernel_text
-from hilc.lowering.riscv.wide import WideOutput, wide_output_of
+from hilc.lowering.riscv.wide import PartialSums, WideOutput, wide_output_of
 
 #: Columns of a tile, and those of a matrix of one row.
-_BLOCK, _SINGLE_BLOCK = 4, 8
+BLOCK, SINGLE_BLOCK = 4, 8
 #: Rows of a tile, by the bytes of an element: the most that registers suffice for, and fewer.
 _ROWS = {2: (4, 3), 4: (6,)}
 #: Elements of depth of a turn of the loop.
@@ -81,9 +81,11 @@ class Tile:
     rows: int
     #: Columns that are summed up at a time.
     block: int
-    output: WideOutput | FloatOutput
+    output: WideOutput | FloatOutput | PartialSums
     #: Distinguishes functions of a kernel.
     suffix: str = ""
+    #: Elements from a row to the next; 0: rows follow each other.
+    pitch: int = 0
 
     @property
     def arithmetic(self) -> Arithmetic:
@@ -96,9 +98,19 @@ class Tile:
         return self.arithmetic.element * self.depth
 
     @property
+    def pitch_bytes(self) -> int:
+        """Bytes from a row of inputs to the next."""
+        return self.arithmetic.element * (self.pitch or self.depth)
+
+    @property
+    def out_element(self) -> int:
+        """Bytes of an output."""
+        return 4 if isinstance(self.output, PartialSums) else self.arithmetic.element
+
+    @property
     def out_bytes(self) -> int:
         """Bytes of a row of outputs."""
-        return self.arithmetic.element * self.columns
+        return self.out_element * self.columns
 
     @property
     def weight_bytes(self) -> int:
@@ -134,9 +146,8 @@ def packed_columns(layer: LinearWeights, extension: str, single: bool) -> Packed
     if found is None:
         return None
     output, scales = found
-    block = _SINGLE_BLOCK if single else _BLOCK
+    block = SINGLE_BLOCK if single else BLOCK
     tile = Tile(layer.depth, layer.channels, 1, block, output)
-    blocks = [layer.matrix[i : i + block].T.reshape(-1) for i in range(0, layer.channels, block)]
     rows = (1,) if single else _ROWS[tile.arithmetic.element]
     for tried in (replace(tile, rows=count) for count in rows):
         try:
@@ -144,8 +155,15 @@ def packed_columns(layer: LinearWeights, extension: str, single: bool) -> Packed
         except OutOfRegisters:
             continue
         words = np.ascontiguousarray(scales).view(np.int32).reshape(-1)
-        return Packed(np.concatenate(blocks), words, tried, function)
+        return Packed(in_blocks(layer.matrix, block), words, tried, function)
     return None
+
+
+def in_blocks(matrix: Array, block: int) -> Array:
+    """Return weights ``[columns, depth]`` as ``[blocks of columns][depth][columns of a block]``."""
+    return np.concatenate(
+        [matrix[i : i + block].T.reshape(-1) for i in range(0, len(matrix), block)]
+    )
 
 
 # The function -------------------------------------------------------------------------------------
@@ -169,10 +187,10 @@ def emit_tile(tile: Tile) -> Function:
         f.save(scales, "weights_end")
     f.release(scales, out)
     bases = [rows]
-    if (tile.rows - 1) * tile.row_bytes + _TURN * tile.arithmetic.element > LARGEST_OFFSET:
+    if (tile.rows - 1) * tile.pitch_bytes + _TURN * tile.arithmetic.element > LARGEST_OFFSET:
         bases += [f.address(f"row{r}") for r in range(1, tile.rows)]
         for r, base in enumerate(bases[1:], start=1):
-            f.distance(base, rows, r * tile.row_bytes)
+            f.distance(base, rows, r * tile.pitch_bytes)
     if blocks:
         end = f.address("end")
         f.release(end)
@@ -222,7 +240,7 @@ def _emit_products(
             else:
                 f.load_float(factor, offset, weights)
         for r, row in enumerate(sums):
-            base, beyond = (bases[r], 0) if len(bases) > 1 else (bases[0], r * tile.row_bytes)
+            base, beyond = (bases[r], 0) if len(bases) > 1 else (bases[0], r * tile.pitch_bytes)
             x = xs[r % pairs]
             arithmetic.load(f, x, beyond + arithmetic.element * index, base)
             write = arithmetic.begin if first else arithmetic.add
@@ -269,8 +287,11 @@ def _emit_outputs(
         if r:
             f.step(out, tile.out_bytes, spare)
         for c, value in enumerate(row):
-            arithmetic.store(f, value, arithmetic.element * c, out)
-    f.step(out, columns * arithmetic.element - (tile.rows - 1) * tile.out_bytes, spare)
+            if tile.out_element == arithmetic.element:
+                arithmetic.store(f, value, arithmetic.element * c, out)
+            else:
+                f.store_word(value, tile.out_element * c, out)
+    f.step(out, columns * tile.out_element - (tile.rows - 1) * tile.out_bytes, spare)
     f.save(out, "out")
     f.release(scales, out, *scale, *constants)
 
@@ -392,7 +413,8 @@ def _emitted(
             order=order,
             reads="window" if images else "rows",
             window={},
-            code=sum(each.code_bytes for each in functions) + _GLUE_BYTES,
+            functions=sum(each.code_bytes for each in functions),
+            glue=_GLUE_BYTES,
             figures=figures | own,
             counts=counts,
             head=_head(tile, function),

@@ -665,7 +665,7 @@ def emitted_depthwise(
         left = f"({left}) % {row[0].rows}"
     counts["row"] = " + ".join(f"rows_{row[0].rows}" for row in ways)
     counts["tile"] = f"row * {len(ways[0])}"
-    code_bytes = sum(function.code_bytes for function in functions.values()) + _GLUE_BYTES
+    code_bytes = sum(function.code_bytes for function in functions.values())
     return emitted(
         DepthwiseParameters,
         Description(
@@ -685,7 +685,8 @@ def emitted_depthwise(
                 "dilation_w": str(g.dilation_w),
                 "pad_left": str(g.pad_left),
             },
-            code=code_bytes,
+            functions=code_bytes,
+            glue=_GLUE_BYTES,
             figures=figures,
             counts=counts,
             head=head,

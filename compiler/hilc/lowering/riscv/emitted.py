@@ -59,7 +59,10 @@ class Description:
     scratch: str
     order: str | tuple[tuple[str, str], ...]
     reads: str
-    code: int
+    #: Bytes of the emitted functions, which layers of one kernel share, and of the code around
+    #: them.
+    functions: int
+    glue: int
     #: Instructions of each term, counted by the emitter, and the terms' formulas.
     figures: Mapping[str, float]
     counts: Mapping[str, str]
@@ -114,9 +117,10 @@ def emitted(
             order=description.order,
             reads=description.reads,
             window=description.window,
-            code=description.code,
+            code=description.functions + description.glue,
+            shared_code=description.functions,
             # The glue alone is there again for bands.
-            band_code=description.code,
+            band_code=description.functions + description.glue,
             identity=_identity(description),
         )
         namespace = {"EMITTED": kernel, "KERNEL": name, "__module__": parameters.__module__}

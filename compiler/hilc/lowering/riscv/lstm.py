@@ -111,7 +111,8 @@ def _class(inputs: _Part, hidden: _Part) -> type[LstmParameters]:
             order="walk",
             reads="lstm",
             window={},
-            code=sum(function.code_bytes for function in functions) + _GLUE_BYTES,
+            functions=sum(function.code_bytes for function in functions),
+            glue=_GLUE_BYTES,
             figures={"turn": _STEP + instructions, "unit": _UNIT},
             counts={"turn": "batch * steps", "unit": "turn * units"},
             head={

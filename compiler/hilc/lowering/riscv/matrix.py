@@ -52,6 +52,7 @@ ROWS_INCLUDE = "hil/kernels/riscv/rows_s8.h"
 #: Instructions of the glue, which gcc compiles: of a call, of a tile, of three rows, of an element
 #: of three rows; of a window and of one of its pixels.
 GLUE = {"call": 40.0, "tile": 24.0, "row_three": 12.0, "widened": 11.8}
+_GLUE_BYTES = 600
 WINDOW_GLUE = {"window": 14.0, "window_row": 17.0, "pixel": 2.0}
 
 
@@ -233,7 +234,8 @@ def _emitted(
             order=(("pixels", str(tile.rows)),),
             reads=reads,
             window={},
-            code=function.code_bytes + 600,
+            functions=function.code_bytes,
+            glue=_GLUE_BYTES,
             figures=figures | {"tile": figures["tile"] + function.instructions},
             counts=counts,
             head=_head(tile, function),

@@ -180,7 +180,8 @@ def _class(depth: int, extension: str) -> type[SoftmaxParameters]:
         order="elementwise",
         reads="",
         window={},
-        code=sum(function.code_bytes for function in functions) + 220,
+        functions=sum(function.code_bytes for function in functions),
+        glue=220,
         figures={"call": _CALL, "row": _ROW + count},
         counts={"row": "rows"},
         head={

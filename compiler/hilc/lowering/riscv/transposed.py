@@ -107,7 +107,7 @@ def _class(form: PhasesForm, packed: Sequence[PackedRows]) -> type[TransposedPar
     tile = max(numbers, key=lambda tile: tile.depth)
     rows, triples, columns = tile.rows, tile.triples, tile.columns
     each = np.mean([functions[phase.tile].instructions for phase in phases])
-    code = sum(function.code_bytes for function in functions.values()) + _GLUE_BYTES
+    code = sum(function.code_bytes for function in functions.values())
     return emitted(
         TransposedParameters,
         Description(
@@ -119,7 +119,8 @@ def _class(form: PhasesForm, packed: Sequence[PackedRows]) -> type[TransposedPar
             order="none",
             reads="",
             window={},
-            code=code,
+            functions=code,
+            glue=_GLUE_BYTES,
             figures={
                 **GLUE,
                 **WINDOW_GLUE,

@@ -91,6 +91,32 @@ class WideOutput(ScaledWords):
         )
 
 
+@dataclass(frozen=True)
+class PartialSums(ScaledWords):
+    """Sums of a part of the products, which are stored as words."""
+
+    #: Bits by which sums are scaled, and registers of :meth:`constants`: none.
+    bits = 0
+    constant_count = 0
+    names = ()
+    text = "sums of the products of a part."
+
+    def constants(self, f: Function) -> list[Register]:
+        """Return no registers."""
+        del f
+        return []
+
+    def emit(
+        self,
+        f: Function,
+        value: Register,
+        scale: list[Register],
+        constants: list[Register],
+        spare: Register,
+    ) -> None:
+        """Leave the sum as it is."""
+
+
 @packed_once
 def wide_output_of(
     layer: LinearWeights, extension: str

@@ -1,18 +1,37 @@
 """Matrix products and convolutions of int16 and float32: which layers the tiles of
-:mod:`hilc.lowering.riscv.columns` serve.
+:mod:`hilc.lowering.riscv.columns` serve, as they are or in parts.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import cache
 
 from hilc.ir import Rounding
 from hilc.lowering.kernels import KernelCall
-from hilc.lowering.linear import LINEAR, Convolution, MatrixProduct, linear_calls
+from hilc.lowering.linear import (
+    LINEAR,
+    Convolution,
+    LinearWeights,
+    MatrixProduct,
+    WideRequantization,
+    linear_calls,
+)
 from hilc.lowering.registry import Layer, lowers
-from hilc.lowering.riscv import depthwise
-from hilc.lowering.riscv.columns import conv_class, matmul_class, packed_columns
+from hilc.lowering.riscv import depthwise, parts
+from hilc.lowering.riscv.columns import (
+    BLOCK,
+    SINGLE_BLOCK,
+    Tile,
+    conv_class,
+    emit_tile,
+    in_blocks,
+    matmul_class,
+    packed_columns,
+)
 from hilc.lowering.riscv.emitted import EmittedParameters
+from hilc.lowering.riscv.emitter import Function
+from hilc.lowering.riscv.wide import PartialSums
 
 
 @lowers(
@@ -49,6 +68,8 @@ def _matmul(form: MatrixProduct, extension: str) -> Iterator[EmittedParameters]:
     if (packed := packed_columns(form.packing, extension, single)) is not None:
         made = matmul_class(form.packing, extension, single)
         yield made(rows=form.rows, scales=packed.scales, weights=packed.weights)
+    elif has_integers(form.packing):
+        yield from parts.matmul(form, _parts_family(extension))
 
 
 def _conv2d(form: Convolution, extension: str) -> Iterator[EmittedParameters]:
@@ -60,3 +81,37 @@ def _conv2d(form: Convolution, extension: str) -> Iterator[EmittedParameters]:
             scales=packed.scales,
             weights=packed.weights,
         )
+    elif has_integers(form.packing):
+        yield from parts.conv2d(form, _parts_family(extension))
+
+
+def has_integers(layer: LinearWeights) -> bool:
+    """Whether a layer of the two types has int16."""
+    return isinstance(layer.outputs, WideRequantization)
+
+
+@cache
+def _parts_family(extension: str) -> parts.Family:
+    output = PartialSums(extension)
+
+    def block(single: bool) -> int:
+        return SINGLE_BLOCK if single else BLOCK
+
+    def emit(part: parts.Part) -> Function:
+        return emit_tile(
+            Tile(
+                part.depth, part.columns, part.rows, block(part.single), output, part.suffix,
+                part.pitch,
+            )
+        )  # fmt: skip
+
+    return parts.Family(
+        name="riscv",
+        features=output.features,
+        include="hil/riscv.h",
+        rows=parts.MOST_ROWS,
+        emit=emit,
+        pack=lambda matrix, single: in_blocks(matrix, block(single)),
+        apart=False,
+        gathered=5.0,
+    )

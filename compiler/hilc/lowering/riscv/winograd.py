@@ -437,7 +437,8 @@ def _class(
                 "stride_w": "1",
                 "pad_left": str(groups[0].pad_left),
             },
-            code=sum(function.code_bytes for function in functions.values()) + _GLUE_BYTES,
+            functions=sum(function.code_bytes for function in functions.values()),
+            glue=_GLUE_BYTES,
             figures=_GLUE | {"row": _GLUE["row"] + instructions},
             counts={
                 "pad_byte": f"{pad_bytes} * (batch > 0)",

@@ -105,7 +105,8 @@ def _class(shift: int) -> type[SumParameters]:
             order="elementwise",
             reads="",
             window={},
-            code=function.code_bytes + 60,
+            functions=function.code_bytes,
+            glue=60,
             figures={"call": _CALL, "turn": function.instructions},
             counts={"turn": f"(length + {_ELEMENTS - 1}) // {_ELEMENTS}"},
             head={

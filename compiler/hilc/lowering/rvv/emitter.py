@@ -63,6 +63,13 @@ class VectorFunction(Function):
             f"hil_rvv_vle(&v, {to}, {element}, {base.variable});",
         )
 
+    def load_strided(self, to: int, base: Register, stride: Register) -> None:
+        """Load bytes that lie a word of bytes apart."""
+        self.instruction(
+            f"vlse8.v v{to}, ({base.machine}), {stride.machine}",
+            f"hil_rvv_vlse8(&v, {to}, {base.variable}, {stride.variable});",
+        )
+
     def load_indexed(self, to: int, indices: int, base: Register) -> None:
         """Load bytes at the distances from an address that bytes without sign are."""
         self.instruction(
@@ -139,7 +146,7 @@ class VectorFunction(Function):
         )
 
     def with_scalar(self, name: str, to: int, source: int, scalar: Register) -> None:
-        """Compute with a scalar: ``vadd``, ``vmul``, ``vmulhsu`` of words, ``vmax``, ``vmin`` of
+        """Compute with a scalar: ``vmul``, ``vmulhsu`` of words, ``vadd``, ``vmax``, ``vmin`` of
         elements.
         """
         self.instruction(

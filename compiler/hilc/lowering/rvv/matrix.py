@@ -36,7 +36,7 @@ from hilc.lowering.riscv.linear import (
     kernel_text,
 )
 from hilc.lowering.riscv.outputs import Output, output_of
-from hilc.lowering.riscv.wide import WideOutput, wide_output_of
+from hilc.lowering.riscv.wide import PartialSums, WideOutput, wide_output_of
 from hilc.lowering.rvv.emitter import (
     VectorFunction,
     blocks_of,
@@ -48,7 +48,7 @@ from hilc.lowering.rvv.emitter import (
 from hilc.lowering.v7m.channels import require_right_shifts
 
 #: Rows of a tile: their sums take eight registers each, and signed outputs sixteen others.
-_ROWS, _SIGNED_ROWS = 3, 2
+ROWS, _SIGNED_ROWS = 3, 2
 #: Elements of depth of a turn of the loop.
 _TURN = 8
 #: Bits by which sums are scaled, at most.
@@ -74,12 +74,14 @@ class Tile:
     columns: int
     rows: int
     runs: Runs
-    output: Output | WideOutput
+    output: Output | WideOutput | PartialSums
+    #: Distinguishes functions of a kernel.
+    suffix: str = ""
 
     @property
     def element(self) -> int:
         """Bytes of an input, and of an output."""
-        return 2 if isinstance(self.output, WideOutput) else 1
+        return 1 if isinstance(self.output, Output) else 2
 
     @property
     def row_bytes(self) -> int:
@@ -99,7 +101,7 @@ class Tile:
     @property
     def name(self) -> str:
         """Name of the function."""
-        return f"{NAME}_tile{self.rows}"
+        return f"{NAME}_tile{self.rows}{self.suffix}"
 
     @property
     def form(self) -> str:
@@ -121,7 +123,7 @@ class Packed:
 
 def most_rows(packed: Packed) -> int:
     signed = isinstance(packed.output, Output) and packed.output.signed
-    return _SIGNED_ROWS if signed else _ROWS
+    return _SIGNED_ROWS if signed else ROWS
 
 
 @packed_once
@@ -130,7 +132,7 @@ def packed_weights(layer: LinearWeights) -> Packed | None:
     if isinstance(layer.outputs, WideRequantization):
         if (wide := wide_output_of(layer, "zve32x")) is None:
             return None
-        return Packed(_transposed(layer.matrix), _transposed(wide[1]), wide[0])
+        return Packed(transposed(layer.matrix), transposed(wide[1]), wide[0])
     channels = require_right_shifts(layer.matrix, layer.requantization)
     if channels is None:
         return None
@@ -139,10 +141,11 @@ def packed_weights(layer: LinearWeights) -> Packed | None:
     if found is None:
         return None
     output, scales = found
-    return Packed(_transposed(channels.weights), _transposed(scales), output)
+    return Packed(transposed(channels.weights), transposed(scales), output)
 
 
-def _transposed(matrix: npt.NDArray[_T]) -> npt.NDArray[_T]:
+def transposed(matrix: npt.NDArray[_T]) -> npt.NDArray[_T]:
+    """Return values ``[columns, depth]`` as ``[depth][columns]``."""
     return np.ascontiguousarray(matrix.T).reshape(-1)
 
 
@@ -193,12 +196,17 @@ def emit_tile(tile: Tile) -> VectorFunction:
         for base in bases:
             f.step(base, -runs.row_bytes, x[0])
         sums = [8 * r for r in range(tile.rows)]
-        if isinstance(tile.output, WideOutput):
+        if isinstance(tile.output, PartialSums):
+            f.elements(4)
+            for value, out in zip(sums, places, strict=True):
+                f.store_vector(value, 4, out)
+        elif isinstance(tile.output, WideOutput):
             emit_wide_outputs(f, tile.output, tile.columns, sums, scales, places)
         else:
             emit_outputs(f, tile.output, tile.columns, sums, scales, places)
         f.operate("sub", left, left, length)
-        emit_advance(f, length, [(1, [weights]), (tile.element, places), (4, [scales])])
+        written = 4 if isinstance(tile.output, PartialSums) else tile.element
+        emit_advance(f, length, [(1, [weights]), (written, places), (4, [scales])])
     return f
 
 
@@ -286,7 +294,7 @@ COPIED_BYTES = 32
 
 @packed_once
 def conv_class(layer: LinearWeights) -> type[ConvParameters]:
-    tile = _tile(layer, _ROWS)
+    tile = _tile(layer, ROWS)
     struct = IMAGE_FIELDS + _ARRAYS
     # Windows consist of bytes.
     windows = f"    windows.in_c *= {tile.element};\n" if tile.element > 1 else ""
@@ -310,7 +318,7 @@ def conv_class(layer: LinearWeights) -> type[ConvParameters]:
 
 @packed_once
 def padded_class(layer: LinearWeights, rows: PaddedRows) -> type[ConvParameters]:
-    most = _tile(layer, _ROWS).rows
+    most = _tile(layer, ROWS).rows
     tiles = [_tile(layer, count, rows.runs) for count in rows.sizes(most)]
     functions = [emit_tile(tile) for tile in tiles]
     element, row = tiles[0].element, tiles[0].out_bytes
@@ -378,7 +386,8 @@ def _emitted(
             order=(("rows", "1"),) if padded else (("pixels", str(tile.rows)),),
             reads=reads,
             window={},
-            code=function.code_bytes * (2 if padded else 1) + 500,
+            functions=function.code_bytes * (2 if padded else 1),
+            glue=500,
             figures=figures,
             counts=counts,
             head={

@@ -199,7 +199,7 @@ def _emit_average(f: VectorFunction, line: UpperLine, scales: list[Register]) ->
     f.multiply(8, 0, factor, True)
     f.release(factor)
     f.elements(4)
-    emit_line(f, 0, 8, line, *scales[:2])
+    emit_line(f, 0, 8, line, (scales[0], scales[1]))
 
 
 _GLUE = """
@@ -274,7 +274,8 @@ def _description(operator: str, line: UpperLine | None, output: str, bounds: str
         order=(("pixels", "1"), ("channels", "1")) if image else "none",
         reads="channel window" if image else "",
         window={},
-        code=function.code_bytes + 180,
+        functions=function.code_bytes,
+        glue=180,
         figures={"call": _CALL, "pixel": _PIXEL, "turn": once - row - tap, "row": row, "tap": tap},
         counts={
             "pixel": "batches * out_h * out_w",

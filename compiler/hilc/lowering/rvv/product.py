@@ -1,17 +1,18 @@
 """MUL of int8 with RISC-V's vectors (Zve32x), emitted for each layer.
 
 Either operand may be one element for all of a row. The product of two values less their zero points
-becomes the output by :func:`~hilc.lowering.rvv.scaling.upper_line`, compared for all products.
+becomes the output by :func:`~hilc.lowering.rvv.scaling.line_of`, compared for all products.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 import numpy as np
 import numpy.typing as npt
 
-from hilc.ir import ELEMENT_TYPES, Tensor
+from hilc.ir import ELEMENT_TYPES, Rounding, Tensor
 from hilc.lowering.generic.binary import binary_walk
 from hilc.lowering.kernels import KernelCall
 from hilc.lowering.parameters import HilBinary
@@ -20,7 +21,7 @@ from hilc.lowering.registry import Layer, cached_per_layer, lowers
 from hilc.lowering.riscv.emitted import NAME, Description, EmittedParameters, emitted
 from hilc.lowering.riscv.emitter import ZERO
 from hilc.lowering.rvv.emitter import COUNTED_BITS, GROUPS, VectorFunction
-from hilc.lowering.rvv.scaling import UpperLine, emit_line, signed_word, upper_line
+from hilc.lowering.rvv.scaling import UpperLine, emit_line, line_of, signed_word
 from hilc.numerics.requantize import requantize
 from hilc.ops.elementwise import product_scale
 from hilc.ops.opdef import TWICE_OR_EVEN
@@ -57,7 +58,7 @@ def products(layer: Layer) -> Iterator[KernelCall]:
         return
     node = layer.node
     low, high = output_clamp(node, layer.out)
-    parameters = _class(line.bits, line.shift, steps)(
+    parameters = _class(line, steps)(
         binary=walk,
         multiplier=signed_word(line.multiplier),
         addend=line.addend,
@@ -75,11 +76,13 @@ def _line(layer: Layer) -> UpperLine | None:
     scale, bounds = product_scale(node, a, b, out), output_clamp(node, out)
     first, second = (_values(t) - quantization(node, t)[1] for t in (a, b))
     values = np.unique(first[:, np.newaxis] * second)
-    outputs = requantize(values, *scale, node.rounding) + quantization(node, out)[1]
+    zero_point = quantization(node, out)[1]
+    outputs = requantize(values, *scale, node.rounding) + zero_point
     real = scale.multiplier * 2.0 ** (scale.shift - 31)
     if real <= 0:
         return None
-    return upper_line(values, np.clip(outputs, *bounds), bounds, real)
+    twice = scale if node.rounding is Rounding.DOUBLE else None
+    return line_of(values, np.clip(outputs, *bounds), bounds, real, twice, zero_point)
 
 
 def _values(t: Tensor) -> npt.NDArray[np.int64]:
@@ -99,7 +102,7 @@ def emit_product(line: UpperLine, steps: tuple[int, int]) -> VectorFunction:
     for i, register in enumerate(scales):
         f.load("lw", register, 4 * i, constants)
     f.round_down()
-    single = f.word("single")
+    single, half = f.words("single", 2)
     for operand, zero, step in ((a, first, steps[0]), (b, second, steps[1])):
         if not step:
             f.load("lb", single, 0, operand)
@@ -118,7 +121,7 @@ def emit_product(line: UpperLine, steps: tuple[int, int]) -> VectorFunction:
             f.immediate("vsll", 0, 0, line.bits)
         else:
             f.with_scalar("vmul", 0, 0, single)
-        emit_line(f, 0, 0, line, multiplier, addend)
+        emit_line(f, 0, 0, line, (multiplier, addend), (half, 8))
         f.with_scalar("vmax", 0, 0, low)
         f.with_scalar("vmin", 0, 0, high)
         f.store_vector(0, 1, out)
@@ -128,8 +131,9 @@ def emit_product(line: UpperLine, steps: tuple[int, int]) -> VectorFunction:
     return f
 
 
-def _class(bits: int, shift: int, steps: tuple[int, int]) -> type[ProductParameters]:
-    line = UpperLine(bits, 0, 0, shift)
+def _class(found: UpperLine, steps: tuple[int, int]) -> type[ProductParameters]:
+    # One kernel for all multipliers and addends.
+    line = replace(found, multiplier=0, addend=0)
     function = emit_product(line, steps)
     struct = (
         "    HIL_BINARY_FIELDS;\n"
@@ -164,15 +168,17 @@ def _class(bits: int, shift: int, steps: tuple[int, int]) -> type[ProductParamet
             order="elementwise",
             reads="",
             window={},
-            code=function.code_bytes + 120,
+            functions=function.code_bytes,
+            glue=120,
             figures={"call": _CALL, "row": _ROW, "turn": function.instructions},
             counts={"row": "rows", "turn": f"rows * ((length + {_ELEMENTS - 1}) // {_ELEMENTS})"},
             head={
                 "Tile": "as many elements of a row as eight vector registers have words.",
-                "Registers": "v0 to v7: products; v8 to v15: the second operand; v16 to v19: int8.",
+                "Registers": "v0 to v7: products; v8 to v15: the second operand, then signs; "
+                "v16 to v19: int8.",
                 "Data": "none but the tensors.",
                 "Order": "Elements of both are read, then those of the output are written.",
-                "Bounds": f"Products times 2^{bits} are words: upper_line() chooses the bits.",
+                "Bounds": f"Products times 2^{line.bits} are words: line_of() chooses the bits.",
                 "Output": line.text,
                 "Scratch": "none.",
                 "Cost": "Counted by the emitter for registers of 128 bits: "

@@ -102,7 +102,8 @@ def _class() -> type[TableParameters]:
             order="elementwise",
             reads="",
             window={},
-            code=function.code_bytes + 30,
+            functions=function.code_bytes,
+            glue=30,
             figures={"call": _CALL, "turn": function.instructions},
             counts={"turn": f"(size + {_ELEMENTS - 1}) // {_ELEMENTS}"},
             head={

@@ -270,7 +270,8 @@ def _emitted(
             order=(("rows", "1"),) if padded else (("pixels", str(tile.rows)),),
             reads=reads,
             window={},
-            code=function.code_bytes * (2 if padded else 1) + 500,
+            functions=function.code_bytes * (2 if padded else 1),
+            glue=500,
             figures=figures,
             counts=counts,
             head={

@@ -155,7 +155,8 @@ def _class(channels: int, clamped: bool) -> type[MaxPoolParameters]:
         order=(("pixels", "1"), ("channels", "1")),
         reads="channel window",
         window={},
-        code=function.code_bytes + 180,
+        functions=function.code_bytes,
+        glue=180,
         figures={"call": _CALL, "pixel": _PIXEL + once - row - tap, "row": row, "tap": tap},
         counts={
             "pixel": "batches * out_h * out_w",

@@ -192,6 +192,38 @@ HIL_INLINE int32_t hil_dsp_kept(int32_t constant) {
     return constant;
 }
 
+/* addend plus the product of two half-words: the lower ones, and the upper one of a. */
+HIL_INLINE int32_t hil_dsp_low_low_add(uint32_t a, uint32_t b, int32_t addend) {
+#if HIL_DSP_CORE
+    int32_t total;
+    __asm__("smlabb %0, %1, %2, %3" : "=r"(total) : "r"(a), "r"(b), "r"(addend));
+    return total;
+#else
+    return addend + hil_dsp_low(a) * hil_dsp_low(b);
+#endif
+}
+
+HIL_INLINE int32_t hil_dsp_high_low_add(uint32_t a, uint32_t b, int32_t addend) {
+#if HIL_DSP_CORE
+    int32_t total;
+    __asm__("smlatb %0, %1, %2, %3" : "=r"(total) : "r"(a), "r"(b), "r"(addend));
+    return total;
+#else
+    return addend + hil_dsp_high(a) * hil_dsp_low(b);
+#endif
+}
+
+/* A word whose `bits` bits from `at` on are the lowest ones of a value, all others unchanged. */
+HIL_INLINE uint32_t hil_dsp_insert(uint32_t word, int32_t value, int at, int bits) {
+#if HIL_DSP_ASSEMBLY
+    __asm__("bfi %0, %1, %2, %3" : "+r"(word) : "r"(value), "i"(at), "i"(bits));
+    return word;
+#else
+    const uint32_t mask = ((UINT32_C(1) << bits) - 1) << at;
+    return (word & ~mask) | ((uint32_t)value << at & mask);
+#endif
+}
+
 /* addend less one where x is negative. */
 HIL_INLINE int32_t hil_dsp_less_sign(int32_t addend, int32_t x) {
 #if HIL_DSP_CORE
@@ -249,7 +281,7 @@ HIL_INLINE int32_t hil_dsp_requantized(int32_t twice, int32_t multiplier, int32_
         return hil_dsp_high_mul_add((int32_t)((uint32_t)twice << shift), multiplier, 0);
     }
     const int32_t half = INT32_C(1) << (-shift - 1);
-    return hil_dsp_high_mul_add(twice, multiplier, half - (twice < 0 ? 1 : 0)) >> -shift;
+    return hil_dsp_high_mul_add(twice, multiplier, hil_dsp_less_sign(half, twice)) >> -shift;
 }
 
 /* How an output follows from a sum: addend + sum * multiplier / 2^32, rounded down, then as much to

@@ -41,6 +41,13 @@ HIL_INLINE void hil_rvv_vle(struct hil_rvv *v, uint32_t to, uint32_t bytes, cons
     memcpy(&v->file[HIL_RVV_REGISTER_BYTES * to], from, bytes * v->length);
 }
 
+/* Bytes that lie `stride` bytes apart. */
+HIL_INLINE void hil_rvv_vlse8(struct hil_rvv *v, uint32_t to, const int8_t *from, uint32_t stride) {
+    for (uint32_t i = 0; i < v->length; i++) {
+        hil_rvv_set(v, to, 1, i, from[i * stride]);
+    }
+}
+
 /* Bytes at the distances that bytes without sign are. */
 HIL_INLINE void hil_rvv_vluxei8(struct hil_rvv *v, uint32_t to, const int8_t *from,
                                 uint32_t indices) {
@@ -166,7 +173,8 @@ HIL_INLINE void hil_rvv_vadd_vi(struct hil_rvv *v, uint32_t to, uint32_t from, i
 
 HIL_INLINE void hil_rvv_vadd_vx(struct hil_rvv *v, uint32_t to, uint32_t from, uint32_t x) {
     for (uint32_t i = 0; i < v->length; i++) {
-        hil_rvv_set(v, to, 4, i, (int32_t)((uint32_t)hil_rvv_get(v, from, 4, i) + x));
+        const uint32_t value = (uint32_t)hil_rvv_get(v, from, v->bytes, i);
+        hil_rvv_set(v, to, v->bytes, i, (int32_t)(value + x));
     }
 }
 

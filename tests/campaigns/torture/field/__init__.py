@@ -19,16 +19,16 @@ from torture.field.tally import Tally
 from torture.field.world import JOBS, world
 
 TITLE = "In the field"
-ABOUT = """What laboratories and desks do to a harness: a board loses power at a transfer of its
-debug probe while pyOCD programs it, or restarts at a frame of a session; a disk is full from the
-n-th write of a command on, or for one write, in any of its processes; the cache is read-only; the
-harness gets SIGKILL at a random moment; the clock jumps by hours, weeks and decades twenty times a
-second; two harnesses want one serial port or one probe. A finding is a wrong or half result that
-counts as one, a message without the reason, a traceback, a command without an end, and whatever is
-left after it: a process, a held lock or probe, a temporary or half-written file. After each attack
-the same job runs undisturbed and must be right. (A board, not the machine, loses power: files are
-replaced by renaming and are not forced to the disk, and what the cache holds is checked by its
-digest.)"""
+ABOUT = """Faults of laboratories and desks. Power: a board loses power during a transfer of its
+debug probe while pyOCD programs it, or restarts at a frame of a session. Disk: from the n-th write
+of a command on, or for one write in any of its processes, the disk is full; or the cache is
+read-only. Processes: SIGKILL ends the harness at a random time, or two harnesses open one serial
+port or one probe. Clock: it jumps by hours, weeks and decades, twenty times a second. After each
+attack the same job runs undisturbed and must be correct. Findings: a wrong or partial result that
+counts as correct, a message without the reason, a traceback, a command that hangs, and a process, a
+held lock or probe, or a temporary or partially written file that remains. Only the board loses
+power, not the machine: files are replaced by renaming without a sync to disk, and a digest protects
+the cache's content."""
 
 #: How an attack ends, as a tally has it.
 _ENDS = ("went on", "told", "findings")
@@ -49,7 +49,7 @@ def run(budget: Budget) -> Counts:
 
 def figures(counts: Counts) -> Figures:
     """Return how the attacks of each kind ended."""
-    heads = ("attack", "on", "attacks", *_ENDS)
+    heads = ("attack", "on", "attacks", "continued", "error reported", "findings")
     rows = []
     for row in counts.rows:
         numbers = [row[end] for end in _ENDS]

@@ -19,8 +19,9 @@ from hilc.frontends.onnx.loop_bounds import ACCEPTED
 from hilc.frontends.onnx.operation import Operation, translates
 from hilc.frontends.onnx.translators.movement import sliced
 from hilc.ir import Tensor
+from hilc.ir.loop_bounds import LoopBound
 from hilc.ops.concat_split import ConcatenationAttributes
-from hilc.ops.control_flow import IfAttributes, LoopBound, WhileAttributes
+from hilc.ops.control_flow import IfAttributes, WhileAttributes
 from hilc.ops.verify import MAX_TENSOR_BYTES
 
 #: Operators whose results are known at compile time, whatever the values of their operands.

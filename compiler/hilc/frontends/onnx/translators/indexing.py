@@ -13,6 +13,7 @@ from hilc.frontends.onnx.translators.elementwise import combined
 from hilc.frontends.onnx.translators.movement import sliced
 from hilc.frontends.onnx.translators.pooling import surrounded
 from hilc.ir import Array, Tensor
+from hilc.ops.accumulate import CumsumAttributes
 from hilc.ops.attributes import ReductionAttributes
 from hilc.ops.concat_split import ConcatenationAttributes
 from hilc.ops.gather import GatherAttributes
@@ -351,6 +352,11 @@ def cumulated(n: Operation) -> Tensor:
     x = n.input(0)
     rank = len(x.shape)
     axis = n.axis(n.known_int(1, "the axis"), rank)
+    if n.type == "CumSum" and x.element.is_computed_real and x.data is None:
+        attrs = CumsumAttributes(
+            exclusive=bool(n.integer("exclusive", 0)), reverse=bool(n.integer("reverse", 0))
+        )
+        return n.emit("CUMSUM", x, n.constant(axis, "int32"), attrs=attrs)
     kind, neutral = ("Add", 0) if n.type == "CumSum" else ("Mul", 1)
     order = list(range(x.shape[axis]))
     if n.integer("reverse", 0):

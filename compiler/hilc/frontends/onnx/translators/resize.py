@@ -165,6 +165,8 @@ def _resized(
 ) -> Tensor:
     if native := _native(n, x, plans, mode, nearest, asymmetric=asymmetric):
         return native
+    if resampled := _resampled(n, x, plans, mode, nearest):
+        return resampled
     for plan in plans:
         x = along(n, x, plan.axis, _weights(n, plan, mode, nearest))
         if plan.outside.any():
@@ -281,6 +283,33 @@ def _native(
     targets = {plan.axis: plan.target for plan in plans}
     size = n.constant([targets.get(axis, x.shape[axis]) for axis in (2, 3)], "int32")
     return channels_first(n, n.emit(op, channels_last(n, x), size, attrs=attrs))
+
+
+def _resampled(
+    n: Operation, x: Tensor, plans: Sequence[Plan], mode: str, nearest: str
+) -> Tensor | None:
+    """Return an image or a line of float32, interpolated along rows and columns in one operator;
+    None for other tensors, and for sums of many pixels.
+    """
+    is_image = len(x.shape) in (3, 4) and {plan.axis for plan in plans} <= {2, 3}
+    is_computed = x.element.is_computed_real and x.data is None
+    if not is_image or not is_computed or mode == "nearest":
+        return None
+    sizes = x.shape[2:]
+    weights = {2 + i: np.eye(size) for i, size in enumerate(sizes)}
+    weights.update((plan.axis, _weights(n, plan, mode, nearest)) for plan in plans)
+    for matrix in weights.values():
+        matrix[np.abs(matrix) <= _EXACT] = 0
+    taps = max(int((matrix != 0).sum(1).max()) for matrix in weights.values())
+    if not plans or taps > _MOST_TAPS or any(plan.outside.any() for plan in plans):
+        return None
+    operands = [n.constant(matrix, "float32") for matrix in weights.values()]
+    if len(sizes) == 2:
+        return channels_first(n, n.emit("RESAMPLE", channels_last(n, x), *operands))
+    # The columns of an image of one row.
+    line = n.reshape(n.transpose(x, (0, 2, 1)), (x.shape[0], 1, x.shape[2], x.shape[1]))
+    made = n.emit("RESAMPLE", line, n.constant(np.eye(1), "float32"), *operands)
+    return n.transpose(n.reshape(made, (x.shape[0], made.shape[2], x.shape[1])), (0, 2, 1))
 
 
 def _bilinear(n: Operation, plans: Sequence[Plan], *, asymmetric: bool) -> ResizeAttributes | None:

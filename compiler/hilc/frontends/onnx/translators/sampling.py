@@ -12,6 +12,7 @@ from hilc.frontends.onnx.operation import Operation, translates
 from hilc.frontends.onnx.translators.convolution import channels_last
 from hilc.frontends.onnx.translators.elementwise import combined
 from hilc.frontends.onnx.translators.indexing import taken
+from hilc.frontends.onnx.translators.matmul import by_rows
 from hilc.frontends.onnx.translators.movement import sliced
 from hilc.ir import Tensor
 
@@ -42,6 +43,27 @@ class _Arithmetic:
         turned = self.n.emit("FLOOR_MOD", self.of("Sub", x, low), period)
         away = self.n.emit("ABS", self.of("Sub", turned, span))
         return self.of("Sub", high, away)
+
+
+@translates("AffineGrid")
+def affine_grid(n: Operation) -> Tensor:
+    """Translate AffineGrid to a product of the constant places with the matrices."""
+    theta, sizes = n.input(0), n.known_ints(1, "the size")[2:]
+    rank = len(sizes)
+    if rank not in (2, 3) or len(theta.shape) != 3 or theta.shape[1:] != (rank, rank + 1):
+        n.invalid(f"moves a grid {list(sizes)} by matrices {list(theta.shape)}",
+                  "N x 2 x 3 for two axes and N x 3 x 4 for three are accepted")  # fmt: skip
+    n.check_size((*sizes, rank + 1), theta.dtype)
+    lines = []
+    for size in sizes:
+        if n.integer("align_corners", 0):
+            lines.append(np.linspace(-1, 1, size) if size > 1 else np.zeros(size))
+        else:
+            lines.append((2 * np.arange(size) + 1) / size - 1)
+    # The last axis has the first coordinate.
+    grid = np.stack([*np.meshgrid(*lines, indexing="ij")[::-1], np.ones(tuple(sizes))], -1)
+    places = n.constant(grid.reshape(1, -1, rank + 1), theta.dtype)
+    return n.reshape(by_rows(n, places, theta), (theta.shape[0], *sizes, rank))
 
 
 @translates("GridSample")

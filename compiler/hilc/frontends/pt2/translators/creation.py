@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from hilc.frontends.pt2.model import Operation, translates
+from hilc.frontends.pt2.program import Ref
 
 
 @translates("aten.zeros", "aten.zeros_like", "aten.new_zeros", "aten.empty", "aten.new_empty",
@@ -49,6 +50,45 @@ def arange(c: Operation) -> str:
     start, step = c.get("start", 0), c.get("step", 1)
     (count,) = c.result_shape
     return c.constant((start + step * np.arange(count)).astype(c.result.dtype))
+
+
+@translates("aten.linspace")
+def linspace(c: Operation) -> str:
+    """Translate aten.linspace to a constant."""
+    start, end = c.get("start"), c.get("end")
+    if isinstance(start, Ref) or isinstance(end, Ref):
+        c.refuse("takes its ends from tensors", "give numbers")
+    return c.constant(np.linspace(start, end, c.result_shape[0]), c.result.dtype)
+
+
+#: Weights of the cosines of 0, 1 and 2 turns in a window.
+_COSINES = {"hann": (0.5, 0.5), "hamming": (0.54, 0.46), "blackman": (0.42, 0.5, 0.08)}
+
+
+@translates(*(f"aten.{name}_window" for name in (*_COSINES, "bartlett", "kaiser")))
+def window(c: Operation) -> str:
+    """Translate a window to a constant; that of a periodic one is cut from one sample longer."""
+    (count,), name = c.result_shape, c.call.target.split(".")[1].removesuffix("_window")
+    length = count + 1 if c.get("periodic", True) and count > 1 else count
+    if name == "bartlett":
+        values = np.bartlett(length)
+    elif name == "kaiser":
+        values = np.kaiser(length, c.get("beta", 12.0))
+    else:
+        weights = _COSINES[name]
+        if name == "hamming":
+            weights = c.get("alpha", weights[0]), c.get("beta", weights[1])
+        turns = 2 * np.pi * np.arange(length) / max(1, length - 1)
+        signed = [(-1) ** k * w * np.cos(k * turns) for k, w in enumerate(weights)]
+        values = np.sum(signed, 0) if length > 1 else np.ones(length)
+    return c.constant(values[:count], c.result.dtype)
+
+
+@translates("aten.fft_fftfreq", "aten.fft_rfftfreq")
+def fftfreq(c: Operation) -> str:
+    """Translate aten.fft_fftfreq and fft_rfftfreq to a constant."""
+    find = np.fft.rfftfreq if "rfftfreq" in c.call.target else np.fft.fftfreq
+    return c.constant(find(c.get("n"), c.get("d", 1.0)), c.result.dtype)
 
 
 @translates("aten.eye")

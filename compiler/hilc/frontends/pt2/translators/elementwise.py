@@ -106,11 +106,15 @@ def trunc(c: Operation) -> str:
 
 @translates("aten.atan2")
 def atan2(c: Operation) -> str:
-    """Translate aten.atan2 to Atan(y / x), turned by half a turn where x is negative."""
+    """Translate aten.atan2 to the angle of the point ``(x, y)``."""
     dtype = c.result.dtype
-    y, x = _operands(c, dtype)
+    return arc_tangent(c, *_operands(c, dtype), dtype)
+
+
+def arc_tangent(c: Operation, y: str, x: str, dtype: str) -> str:
+    """Return Atan(y / x), turned by half a turn where x is negative."""
     zero, half = c.constant(0, dtype), c.constant(np.pi, dtype)
-    turned = c.emit("Where", _is_negative(c, y, c.result.dtype), c.emit("Neg", half), half)
+    turned = c.emit("Where", _is_negative(c, y, dtype), c.emit("Neg", half), half)
     angle = c.emit("Atan", c.emit("Div", y, x))
     both = c.emit("And", c.emit("Equal", y, zero), c.emit("Equal", x, zero))
     angle = c.emit("Where", both, c.emit("Mul", y, c.emit("Sign", x)), angle)
@@ -492,8 +496,9 @@ def addcmul(c: Operation) -> str:
 # Types --------------------------------------------------------------------------------------------
 
 _PASSED_ON = (
-    "alias", "clone", "contiguous", "detach", "dropout", "feature_dropout", "alpha_dropout",
-    "lift_fresh", "lift_fresh_copy", "native_dropout", "resolve_conj", "resolve_neg",
+    "_conj", "_conj_physical", "alias", "alpha_dropout", "clone", "conj", "conj_physical",
+    "contiguous", "detach", "dropout", "feature_dropout", "lift_fresh", "lift_fresh_copy",
+    "native_dropout", "real", "resolve_conj", "resolve_neg",
 )  # fmt: skip
 
 

@@ -124,6 +124,63 @@ def cumprod(c: Operation) -> str:
     return y
 
 
+@translates("aten.cummax", "aten.cummin")
+def cummax(c: Operation) -> Outputs:
+    """Compare with the tensor moved along the axis by 1, 2, 4, ... entries; return the values and
+    their places. A NaN stays, and of equal values the last one counts, as in PyTorch.
+    """
+    values, shape, dtype = c.tensor("self"), c.result_shape, c.result.dtype
+    if not shape:
+        return [values, c.constant(0, "int64")]
+    axis, is_real = c.axis("dim"), "float" in dtype
+    along = [1] * len(shape)
+    along[axis] = shape[axis]
+    places = c.constant(np.broadcast_to(np.arange(shape[axis]).reshape(along), shape), "int64")
+    before = "Greater" if "cummax" in c.call.target else "Less"
+    step = 1
+    while step < shape[axis]:
+        # The first entries are compared with themselves.
+        indices = c.integers([max(0, i - step) for i in range(shape[axis])])
+        moved, others = (c.emit("Gather", x, indices, axis=axis) for x in (values, places))
+        better = c.emit(before, moved, values)
+        if is_real:
+            some = c.emit("And", c.emit("IsNaN", moved), c.emit("Not", c.emit("IsNaN", values)))
+            better = c.emit("Or", better, some)
+        values = c.emit("Where", better, moved, values)
+        places = c.emit("Where", better, others, places)
+        step *= 2
+    return [values, places]
+
+
+@translates("aten.logcumsumexp")
+def logcumsumexp(c: Operation) -> str:
+    """Translate aten.logcumsumexp to the logarithm of running sums, less the largest value."""
+    x, axis = c.tensor("self"), c.axis("dim")
+    largest = c.emit("ReduceMax", x, c.integers([axis]), keepdims=1)
+    powers = c.emit("Exp", c.emit("Sub", x, largest))
+    total = c.emit("CumSum", powers, c.constant(axis, "int64"))
+    return c.emit("Add", c.emit("Log", total), largest)
+
+
+@translates("aten.histc")
+def histc(c: Operation) -> str:
+    """Translate aten.histc to counts of the entries in each interval; the last has its end.
+
+    Raises :class:`~hilc.errors.UnsupportedError` without bounds: PyTorch takes those of the values.
+    """
+    low, high, count = float(c.get("min", 0)), float(c.get("max", 0)), c.get("bins", 100)
+    if not low < high:
+        c.refuse(f"has the bounds {low:g} and {high:g}", "state min and max, min below max")
+    dtype, size = c.result.dtype, int(np.prod(c.shape("self")))
+    x = c.reshape(c.tensor("self"), (size, 1))
+    steps = c.emit("Div", c.emit("Sub", x, c.constant(low, dtype)), c.constant(high - low, dtype))
+    steps = c.emit("Floor", c.emit("Mul", steps, c.constant(count, dtype)))
+    is_last = c.emit("Equal", x, c.constant(high, dtype))
+    steps = c.emit("Where", is_last, c.constant(count - 1, dtype), steps)
+    found = c.emit("Equal", steps, c.constant(np.arange(count).reshape(1, count), dtype))
+    return c.emit("ReduceSum", c.cast(found, "bool", dtype), c.integers([0]), keepdims=0)
+
+
 @translates("aten.median", "aten.kthvalue")
 def median(c: Operation) -> Outputs:
     """Return the k-th smallest entry along an axis and its place; the lower one of two medians.

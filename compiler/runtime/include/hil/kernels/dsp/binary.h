@@ -52,6 +52,7 @@ outputs = ["int8_t"]
 scratch = "0"
 order = "elementwise"
 code = 158
+variable = ["a_zero_point", "b_zero_point", "out_zero_point", "multiplier"]
 [cost]
 row = "rows"
 four = "rows * (length // 4)"

@@ -1,8 +1,8 @@
-/* Convolution of int8 images with filters of any size by Winograd's F(2, 3) and F(2, 2) along rows,
- * in whole numbers: two outputs of a row take 4 products in the place of 6, or 3 in the place of 4.
+/* Convolution of int8 images with filters of one row by Winograd's F(2, 3) and F(2, 2) along it, in
+ * whole numbers: two outputs of a row take 4 products in the place of 6, or 3 in the place of 4.
  *
- * The taps of each row of a filter are taken in threes, the last ones in a pair or alone, so that
- * two outputs `step` pixels apart read pixels d0 d1 d2 d3 which follow from each other:
+ * The taps of a filter are taken in threes, the last ones in a pair or alone, so that two outputs
+ * `step` pixels apart read pixels d0 d1 d2 d3 which follow from each other:
  *
  *     three taps g: y0 = d0 - d2 | g0,  y1 = d1 - d3 | -g2,  both d1 + d2 | (g0 + g1 + g2) / 2,
  *                   and d2 - d1 | (g0 - g1 + g2) / 2, which is added to y0 and taken from y1
@@ -22,13 +22,13 @@
  *   stack: +0 four sums of A, then of A - B   +16 turns that are left   +20 where sums go
  *          +24 the caller's r7, in which a compiler may keep its frame
  *
- * Data, of `units` of four channels; parts are rows of taps: triples, then pairs, then singles:
+ * Data, of `units` of four channels; parts are taps: triples, then pairs, then singles:
  *
  *   V, in scratch behind 32 bytes of sums; for each two tiles the places A (triples, pairs),
  *   B (triples), C (all) and D (all), of each part:
  *       [unit] +0 tile 0: 0|2   +4 tile 1: 0|2   +8 tile 0: 1|3   +12 tile 1: 1|3
  *   sums, 32 bytes: y0 of filter 0 in both tiles, of filter 1; then y1
- *   taps: row and column of the first tap of each part
+ *   taps: column of the first tap of each part
  *   stream, packed by `_row_stream()`; per two filters, in words:
  *       64 * b0, 64 * b1; of each filter multiplier, addend and, with signs, correction;
  *       then U as V is laid, filters in place of tiles
@@ -97,7 +97,7 @@ struct hil_dsp_conv2d_s8_winograd_rows {
     int32_t signs;         /* whether negative sums lack something */
     int32_t shift;         /* to the right, of all channels */
     int32_t left;          /* to the left, of all sums, 0 or 2 */
-    const int32_t *taps;   /* row and column of the first tap of each part */
+    const int32_t *taps;   /* column of the first tap of each part */
     const int32_t *stream; /* the head draws it */
     const int8_t *border;  /* a pixel outside the image */
     HIL_DSP_RANGE_FIELDS;
@@ -178,11 +178,10 @@ HIL_INLINE void hil_dsp_rows_tile(const struct hil_dsp_conv2d_s8_winograd_rows *
     uint32_t *const turned = v + (p->triples + p->pairs) * words;
     uint32_t *const first = turned + p->triples * words;
     for (int32_t part = 0; part < parts; part++) {
-        const int32_t row = y + p->taps[2 * part] * p->dilation_h;
-        const int32_t column = x + p->taps[2 * part + 1] * p->dilation_w;
-        const int8_t *const line = in + (row * p->in_w + column) * p->in_c;
+        const int32_t column = x + p->taps[part] * p->dilation_w;
+        const int8_t *const line = in + (y * p->in_w + column) * p->in_c;
         const int8_t *d[4];
-        const int inside = row >= 0 && row < p->in_h;
+        const int inside = y >= 0 && y < p->in_h;
         if (inside && column >= 0 && column + 3 * step < p->in_w) {
 #pragma GCC unroll 4
             for (int32_t i = 0; i < 4; i++) {

@@ -15,6 +15,8 @@
  *
  *   weights      int16 [block][units][2 pairs][4]: 256 * w1 + w0 of elements 4u, 4u + 2, 4u + 1,
  *                4u + 3; 16 bytes a unit
+ *   wide         int16 [block][units][2 pairs][4 columns][2]: 2 * w, for LSTMs (lstm.h); sums and
+ *                biases are twice what they are
  *   bias         int32 [block][4]: b0, 256 * b1 + b0, b2, 256 * b3 + b2; in parts b0, b1, b2, b3
  *   multipliers  int32, shifts int8 (to the right, less one): one a column or one for all
  *
@@ -28,7 +30,8 @@
  *
  * Scratch: 8 bytes a unit where widened, otherwise none.
  *
- * Cost: a unit of 16 MACs takes 14 instructions widened and 16 of bytes, four columns 44 more.
+ * Cost: a unit of 16 MACs takes 14 instructions widened, 11 wide and 16 of bytes, four columns 44
+ * more.
  * Measured (`hil tune` on mps2-an386, instructions under QEMU): 640 to 128 (ad) 0.950 a MAC
  * widened, 1.061 of bytes; 128 to 128 1.074, 1.185.
  *
@@ -50,6 +53,7 @@ scratch = "8 * units * widened"
 order = ["pixels 1", "channels 4 + columns * widened"]
 reads = "rows"
 code = 432
+variable = ["out_zero_point"]
 [cost]
 row = "rows"
 widened_unit = "rows * units * widened"
@@ -124,6 +128,12 @@ HIL_INLINE void hil_dsp_matvec_s8_unit(uint32_t even, uint32_t odd, const int16_
                        [row] "+r"(from), [weights] "+r"(stream), [x] "=&r"(x), [y] "=&r"(y)        \
                      : [end] "m"(end)                                                              \
                      : "r0", "r1", "r2", "r3", "cc", "memory")
+#define HIL_DSP_MATVEC_ONCE(body)                                                                  \
+    __asm__ volatile(body                                                                          \
+                     : [s0] "+r"(s0), [s1] "+r"(s1), [s2] "+r"(s2), [s3] "+r"(s3),                 \
+                       [row] "+r"(from), [weights] "+r"(stream), [x] "=&r"(x), [y] "=&r"(y)        \
+                     :                                                                             \
+                     : "r0", "r1", "r2", "r3", "memory")
 #define HIL_DSP_MATVEC_FOUR(load)                                                                  \
     HIL_DSP_MATVEC_UNIT(load)                                                                      \
     HIL_DSP_MATVEC_UNIT(load) HIL_DSP_MATVEC_UNIT(load) HIL_DSP_MATVEC_UNIT(load)
@@ -159,8 +169,49 @@ HIL_INLINE void hil_dsp_matvec_s8_units(const void *row, int32_t widened, const 
     *sums = (struct hil_dsp_matvec_sums){{s0, s1, s2, s3}};
 }
 
+/* 11 instructions a unit of 16 products with weights in half-words of their own. */
+#define HIL_DSP_MATVEC_EACH(x)                                                                     \
+    "ldmia %[weights]!, {r0, r1, r2, r3}\n\t"                                                      \
+    "smlad %[s0], " x ", r0, %[s0]\n\t"                                                            \
+    "smlad %[s1], " x ", r1, %[s1]\n\t"                                                            \
+    "smlad %[s2], " x ", r2, %[s2]\n\t"                                                            \
+    "smlad %[s3], " x ", r3, %[s3]\n\t"
+#define HIL_DSP_MATVEC_WIDE                                                                        \
+    HIL_DSP_MATVEC_WIDENED HIL_DSP_MATVEC_EACH("%[x]") HIL_DSP_MATVEC_EACH("%[y]")
+#define HIL_DSP_MATVEC_WIDE_FOUR                                                                   \
+    HIL_DSP_MATVEC_WIDE HIL_DSP_MATVEC_WIDE HIL_DSP_MATVEC_WIDE HIL_DSP_MATVEC_WIDE
+
+/* As hil_dsp_matvec_s8_units(), of a widened row and weights in half-words of their own. */
+HIL_INLINE void hil_dsp_matvec_s8_wide_units(const uint32_t *row, const uint32_t *weights,
+                                             int32_t units, struct hil_dsp_matvec_sums *sums) {
+    const uint32_t *end = weights + 32 * (units / 4);
+    register uint32_t s0 __asm__("r4") = sums->s[0];
+    register uint32_t s1 __asm__("r5") = sums->s[1];
+    register uint32_t s2 __asm__("r6") = sums->s[2];
+    register uint32_t s3 __asm__("r8") = sums->s[3];
+    register const void *from __asm__("r9") = row;
+    register const uint32_t *stream __asm__("r10") = weights;
+    register uint32_t x __asm__("r11");
+    register uint32_t y __asm__("r12");
+    if (units >= 4) {
+        HIL_DSP_MATVEC_LOOP(HIL_DSP_MATVEC_WIDE_FOUR);
+    }
+    if (units % 4 == 1) {
+        HIL_DSP_MATVEC_ONCE(HIL_DSP_MATVEC_WIDE);
+    } else if (units % 4 == 2) {
+        HIL_DSP_MATVEC_ONCE(HIL_DSP_MATVEC_WIDE HIL_DSP_MATVEC_WIDE);
+    } else if (units % 4 == 3) {
+        HIL_DSP_MATVEC_ONCE(HIL_DSP_MATVEC_WIDE HIL_DSP_MATVEC_WIDE HIL_DSP_MATVEC_WIDE);
+    }
+    *sums = (struct hil_dsp_matvec_sums){{s0, s1, s2, s3}};
+}
+
+#undef HIL_DSP_MATVEC_WIDE_FOUR
+#undef HIL_DSP_MATVEC_WIDE
+#undef HIL_DSP_MATVEC_EACH
 #undef HIL_DSP_MATVEC_UNITS
 #undef HIL_DSP_MATVEC_FOUR
+#undef HIL_DSP_MATVEC_ONCE
 #undef HIL_DSP_MATVEC_LOOP
 #undef HIL_DSP_MATVEC_UNIT
 #undef HIL_DSP_MATVEC_BYTES
@@ -179,6 +230,15 @@ HIL_INLINE void hil_dsp_matvec_s8_units(const void *row, int32_t widened, const 
             hil_dsp_matvec_s8_unit(hil_dsp_even(word), hil_dsp_odd(word), weights, sums);
         }
         weights += 8;
+    }
+}
+
+HIL_INLINE void hil_dsp_matvec_s8_wide_units(const uint32_t *row, const uint32_t *weights,
+                                             int32_t units, struct hil_dsp_matvec_sums *sums) {
+    for (int32_t i = 0; i < 2 * units; i++) {
+        for (int column = 0; column < 4; column++) {
+            sums->s[column] = hil_dsp_dual(row[i], *weights++, sums->s[column]);
+        }
     }
 }
 

@@ -13,7 +13,7 @@
  *   r2 r3    the same of the next unit      r12  stream
  *   r4 - r7  sums                           lr   row: bytes, or widened words
  *   stack: +0 the row  +4 its last whole four of units  +8 its end  +12 where the stream ends
- *          +16 outputs  +20 shift  +24 lines  +28 the caller's r7, in which a compiler may keep
+ *          +16 outputs  +20 lines  +24 shift  +28 the caller's r7, in which a compiler may keep
  *          its frame
  *
  * Data: weights in a stream of `paired_weights()` or `wide_weights()`, which layers that multiply
@@ -36,7 +36,7 @@
  * Scratch: 8 bytes a unit where widened, otherwise none.
  *
  * Cost: two units of 32 MACs take 27 instructions packed and 21 wide, 5 more of bytes; four columns
- * 21 more, 25 packed, 9 more with signs. Measured (`hil tune` on mps2-an386, instructions under
+ * 20 more, 24 packed, 9 more with signs. Measured (`hil tune` on mps2-an386, instructions under
  * QEMU), a MAC: 640 to 128 (ad) 0.874 packed and widened, 0.685 wide and widened, 1.021 packed of
  * bytes; 128 to 128 0.912, 0.717, 1.059. Columns missing from the last four cost what they would.
  *
@@ -168,7 +168,7 @@ HIL_INLINE int32_t hil_dsp_matvec_line_words(const struct hil_dsp_matvec_s8_colu
 
 /* To the right by a constant, or by what lies on the stack. */
 #define HIL_DSP_FOURS_BY_CONSTANT
-#define HIL_DSP_FOURS_BY_VARIABLE "ldr r2, [sp, #20]\n\t"
+#define HIL_DSP_FOURS_BY_VARIABLE "ldr r2, [sp, #24]\n\t"
 #define HIL_DSP_FOURS_NARROWED_CONSTANT(sum) "ssat " sum ", #8, " sum ", asr #%c[constant]\n\t"
 #define HIL_DSP_FOURS_NARROWED_VARIABLE(sum)                                                       \
     "asr " sum ", " sum ", r2\n\t"                                                                 \
@@ -191,19 +191,19 @@ HIL_INLINE int32_t hil_dsp_matvec_line_words(const struct hil_dsp_matvec_s8_colu
 #define HIL_DSP_FOURS_ALL(units) HIL_DSP_FOURS_UNTIL("[sp, #8]", units)
 #define HIL_DSP_FOURS_MOST(units) HIL_DSP_FOURS_UNTIL("[sp, #4]", units)
 
-/* Four columns after the other: 21 instructions besides the units, 25 with packed weights. A
+/* Four columns after the other: 20 instructions besides the units, 24 with packed weights. A
  * compiler may keep its frame in r7, so that one is saved here. */
 #define HIL_DSP_FOURS(UNITS, WEIGHTS, SCALES, SHIFT)                                               \
     __asm__ volatile(                                                                              \
         "push {r0, r1, r2, r3, r4, r5, r6, r7}\n\t"                                                \
-        "ldr lr, [sp, #24]\n\t"                                                                    \
+        "ldr lr, [sp, #20]\n\t"                                                                    \
         "ldmia lr!, {r4, r5, r6, r7}\n\t"                                                          \
-        "str lr, [sp, #24]\n\t"                                                                    \
+        "str lr, [sp, #20]\n\t"                                                                    \
         "1:\n\t"                                                                                   \
         "ldr lr, [sp]\n\t"                                                                         \
         UNITS                                                                                      \
         HIL_DSP_FOURS_SPLIT_##WEIGHTS                                                              \
-        "ldr lr, [sp, #24]\n\t"                                                                    \
+        "ldr lr, [sp, #20]\n\t"                                                                    \
         HIL_DSP_FOURS_##SCALES                                                                     \
         "ldrd r0, r1, [sp, #12]\n\t"                                                               \
         HIL_DSP_FOURS_BY_##SHIFT                                                                   \
@@ -214,13 +214,12 @@ HIL_INLINE int32_t hil_dsp_matvec_line_words(const struct hil_dsp_matvec_s8_colu
         "strb r6, [r1], #1\n\t"                                                                    \
         "strb r7, [r1], #1\n\t"                                                                    \
         "ldmia lr!, {r4, r5, r6, r7}\n\t"                                                          \
-        "str r1, [sp, #16]\n\t"                                                                    \
-        "str lr, [sp, #24]\n\t"                                                                    \
+        "strd r1, lr, [sp, #16]\n\t"                                                               \
         "cmp r12, r0\n\t"                                                                          \
         "bne 1b\n\t"                                                                               \
         "ldr r7, [sp, #28]\n\t"                                                                    \
         "add sp, sp, #32\n\t"                                                                      \
-        : "+r"(at), "+r"(middle), "+r"(end), "+r"(last), "+r"(to), "+r"(shift), "+r"(lines),       \
+        : "+r"(at), "+r"(middle), "+r"(end), "+r"(last), "+r"(to), "+r"(lines), "+r"(shift),       \
           "+r"(stream)                                                                             \
         : [constant] "i"(constant ? p->shift : 0), [units] "i"(constant ? p->units : 0)                                                \
         : "r8", "r9", "r10", "r11", "lr", "cc", "memory")
@@ -269,8 +268,8 @@ HIL_INLINE void hil_dsp_matvec_blocks(const struct hil_dsp_matvec_s8_column_pair
     register const uint8_t *end __asm__("r2") = start + unit_bytes * units;
     register const int32_t *last __asm__("r3") = first + hil_dsp_matvec_words(p) * blocks;
     register int8_t *to __asm__("r4") = out;
-    register int32_t shift __asm__("r5") = p->shift;
-    register const int32_t *lines __asm__("r6") = first_line;
+    register const int32_t *lines __asm__("r5") = first_line;
+    register int32_t shift __asm__("r6") = p->shift;
     register const int32_t *stream __asm__("r12") = first;
     if (p->widened && p->wide) {
         HIL_DSP_FOURS_DEPTHS(WIDENED, WIDE)

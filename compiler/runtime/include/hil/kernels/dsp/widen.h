@@ -21,8 +21,8 @@
  *
  * Scratch: written, 8 bytes a unit and row.
  *
- * Cost: 10 instructions a unit of 3 rows (12 elements), 7 of 2 rows, 4 of 1, and the loop's 2, for
- * one unit or four.
+ * Cost: 10 instructions a unit of 3 rows (12 elements), 7 of 2 rows, and the loop's 2, for one unit
+ * or four; 7 of two units of 1 row, 4 of a last one, and 2 for each four units.
  *
  * Tests: hil_dsp_widen_unit is the twin; every kernel of `dsp/` in tests/c/test_dsp_kernels.py
  * (host) and tests/board/test_kernels.py (assembly) has depths that are no multiple of 4.
@@ -74,12 +74,25 @@ struct hil_dsp_bytes {
     "sxtb16 r5, r5\n\t"                                                                            \
     "stmia %[to]!, {r4, r5, r6, r8}\n\t"
 
-/* A unit of a single row: four. */
+/* A unit of a single row: four; two units: seven. */
 #define HIL_DSP_WIDEN_ONE                                                                          \
     "ldr r4, [%[a]], #4\n\t"                                                                       \
     "sxtb16 r5, r4, ror #8\n\t"                                                                    \
     "sxtb16 r4, r4\n\t"                                                                            \
     "strd r4, r5, [%[to]], #8\n\t"
+#define HIL_DSP_WIDEN_ONE_TWICE                                                                    \
+    "ldr r4, [%[a]], #4\n\t"                                                                       \
+    "ldr r6, [%[a]], #4\n\t"                                                                       \
+    "sxtb16 r5, r4, ror #8\n\t"                                                                    \
+    "sxtb16 r4, r4\n\t"                                                                            \
+    "sxtb16 r8, r6, ror #8\n\t"                                                                    \
+    "sxtb16 r6, r6\n\t"                                                                            \
+    "stmia %[to]!, {r4, r5, r6, r8}\n\t"
+#define HIL_DSP_WIDEN_ROW(body)                                                                    \
+    __asm__ volatile(body                                                                          \
+                     : [a] "+r"(from), [to] "+r"(at), [units] "+r"(turns)                          \
+                     :                                                                             \
+                     : "r4", "r5", "r6", "r8", "cc", "memory")
 
 #define HIL_DSP_WIDEN(body)                                                                        \
     __asm__ volatile(body                                                                          \
@@ -109,17 +122,22 @@ struct hil_dsp_bytes {
 HIL_INLINE void hil_dsp_widen_row(const int8_t *row, int32_t depth, uint32_t *to) {
 #if HIL_DSP_ASSEMBLY
     const int32_t units = depth / 4;
-    if (units > 0) {
-        register const int8_t *from_a __asm__("r0") = row;
-        register const int8_t *from_b __asm__("r1") = row;
-        register const int8_t *from_c __asm__("r2") = row;
-        register uint32_t *at __asm__("r3") = to;
-        register int32_t turns __asm__("r12") = units % 4 == 0 ? units / 4 : units;
-        HIL_DSP_WIDEN_UNITS(HIL_DSP_WIDEN_ONE)
-        row = from_a;
-        to = at;
-        depth -= 4 * units;
+    register const int8_t *from __asm__("r0") = row;
+    register uint32_t *at __asm__("r3") = to;
+    register int32_t turns __asm__("r12") = units / 4;
+    if (units >= 4) {
+        HIL_DSP_WIDEN_ROW("1:\n\t" HIL_DSP_WIDEN_ONE_TWICE HIL_DSP_WIDEN_ONE_TWICE
+                          "subs %[units], #1\n\tbne 1b\n\t");
     }
+    if (units % 4 >= 2) {
+        HIL_DSP_WIDEN_ROW(HIL_DSP_WIDEN_ONE_TWICE);
+    }
+    if (units % 2 == 1) {
+        HIL_DSP_WIDEN_ROW(HIL_DSP_WIDEN_ONE);
+    }
+    row = from;
+    to = at;
+    depth -= 4 * units;
 #endif
     for (; depth > 0; depth -= 4) {
         const uint32_t word = depth >= 4 ? hil_dsp_load(row) : hil_dsp_load_part(row, depth);

@@ -179,4 +179,61 @@ HIL_INLINE void hil_generic_cumsum_s8(const struct hil_generic_cumsum_s8 *p, con
     HIL_CUMSUM_WALK(p, in, out, int32_t, -p->in_zero_point, HIL_CUMSUM_STEPS, HIL_ACCUMULATED_S8);
 }
 
+#define HIL_CUMSUM_EVEN_FIELDS                                                                     \
+    HIL_CUMSUM_FIELDS;                                                                             \
+    int32_t in_zero_point;  /* the input that stands for 0.0 */                                    \
+    int32_t out_zero_point; /* the output that stands for 0.0 */                                   \
+    int32_t multiplier;     /* input scale / output scale, in Q0.31 */                             \
+    int32_t shift           /* of that product, to the left */
+
+/* A sum of steps, rounded once. */
+#define HIL_CUMSUM_EVEN(p, steps)                                                                  \
+    (hil_requantize_even(steps, (p)->multiplier, (p)->shift) + (p)->out_zero_point)
+#define HIL_CUMSUM_EVEN_S8(p, steps) hil_clamp_s8(HIL_CUMSUM_EVEN(p, steps), INT8_MIN, INT8_MAX)
+#define HIL_CUMSUM_EVEN_S16(p, steps) (int16_t) hil_saturate_s16(HIL_CUMSUM_EVEN(p, steps))
+
+/*@kernel
+name = "hil_generic_cumsum_even_s8"
+requires = []
+inputs = ["int8_t"]
+outputs = ["int8_t"]
+scratch = "0"
+order = "none"
+code = 90
+[cost]
+line = "outer * inner"
+element = "outer * length * inner"
+@*/
+struct hil_generic_cumsum_even_s8 {
+    HIL_CUMSUM_EVEN_FIELDS;
+};
+
+/* length * 255 < 2^31. */
+HIL_INLINE void hil_generic_cumsum_even_s8(const struct hil_generic_cumsum_even_s8 *p,
+                                           const int8_t *in, int8_t *out) {
+    HIL_CUMSUM_WALK(p, in, out, int32_t, 0, HIL_CUMSUM_STEPS, HIL_CUMSUM_EVEN_S8);
+}
+
+/*@kernel
+name = "hil_generic_cumsum_even_s16"
+requires = []
+inputs = ["int16_t"]
+outputs = ["int16_t"]
+scratch = "0"
+order = "none"
+code = 90
+[cost]
+line = "outer * inner"
+element = "outer * length * inner"
+@*/
+struct hil_generic_cumsum_even_s16 {
+    HIL_CUMSUM_EVEN_FIELDS;
+};
+
+/* length * 65535 < 2^31. */
+HIL_INLINE void hil_generic_cumsum_even_s16(const struct hil_generic_cumsum_even_s16 *p,
+                                            const int16_t *in, int16_t *out) {
+    HIL_CUMSUM_WALK(p, in, out, int32_t, 0, HIL_CUMSUM_STEPS, HIL_CUMSUM_EVEN_S16);
+}
+
 #endif

@@ -80,6 +80,7 @@ outputs = ["int8_t"]
 scratch = "0"
 order = "elementwise"
 code = 96
+variable = ["a_zero_point", "b_zero_point", "out_zero_point", "out_multiplier"]
 [cost]
 row = "rows"
 element = "rows * length"
@@ -109,6 +110,7 @@ outputs = ["int8_t"]
 scratch = "0"
 order = "elementwise"
 code = 104
+variable = ["a_zero_point", "b_zero_point", "out_zero_point", "out_multiplier"]
 [cost]
 row = "rows"
 element = "rows * length"
@@ -210,6 +212,7 @@ outputs = ["int8_t"]
 scratch = "0"
 order = "elementwise"
 code = 70
+variable = ["a_zero_point", "b_zero_point", "out_zero_point", "multiplier"]
 [cost]
 row = "rows"
 element = "rows * length"

@@ -45,15 +45,19 @@
  *
  * Output: as in blocks_s8.h, multiplier and shift of a filter in core registers; `linear` takes one
  * from negative products. A predicate of the loop leaves away what is no window of a line's last
- * four.
+ * four. Of shifts down to -7 products saturate to int16 before they are moved, since 32767 moved by
+ * 7 leaves int8 whichever the zero point. Rectified outputs as in matmul_s8_8x2.h, those of several
+ * lines in one loop.
  *
  * Scratch: pixels and sums.
  *
- * Cost: 31 instructions for four windows (384 MACs) with stride 1 and 35 with stride 2, one more
- * where the fours of a line are odd; 13 for their eight outputs. Measured (`hil bench --per-layer`
+ * Cost: 30.5 instructions for four windows (384 MACs) with stride 1 and 34.5 with stride 2, half of
+ * one more where the fours of a line are no whole fours, and one more where they are odd; for their
+ * eight outputs 13, linear ones 17 or near ones 14, rectified ones 8.75, or 10 where the outputs of
+ * eight windows lie more than 255 bytes apart. Measured (`hil bench --per-layer`
  * on mps3-an547, instructions under QEMU) a MAC, layers of ic: 16 channels 32x32 0.098, 32 channels
  * 16x16 0.096, 64 channels 8x8 0.098; stride 2 0.115. 48x48x8 to 8 0.156, 0.206 with one row in a
- * chunk. 1x256x32 to 32, filters of one row: 0.104; with dilations 2, 8 and 16 0.106, 0.114, 0.124.
+ * chunk. 1x256x32 to 32, filters of one row: 0.097; with dilations 2, 8 and 16 0.100, 0.103, 0.106.
  *
  * Tests: no twin in C; the numpy reference gives what must come out (tests/board/test_kernels.py,
  * buffers between guard bytes). Layout: tests/c/test_kernel_layouts.py.
@@ -69,7 +73,7 @@
 /* What the passes of a pair of filters share. The assembly knows the offsets. */
 struct hil_mve_lines {
     int32_t lines;     /*  0: rows of outputs */
-    int32_t fours;     /*  4: of windows of a row; where these are even, pairs of them */
+    int32_t fours;     /*  4: turns of a row, each of one, two or four fours of windows */
     int32_t line_step; /*  8: from behind a row's fours to the first pixel of the next row's */
     int32_t pass_step; /* 12: from the pixels of a pass to the next one's */
     int32_t passes;    /* 16: but the first, counted down */
@@ -180,6 +184,8 @@ HIL_MVE_AT(hil_mve_lines, passes, 16);
 #define HIL_MVE_LINES_ODD_2(from) HIL_MVE_LINES_FOUR(from, HIL_MVE_LINES_PIXELS_2)
 #define HIL_MVE_LINES_EVEN_1(from) HIL_MVE_LINES_ODD_1(from) HIL_MVE_LINES_ODD_1(from)
 #define HIL_MVE_LINES_EVEN_2(from) HIL_MVE_LINES_ODD_2(from) HIL_MVE_LINES_ODD_2(from)
+#define HIL_MVE_LINES_FOURS_1(from) HIL_MVE_LINES_EVEN_1(from) HIL_MVE_LINES_EVEN_1(from)
+#define HIL_MVE_LINES_FOURS_2(from) HIL_MVE_LINES_EVEN_2(from) HIL_MVE_LINES_EVEN_2(from)
 /* clang-format on */
 
 /* The number is the stride. */
@@ -191,36 +197,62 @@ HIL_MVE_LINES_FUNCTION(hil_mve_lines_1_even, HIL_MVE_WINDOWS_WEIGHTS, HIL_MVE_LI
                        HIL_MVE_LINES_EVEN_1)
 HIL_MVE_LINES_FUNCTION(hil_mve_lines_2_even, HIL_MVE_WINDOWS_WEIGHTS, HIL_MVE_LINES_FIRST_2,
                        HIL_MVE_LINES_EVEN_2)
+HIL_MVE_LINES_FUNCTION(hil_mve_lines_1_fours, HIL_MVE_WINDOWS_WEIGHTS, HIL_MVE_LINES_FIRST_1,
+                       HIL_MVE_LINES_FOURS_1)
+HIL_MVE_LINES_FUNCTION(hil_mve_lines_2_fours, HIL_MVE_WINDOWS_WEIGHTS, HIL_MVE_LINES_FIRST_2,
+                       HIL_MVE_LINES_FOURS_2)
 
 typedef void hil_mve_lines_function(const int8_t *x, const int8_t *stream, int32_t *sums,
                                     struct hil_mve_lines *lines);
 
+/* The function of a stride that takes `turn` fours of windows at a time. */
+HIL_INLINE hil_mve_lines_function *hil_mve_lines_of(int32_t stride, int32_t turn) {
+    if (stride == 1) {
+        return turn == 4   ? hil_mve_lines_1_fours
+               : turn == 2 ? hil_mve_lines_1_even
+                           : hil_mve_lines_1;
+    }
+    return turn == 4 ? hil_mve_lines_2_fours : turn == 2 ? hil_mve_lines_2_even : hil_mve_lines_2;
+}
+
 /* The outputs of a pair of filters for a row of windows, or some, from their sums. Two by two lanes
  * of the loop's predicate are a window, as two of 16 bits and one of 32. */
 /* clang-format off */
-#define HIL_MVE_LINE_OUTPUTS(multiply, correct, clamp)                                             \
+#define HIL_MVE_LINE_OUTPUTS(products, clamp)                                                      \
     __asm__ volatile("dlstp.16 lr, %[turns]\n"                                                     \
                      "1:\n"                                                                        \
                      "vldrw.32 q0, [%[sums]], #16\n"                                               \
                      "vldrw.32 q1, [%[sums]], #16\n"                                               \
-                     multiply ".s32 q0, q0, %[m0]\n"                                               \
-                     multiply ".s32 q1, q1, %[m1]\n"                                               \
-                     correct                                                                       \
-                     "vrshl.s32 q0, %[s0]\n"                                                       \
-                     "vrshl.s32 q1, %[s1]\n"                                                       \
-                     "vqmovnb.s32 q0, q0\n"                                                        \
-                     "vqmovnt.s32 q0, q1\n"                                                        \
+                     products                                                                      \
                      "vqadd.s16 q0, q0, %[zero]\n"                                                 \
                      clamp                                                                         \
                      "vstrb.16 q0, [%[out], %q[offsets]]\n"                                        \
                      "add %[out], %[step]\n"                                                       \
                      "letp lr, 1b\n"                                                               \
                      : [sums] "+&r"(sums), [out] "+&r"(out), [turns] "+&r"(turns)                  \
-                     : [m0] "r"(scale[0]), [m1] "r"(scale[1]),                                     \
-                       [s0] "r"(scale[2]), [s1] "r"(scale[3]), [zero] "r"(p->zero_point),      \
-                       [step] "r"(4 * p->distance), [one] "r"(1), [offsets] "w"(offsets),           \
-                       [low] "w"(low), [high] "w"(high)                                            \
+                     : [m0] "r"(scale[0]), [m1] "r"(scale[1]), [s0] "r"(scale[2]),                 \
+                       [s1] "r"(scale[3]), [zero] "r"(p->zero_point),                              \
+                       [step] "r"(4 * p->distance), [one] "r"(1), [offsets] "w"(offsets),          \
+                       [shifts] "w"(shifts), [low] "w"(low), [high] "w"(high)                      \
                      : "q0", "q1", "cc", "memory")
+#define HIL_MVE_LINES_SHIFTED(multiply, correct)                                                   \
+    multiply ".s32 q0, q0, %[m0]\n"                                                                \
+    multiply ".s32 q1, q1, %[m1]\n"                                                                \
+    correct                                                                                        \
+    "vrshl.s32 q0, %[s0]\n"                                                                        \
+    "vrshl.s32 q1, %[s1]\n"                                                                        \
+    "vqmovnb.s32 q0, q0\n"                                                                         \
+    "vqmovnt.s32 q0, q1\n"
+/* Of shifts from which the largest product of 16 bits leaves int8 with every zero point. */
+#define HIL_MVE_NEAREST_LINEAR (-7)
+#define HIL_MVE_LINES_NARROWED                                                                     \
+    "vqrdmulh.s32 q0, q0, %[m0]\n"                                                                 \
+    "vqrdmulh.s32 q1, q1, %[m1]\n"                                                                 \
+    "vqmovnb.s32 q0, q0\n"                                                                         \
+    "vqmovnt.s32 q0, q1\n"                                                                         \
+    "vpt.s16 lt, q0, zr\n"                                                                         \
+    "vqsubt.s16 q0, q0, %[one]\n"                                                                  \
+    "vrshl.s16 q0, q0, %q[shifts]\n"
 #define HIL_MVE_LINES_CORRECT                                                                      \
     HIL_MVE_AWAY_FROM_ZERO("q0", "%[one]") HIL_MVE_AWAY_FROM_ZERO("q1", "%[one]")
 /* The farthest shift of a zero point that is moved by it, below 2^31. */
@@ -252,6 +284,14 @@ struct hil_mve_line_outputs {
     int32_t high;
     int32_t any;    /* 1: outputs are clamped to less than int8 */
     int32_t linear; /* as in HIL_MVE_COLUMNS_FIELDS */
+};
+
+/* Lines of as many windows each. */
+struct hil_mve_line_walk {
+    int32_t lines;
+    int32_t windows;   /* of each, at least 1 */
+    int32_t sums_step; /* sums from a line to the next one */
+    int32_t out_step;  /* bytes of the output from a line to the next one */
 };
 
 /* `count` pixels' chunk at `from`, of which the channels in the mask. */
@@ -355,19 +395,34 @@ HIL_INLINE_BLOCK void hil_mve_any_line_outputs(const struct hil_mve_line_outputs
                                            vshrq_n_u16(numbers, 1), (uint16_t)p->distance);
     const int16x8_t low = vdupq_n_s16((int16_t)p->low);
     const int16x8_t high = vdupq_n_s16((int16_t)p->high);
+    /* Without a predicate, which gcc does not know the assembly to change. */
+    const int16x8_t odd = vreinterpretq_s16_u16(vandq_u16(numbers, vdupq_n_u16(1)));
+    const int16x8_t shifts =
+        vmlaq_n_s16(vdupq_n_s16((int16_t)scale[2]), odd, (int16_t)(scale[3] - scale[2]));
+    const int32_t near = scale[2] >= HIL_MVE_NEAREST_LINEAR && scale[3] >= HIL_MVE_NEAREST_LINEAR;
     register int32_t turns __asm__("lr") = count; /* gcc's debugging levels have no other left */
     if (p->linear == HIL_MVE_LINEAR_ONCE) {
         if (p->any) {
-            HIL_MVE_LINE_OUTPUTS(HIL_MVE_ONCE, "", HIL_MVE_LINES_CLAMP);
+            HIL_MVE_LINE_OUTPUTS(HIL_MVE_LINES_SHIFTED(HIL_MVE_ONCE, ""), HIL_MVE_LINES_CLAMP);
         } else {
-            HIL_MVE_LINE_OUTPUTS(HIL_MVE_ONCE, "", HIL_MVE_LINES_SATURATE);
+            HIL_MVE_LINE_OUTPUTS(HIL_MVE_LINES_SHIFTED(HIL_MVE_ONCE, ""), HIL_MVE_LINES_SATURATE);
         }
     } else if (p->any) {
-        HIL_MVE_LINE_OUTPUTS(HIL_MVE_TWICE, HIL_MVE_LINES_CORRECT, HIL_MVE_LINES_CLAMP);
+        if (near) {
+            HIL_MVE_LINE_OUTPUTS(HIL_MVE_LINES_NARROWED, HIL_MVE_LINES_CLAMP);
+        } else {
+            HIL_MVE_LINE_OUTPUTS(HIL_MVE_LINES_SHIFTED(HIL_MVE_TWICE, HIL_MVE_LINES_CORRECT),
+                                 HIL_MVE_LINES_CLAMP);
+        }
     } else if (p->linear) {
-        HIL_MVE_LINE_OUTPUTS(HIL_MVE_TWICE, HIL_MVE_LINES_CORRECT, HIL_MVE_LINES_SATURATE);
+        if (near) {
+            HIL_MVE_LINE_OUTPUTS(HIL_MVE_LINES_NARROWED, HIL_MVE_LINES_SATURATE);
+        } else {
+            HIL_MVE_LINE_OUTPUTS(HIL_MVE_LINES_SHIFTED(HIL_MVE_TWICE, HIL_MVE_LINES_CORRECT),
+                                 HIL_MVE_LINES_SATURATE);
+        }
     } else {
-        HIL_MVE_LINE_OUTPUTS(HIL_MVE_TWICE, "", HIL_MVE_LINES_SATURATE);
+        HIL_MVE_LINE_OUTPUTS(HIL_MVE_LINES_SHIFTED(HIL_MVE_TWICE, ""), HIL_MVE_LINES_SATURATE);
     }
 }
 
@@ -375,27 +430,134 @@ HIL_INLINE_BLOCK void hil_mve_any_line_outputs(const struct hil_mve_line_outputs
  * those of matmul_s8_8x2.h; the sums of eight windows are read at a time. A function of its own: in
  * one with much else gcc has too few registers for it. */
 static __attribute__((noinline, unused)) void
-hil_mve_rectified_line_outputs(int32_t once, int32_t columns, const int32_t *sums,
-                               const int32_t *scale, int8_t *out, int32_t windows) {
-    const int32_t moved[] = {
-        scale[0],
-        scale[1],
-        scale[2],
-        scale[3],
-        (2 * INT8_MIN + 1) * (1 << (-scale[2] - 1)),
-        (2 * INT8_MIN + 1) * (1 << (-scale[3] - 1)),
-    };
-    hil_mve_matmul_s8_8x2_store(once, columns, sums, moved, out, windows);
+hil_mve_near_line_outputs(int32_t once, int32_t columns, const int32_t *sums, const int32_t *scale,
+                          int8_t *out, int32_t windows) {
+    hil_mve_matmul_s8_8x2_store(once, columns, sums, scale, out, windows);
 }
 
-HIL_INLINE void hil_mve_line_outputs(const struct hil_mve_line_outputs *p, const int32_t *sums,
-                                     const int32_t *scale, int8_t *out, int32_t count) {
-    const int32_t rectified = !p->any && p->linear != 1 && p->zero_point == INT8_MIN;
-    if (rectified && p->distance == p->columns && 7 * p->columns < UINT8_MAX &&
-        scale[2] >= HIL_MVE_FARTHEST_MOVED && scale[3] >= HIL_MVE_FARTHEST_MOVED) {
-        hil_mve_rectified_line_outputs(p->linear, p->columns, sums, scale, out, count / 2);
+/* Lines of windows, whose outputs lie far apart. */
+struct hil_mve_far_lines {
+    int32_t eights;    /*  0: of windows of a line but the last */
+    int32_t out_back;  /*  4: from the last eight's outputs to the first of the next line */
+    int32_t sums_back; /*  8: from behind a line's sums to the next line's, in bytes */
+    int32_t predicate; /* 12: that was, meanwhile */
+    int32_t last;      /* 16: the predicate of the outputs of a line's last eight */
+};
+
+HIL_MVE_AT(hil_mve_far_lines, eights, 0);
+HIL_MVE_AT(hil_mve_far_lines, out_back, 4);
+HIL_MVE_AT(hil_mve_far_lines, sums_back, 8);
+HIL_MVE_AT(hil_mve_far_lines, predicate, 12);
+HIL_MVE_AT(hil_mve_far_lines, last, 16);
+
+/* Eight windows' outputs of filter 0 in the lower bytes, of filter 1 in the upper ones; of a line's
+ * last eight only those that there are. */
+/* clang-format off */
+#define HIL_MVE_FAR_OUTPUTS(multiply, narrow)                                                      \
+    __asm__ volatile("vmrs lr, p0\n"                                                               \
+                     "str lr, [%[line], #12]\n"                                                    \
+                     "ldr lr, [%[line], #16]\n"                                                    \
+                     "vmsr p0, lr\n"                                                               \
+                     "1:\n"                                                                        \
+                     "ldr lr, [%[line]]\n"                                                         \
+                     "wls lr, lr, 3f\n"                                                            \
+                     "2:\n"                                                                        \
+                     HIL_MVE_SHALLOW_EIGHT(multiply, narrow)                                       \
+                     "vstrb.16 q1, [%[out], %q[firsts]]\n"                                         \
+                     "vshr.u16 q1, q1, #8\n"                                                       \
+                     "vstrb.16 q1, [%[out], %q[seconds]]\n"                                        \
+                     "add %[out], %[step]\n"                                                       \
+                     "le lr, 2b\n"                                                                 \
+                     "3:\n"                                                                        \
+                     HIL_MVE_SHALLOW_EIGHT(multiply, narrow)                                       \
+                     "vpsttt\n"                                                                    \
+                     "vstrbt.16 q1, [%[out], %q[firsts]]\n"                                        \
+                     "vshrt.u16 q1, q1, #8\n"                                                      \
+                     "vstrbt.16 q1, [%[out], %q[seconds]]\n"                                       \
+                     "ldr lr, [%[line], #4]\n"                                                     \
+                     "add %[out], lr\n"                                                            \
+                     "ldr lr, [%[line], #8]\n"                                                     \
+                     "add %[sums], lr\n"                                                           \
+                     "subs %[lines], #1\n"                                                         \
+                     "bne 1b\n"                                                                    \
+                     "ldr lr, [%[line], #12]\n"                                                    \
+                     "vmsr p0, lr\n"                                                               \
+                     : [sums] "+&r"(sums), [out] "+&r"(out), [lines] "+&r"(lines)                   \
+                     : [line] "r"(&line), [step] "r"(8 * distance), [m0] "w"(m0), [m1] "w"(m1),    \
+                       [s0] "r"(s0), [s1] "r"(s1), [z0] "r"(scale[4]), [z1] "r"(scale[5]),         \
+                       [firsts] "w"(firsts), [seconds] "w"(seconds)                                \
+                     : "q0", "q1", "q2", "q3", "lr", "cc", "memory")
+/* clang-format on */
+
+/* The same of lines of windows, those of which are `distance` bytes apart, of one filter or a pair.
+ */
+static __attribute__((noinline, unused)) void
+hil_mve_far_line_outputs(int32_t once, int32_t distance, int32_t pair, const int32_t *sums,
+                         const int32_t *scale, int8_t *out, const struct hil_mve_line_walk *walk) {
+    const int32_t eights = (walk->windows + 7) / 8;
+    /* Lanes are windows 0, 4, 1, 5, ... */
+    const uint16x8_t lanes = vidupq_n_u16(0, 1);
+    const uint16x8_t windows =
+        vmlaq_n_u16(vshrq_n_u16(lanes, 1), vandq_u16(lanes, vdupq_n_u16(1)), 4);
+    const uint16x8_t firsts = vmulq_n_u16(windows, (uint16_t)distance);
+    const uint16x8_t seconds = vaddq_n_u16(firsts, (uint16_t)pair);
+    const uint16x8_t last = vdupq_n_u16((uint16_t)(walk->windows - 8 * (eights - 1)));
+    struct hil_mve_far_lines line = {
+        .eights = eights - 1,
+        .out_back = walk->out_step - 8 * distance * (eights - 1),
+        .sums_back = 4 * walk->sums_step - 64 * eights,
+        .predicate = 0,
+        .last = vcmphiq_u16(last, windows),
+    };
+    int32_t lines = walk->lines;
+    const int32x4_t m0 = vdupq_n_s32(scale[0]);
+    const int32x4_t m1 = vdupq_n_s32(scale[1]);
+    const int32_t kind = hil_mve_shallow_kind(scale);
+    const int32_t s0 = scale[2] + kind;
+    const int32_t s1 = scale[3] + kind;
+    if (once) {
+        HIL_MVE_SHALLOW_KINDS(HIL_MVE_FAR_OUTPUTS, "vqdmlash", kind);
     } else {
-        hil_mve_any_line_outputs(p, sums, scale, out, count);
+        HIL_MVE_SHALLOW_KINDS(HIL_MVE_FAR_OUTPUTS, "vqrdmlash", kind);
+    }
+}
+
+/* Eights of windows from which on they pay. */
+#define HIL_MVE_FEW_FAR_EIGHTS 6
+
+/* The outputs of a pair of filters, of some lines of windows. */
+HIL_INLINE void hil_mve_lines_outputs(const struct hil_mve_line_outputs *p, const int32_t *sums,
+                                      const int32_t *scale, int8_t *out,
+                                      const struct hil_mve_line_walk *walk) {
+    const int32_t rectified = !p->any && p->linear != 1 && p->zero_point == INT8_MIN;
+    const int32_t near =
+        walk->lines == 1 && p->distance == p->columns && 7 * p->columns < UINT8_MAX;
+    const int32_t far = 7 * p->distance < UINT16_MAX &&
+                        walk->lines * ((walk->windows + 7) / 8) >= HIL_MVE_FEW_FAR_EIGHTS;
+    if (rectified && (near || far) && scale[2] >= HIL_MVE_FARTHEST_MOVED &&
+        scale[3] >= HIL_MVE_FARTHEST_MOVED) {
+        const int32_t moved[] = {
+            scale[0],
+            scale[1],
+            scale[2],
+            scale[3],
+            (2 * INT8_MIN + 1) * (1 << (-scale[2] - 1)),
+            (2 * INT8_MIN + 1) * (1 << (-scale[3] - 1)),
+        };
+        if (near) {
+            hil_mve_near_line_outputs(p->linear, p->columns, sums, moved, out, walk->windows);
+        } else {
+            /* A copy, as gcc forgets what it knows of a struct whose address leaves it. */
+            const struct hil_mve_line_walk copy = *walk;
+            hil_mve_far_line_outputs(p->linear, p->distance, p->columns > 1, sums, moved, out,
+                                     &copy);
+        }
+        return;
+    }
+    for (int32_t lines = walk->lines; lines > 0; lines--) {
+        hil_mve_any_line_outputs(p, sums, scale, out, 2 * walk->windows);
+        sums += walk->sums_step;
+        out += walk->out_step;
     }
 }
 
@@ -407,21 +569,26 @@ outputs = ["int8_t"]
 scratch = "16 * chunks * planes * width + 32 * lines * dilation_w * fours"
 order = ["rows lines", "columns across"]
 reads = "window"
-code = 1500
+code = 2000
 [cost]
 block = "batch * ((out_h + lines - 1) // lines) * ((out_w + across - 1) // across)"
 copied_row = "block * planes * chunks"
 copied_pixel = "copied_row * width"
 paired_pixel = "copied_pixel * paired"
 pair = "block * ((columns + 1) // 2)"
+rectified = "(linear != 1) * (any == 0) * (out_zero_point + 128 == 0)"
+rectified_pair = "pair * rectified"
 pair_pass = "pair * passes"
 row = "batch * out_h * ((out_w + across - 1) // across) * dilation_w * ((columns + 1) // 2)"
 row_pass = "row * passes"
 row_store = "row * min(1, out_w - across + dilation_w - 1 + out_w % 4)"
 four_pass = "row_pass * fours"
 odd_four_pass = "four_pass * (fours % 2)"
+even_four_pass = "four_pass * (fours % 4 == 2)"
 strided_four_pass = "four_pass * (stride_w - 1)"
 four = "row * fours"
+far_four = "four * rectified * min(1, out_w - across + dilation_w - 1 + out_w % 4 + columns // 37)"
+other_four = "four * (1 - rectified)"
 linear_four = "four * (linear == 1)"
 clamped_four = "four * any"
 @*/
@@ -458,30 +625,45 @@ HIL_INLINE void hil_mve_conv2d_s8_rows_outputs(const struct hil_mve_conv2d_s8_ro
         .any = p->any,
         .linear = p->linear,
     };
-    if (d == 1 && p->across == p->out_w && p->out_w % 4 == 0) {
-        /* Rows follow each other without a gap. */
-        hil_mve_line_outputs(&outputs, sums, scale, out, 2 * rows * p->out_w);
+    struct hil_mve_line_walk walk = {
+        .lines = rows,
+        .windows = wide,
+        .sums_step = 8 * p->fours,
+        .out_step = p->out_w * p->columns,
+    };
+    if (d == 1) {
+        if (p->across == p->out_w && p->out_w % 4 == 0) {
+            /* Rows follow each other without a gap. */
+            walk.lines = 1;
+            walk.windows = rows * p->out_w;
+        }
+        hil_mve_lines_outputs(&outputs, sums, scale, out, &walk);
         return;
     }
+    walk.out_step = p->columns;
+    /* The first phases of a row may have a window more, and the others none. */
+    const int32_t longer = wide % d;
     for (; rows > 0; rows--) {
-        for (int32_t phase = 0; phase < d; phase++) {
-            /* There may be fewer windows than phases. */
-            if (phase < wide) {
-                hil_mve_line_outputs(&outputs, sums, scale, out + phase * p->columns,
-                                     2 * ((wide - phase + d - 1) / d));
-            }
-            sums += 8 * p->fours;
+        if (longer > 0) {
+            walk.lines = longer;
+            walk.windows = wide / d + 1;
+            hil_mve_lines_outputs(&outputs, sums, scale, out, &walk);
         }
+        if (wide >= d) {
+            walk.lines = d - longer;
+            walk.windows = wide / d;
+            hil_mve_lines_outputs(&outputs, sums + longer * walk.sums_step, scale,
+                                  out + longer * p->columns, &walk);
+        }
+        sums += d * walk.sums_step;
         out += p->out_w * p->columns;
     }
 }
 
 HIL_INLINE void hil_mve_conv2d_s8_rows(const struct hil_mve_conv2d_s8_rows *p, const int8_t *in,
                                        int8_t *out, void *scratch) {
-    const int32_t even = p->fours % 2 == 0;
-    hil_mve_lines_function *const function = p->stride_w == 1
-                                                 ? (even ? hil_mve_lines_1_even : hil_mve_lines_1)
-                                                 : (even ? hil_mve_lines_2_even : hil_mve_lines_2);
+    const int32_t turn = p->fours % 4 == 0 ? 4 : p->fours % 2 == 0 ? 2 : 1;
+    hil_mve_lines_function *const function = hil_mve_lines_of(p->stride_w, turn);
     const int32_t plane_bytes = HIL_MVE_CHUNK * p->width;
     const int32_t line_bytes = p->chunks * plane_bytes;
     const int32_t pair_bytes = 48 + 96 * p->passes;
@@ -489,7 +671,7 @@ HIL_INLINE void hil_mve_conv2d_s8_rows(const struct hil_mve_conv2d_s8_rows *p, c
     int8_t *const pixels = (int8_t *)scratch + 32 * p->lines * p->dilation_w * p->fours;
     struct hil_mve_lines lines = {
         .lines = 0,
-        .fours = even ? p->fours / 2 : p->fours,
+        .fours = p->fours / turn,
         .line_step = (p->filter_h == 1 ? 1 : p->stride_h) * line_bytes -
                      4 * p->stride_w * HIL_MVE_CHUNK * p->fours,
         .pass_step = (1 + p->paired) * plane_bytes,

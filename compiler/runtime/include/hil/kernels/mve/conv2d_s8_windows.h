@@ -81,13 +81,14 @@ HIL_INLINE void hil_mve_windows_outputs(const struct hil_mve_line_outputs *outpu
     hil_mve_shallow_function *const function = bytes == HIL_MVE_HALF    ? hil_mve_shallow_8
                                                : bytes == HIL_MVE_CHUNK ? hil_mve_shallow_16
                                                                         : hil_mve_windows_sums;
+    const struct hil_mve_line_walk walk = {.lines = 1, .windows = count};
     for (int32_t column = 0; column < outputs->columns; column += 2) {
         function(windows, stream, sums, (count + 15) / 16, windows);
         stream += HIL_MVE_WINDOW_PAIR_BYTES;
         const void *const scales_end = stream;
         const int32_t *const scale = (const int32_t *)scales_end - 4;
-        hil_mve_line_outputs(outputs, sums, scale, out + hil_mve_pair_at(column, outputs->columns),
-                             2 * count);
+        hil_mve_lines_outputs(outputs, sums, scale, out + hil_mve_pair_at(column, outputs->columns),
+                              &walk);
     }
 }
 

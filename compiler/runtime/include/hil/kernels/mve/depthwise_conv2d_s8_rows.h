@@ -25,8 +25,8 @@
  *   stream   per channel 52 bytes: int8[5][8] filter, int32 +40 bias, +44 multiplier, +48 shift
  *   planes   in scratch, int8 [planes][plane_h][plane_w]: 12 rows with stride 1, 19 with stride 2
  *
- * Order: bands of eight rows; `planes` channels at a time their pixels are read, then their outputs
- * written.
+ * Order: bands of eight rows; `planes` channels of the image at a time their pixels are read, then
+ * the outputs of all their filters written.
  *
  * Bounds: at most 40 products, 40 * 128 * 128 < 2^20, and the bias, below 2^31
  * (`_check_quantized()`). Offsets of outputs are 16 bits: `_depthwise_rows()` checks that seven
@@ -271,30 +271,33 @@ requires = ["mve"]
 inputs = ["int8_t"]
 outputs = ["int8_t"]
 scratch = "planes * plane_h * plane_w + 16"
-order = ["rows 8", "channels planes"]
+order = ["rows 8", "channels planes * depth_multiplier"]
 reads = "channel window"
 code = 1100
 [cost]
 band = "batch * ((out_h + 7) // 8)"
 group = "band * ((in_c + planes - 1) // planes)"
-channel = "band * in_c"
+plane = "band * in_c"
+filters_of_plane = "plane * (depth_multiplier > 1)"
+channel = "plane * depth_multiplier"
 column = "channel * out_w"
 clamped = "column * (any % 2)"
-pixel = "channel * plane_h * in_w"
+pixel = "plane * plane_h * in_w"
 pixel_call = "pixel / planes"
-byte = "channel * plane_h * plane_w"
+byte = "plane * plane_h * plane_w"
 @*/
 struct hil_mve_depthwise_conv2d_s8_rows {
     HIL_IMAGES_FIELDS;
-    int32_t filter_h;      /* at most 5, dilation included */
-    int32_t filter_w;      /* at most 8, likewise */
-    int32_t stride;        /* 1 or 2 */
-    int32_t pad_top;       /* rows by which the first window reaches above the image */
-    int32_t pad_left;      /* columns by which the first window reaches beyond the image */
-    int32_t planes;        /* channels at a time, at most 8 */
-    int32_t plane_h;       /* input rows of a band: 12 with stride 1, 19 with stride 2 */
-    int32_t plane_w;       /* input columns, as far as windows reach: 32 or 96 */
-    int32_t any;           /* as in HIL_MVE_PIXELS_FIELDS */
+    int32_t filter_h;         /* at most 5, dilation included */
+    int32_t filter_w;         /* at most 8, likewise */
+    int32_t stride;           /* 1 or 2 */
+    int32_t pad_top;          /* rows by which the first window reaches above the image */
+    int32_t pad_left;         /* columns by which the first window reaches beyond the image */
+    int32_t depth_multiplier; /* filters of a channel of the image */
+    int32_t planes;           /* channels of the image at a time, at most 8 */
+    int32_t plane_h;          /* input rows of a band: 12 with stride 1, 19 with stride 2 */
+    int32_t plane_w;          /* input columns, as far as windows reach: 32 or 96 */
+    int32_t any;              /* as in HIL_MVE_PIXELS_FIELDS */
     int32_t in_zero_point; /* the input that stands for 0.0, which pixels outside the image have */
     HIL_OUTPUT_RANGE_FIELDS;
     const int8_t *stream; /* the head draws it */
@@ -327,15 +330,17 @@ HIL_INLINE void hil_mve_rows_planes(const struct hil_mve_depthwise_conv2d_s8_row
 HIL_INLINE void hil_mve_depthwise_conv2d_s8_rows(const struct hil_mve_depthwise_conv2d_s8_rows *p,
                                                  const int8_t *in, int8_t *out, void *scratch) {
     int8_t *const planes = (int8_t *)scratch;
-    const int32_t line = p->out_w * p->in_c;
+    const int32_t filters = p->depth_multiplier;
+    const int32_t columns = p->in_c * filters;
+    const int32_t line = p->out_w * columns;
     struct hil_mve_row_tiles tiles = {
         .channels = 0,
-        .plane_bytes = p->plane_h * p->plane_w,
+        .plane_bytes = filters == 1 ? p->plane_h * p->plane_w : 0,
         .columns = p->out_w,
         .filter_w = p->filter_w,
         .mask = 0,
         .zero_point = p->out_zero_point,
-        .step = p->in_c,
+        .step = columns,
         .low = p->out_min,
         .high = p->out_max,
         .places = {0},
@@ -361,9 +366,15 @@ HIL_INLINE void hil_mve_depthwise_conv2d_s8_rows(const struct hil_mve_depthwise_
                 const int32_t more = p->in_c - first;
                 const int32_t count = more < p->planes ? more : p->planes;
                 hil_mve_rows_planes(p, in + first, y, count, planes);
-                tiles.channels = count;
-                function(planes, stream, out + first, &tiles);
-                stream += 52 * count;
+                /* A plane is that of one channel, or of all filters of one. */
+                const int32_t calls = filters == 1 ? 1 : count;
+                const int32_t channels = filters == 1 ? count : filters;
+                for (int32_t call = 0; call < calls; call++) {
+                    tiles.channels = channels;
+                    function(planes + call * p->plane_h * p->plane_w, stream,
+                             out + first * filters + call * channels, &tiles);
+                    stream += 52 * channels;
+                }
             }
             y += HIL_MVE_BAND_ROWS * p->stride;
             out += rows * line;

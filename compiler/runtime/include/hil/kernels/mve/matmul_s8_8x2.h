@@ -33,7 +33,8 @@
  * is exact as they are whole before it; the shift then rounds down. Only for outputs over the whole
  * range of int8 of which the zero point is the least: negative products clamp, so they need no
  * correction of signs. Where no shift of a pair is below -8, products saturate to int16 first, what
- * leaves it gives -128 or 127, and outputs are moved to the upper bytes, where they saturate. The
+ * leaves it gives -128 or 127, and outputs are moved to the upper bytes, where they saturate; where
+ * shifts are -12 to -4, products lose four bits first. The
  * functions `_once` round once (blocks_s8.h).
  *
  * Scratch: pixels and sums of a block.
@@ -138,11 +139,19 @@ HIL_MVE_SHALLOW_FUNCTION(hil_mve_shallow_16_kept, HIL_MVE_SHALLOW_16(HIL_MVE_SHA
     "vqmovnt.s32 q0, q2\n"                                                                         \
     "vqmovnt.s32 q1, q3\n"
 /* Near: outputs become upper bytes, and saturate there. */
-#define HIL_MVE_SHALLOW_NEAR                                                                       \
-    HIL_MVE_SHALLOW_NARROW                                                                         \
+#define HIL_MVE_SHALLOW_NEAR HIL_MVE_SHALLOW_NARROW HIL_MVE_SHALLOW_UPPER
+#define HIL_MVE_SHALLOW_UPPER                                                                      \
     "vqshl.s16 q0, %[s0]\n"                                                                        \
     "vqshl.s16 q1, %[s1]\n"                                                                        \
     "vsri.16 q1, q0, #8\n"
+/* Products lose four bits while they are narrowed, by vqshrnb.s32 and vqshrnt.s32 #4, in place of
+ * which assemblers of binutils up to 2.40 emit vqrshrnb and vqrshrnt. */
+#define HIL_MVE_SHALLOW_MIDDLE                                                                     \
+    ".inst.w 0xee9c0f40\n" /* vqshrnb.s32 q0, q0, #4 */                                            \
+    ".inst.w 0xee9c2f42\n" /* vqshrnb.s32 q1, q1, #4 */                                            \
+    ".inst.w 0xee9c1f44\n" /* vqshrnt.s32 q0, q2, #4 */                                            \
+    ".inst.w 0xee9c3f46\n" /* vqshrnt.s32 q1, q3, #4 */                                            \
+    HIL_MVE_SHALLOW_UPPER
 #define HIL_MVE_SHALLOW_FAR                                                                        \
     "vshl.s32 q0, %[s0]\n"                                                                         \
     "vshl.s32 q1, %[s1]\n"                                                                         \
@@ -209,6 +218,28 @@ struct hil_mve_matmul_s8_8x2 {
     const int8_t *stream; /* the head draws it */
 };
 
+/* How products of a pair of columns become outputs, as the bits that are added to their shifts. */
+#define HIL_MVE_SHALLOW_KIND_NEAR 8
+#define HIL_MVE_SHALLOW_KIND_MIDDLE 12
+#define HIL_MVE_SHALLOW_KIND_FAR 0
+HIL_INLINE int32_t hil_mve_shallow_kind(const int32_t *scale) {
+    const int32_t most = scale[2] > scale[3] ? scale[2] : scale[3];
+    const int32_t least = scale[2] < scale[3] ? scale[2] : scale[3];
+    return least >= -8                  ? HIL_MVE_SHALLOW_KIND_NEAR
+           : least >= -12 && most <= -4 ? HIL_MVE_SHALLOW_KIND_MIDDLE
+                                        : HIL_MVE_SHALLOW_KIND_FAR;
+}
+#define HIL_MVE_SHALLOW_KINDS(outputs, multiply, kind)                                             \
+    do {                                                                                           \
+        if ((kind) == HIL_MVE_SHALLOW_KIND_NEAR) {                                                 \
+            outputs(multiply, HIL_MVE_SHALLOW_NEAR);                                               \
+        } else if ((kind) == HIL_MVE_SHALLOW_KIND_MIDDLE) {                                        \
+            outputs(multiply, HIL_MVE_SHALLOW_MIDDLE);                                             \
+        } else {                                                                                   \
+            outputs(multiply, HIL_MVE_SHALLOW_FAR);                                                \
+        }                                                                                          \
+    } while (0)
+
 /* The outputs of a pair of columns for some rows, from their sums. */
 HIL_INLINE_BLOCK void hil_mve_matmul_s8_8x2_store(int32_t once, int32_t columns,
                                                   const int32_t *sums, const int32_t *scale,
@@ -226,17 +257,13 @@ HIL_INLINE_BLOCK void hil_mve_matmul_s8_8x2_store(int32_t once, int32_t columns,
     const int32x4_t m1 = vdupq_n_s32(scale[1]);
     /* Then it holds the predicate, for which gcc has no name and in which it may keep one. */
     register int32_t turns __asm__("lr") = (eights + 1) / 2;
-    const int32_t near = scale[2] >= -8 && scale[3] >= -8;
-    const int32_t s0 = scale[2] + (near ? 8 : 0);
-    const int32_t s1 = scale[3] + (near ? 8 : 0);
-    if (once && near) {
-        HIL_MVE_SHALLOW_OUTPUTS("vqdmlash", HIL_MVE_SHALLOW_NEAR);
-    } else if (once) {
-        HIL_MVE_SHALLOW_OUTPUTS("vqdmlash", HIL_MVE_SHALLOW_FAR);
-    } else if (near) {
-        HIL_MVE_SHALLOW_OUTPUTS("vqrdmlash", HIL_MVE_SHALLOW_NEAR);
+    const int32_t kind = hil_mve_shallow_kind(scale);
+    const int32_t s0 = scale[2] + kind;
+    const int32_t s1 = scale[3] + kind;
+    if (once) {
+        HIL_MVE_SHALLOW_KINDS(HIL_MVE_SHALLOW_OUTPUTS, "vqdmlash", kind);
     } else {
-        HIL_MVE_SHALLOW_OUTPUTS("vqrdmlash", HIL_MVE_SHALLOW_FAR);
+        HIL_MVE_SHALLOW_KINDS(HIL_MVE_SHALLOW_OUTPUTS, "vqrdmlash", kind);
     }
 }
 

@@ -152,6 +152,12 @@ hil_mve_transpose_conv2d_s8_rows_phase(const struct hil_mve_transpose_conv2d_s8_
         .pass_step = plane_bytes,
         .passes = 0,
     };
+    const struct hil_mve_line_walk walk = {
+        .lines = rows,
+        .windows = phase->columns,
+        .sums_step = 8 * p->fours,
+        .out_step = p->stride_h * p->out_w * p->out_c,
+    };
     const int8_t *pair = p->stream + phase->weights;
     for (int32_t column = 0; column < p->out_c; column += 2) {
         lines.passes = passes - 1;
@@ -159,13 +165,8 @@ hil_mve_transpose_conv2d_s8_rows_phase(const struct hil_mve_transpose_conv2d_s8_
         pair += 48 + 2 * HIL_MVE_CHUNK * phase->filter_w * passes;
         const void *const scales_end = pair;
         const int32_t *const scale = (const int32_t *)scales_end - 4;
-        const int32_t *from = sums;
-        int8_t *to = out + hil_mve_pair_at(column, p->out_c);
-        for (int32_t row = 0; row < rows; row++) {
-            hil_mve_line_outputs(&outputs, from, scale, to, 2 * phase->columns);
-            from += 8 * p->fours;
-            to += p->stride_h * p->out_w * p->out_c;
-        }
+        hil_mve_lines_outputs(&outputs, sums, scale, out + hil_mve_pair_at(column, p->out_c),
+                              &walk);
     }
 }
 

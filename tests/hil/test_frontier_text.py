@@ -1,0 +1,22 @@
+"""The text of ``hil explain --frontier``: why ``speed`` is beside a program with less flash."""
+
+from __future__ import annotations
+
+from hil.cli.frontier_report import frontier_text
+from hilc.lowering.choice import CostEstimate
+from hilc.schedule.frontier import Frontier, FrontierProgram
+
+
+def text(*programs: tuple[str | None, int, int]) -> str:
+    found = [
+        FrontierProgram(goal, None if goal else 64, None, CostEstimate(64, instructions, flash))
+        for goal, instructions, flash in programs
+    ]
+    return frontier_text(Frontier("net", "cortex-m4", "instructions", found))
+
+
+def test_speed_has_code_of_its_own_for_each_layer() -> None:
+    note = "gives each layer code of its own"
+    assert note in text((None, 1000, 500), ("speed", 1000, 700), ("ram", 2000, 400))
+    assert note not in text(("speed", 1000, 700), (None, 1001, 500), ("ram", 2000, 400))
+    assert note not in text(("speed", 1000, 700), (None, 1000, 700), ("ram", 2000, 400))
