@@ -62,6 +62,8 @@ def measured(model: Path, core: str, goal: str) -> Row:
         words = ["compile", str(model), "--cpu", core, "--optimize", goal, "--json"]
         command = [sys.executable, "-m", "hil", *words, "-o", f"{folder}/library/"]
         environment = {**os.environ, "HIL_CACHE": f"{folder}/cache"}
+        # As installed packages have it; the first compile writes what is missing.
+        environment.pop("PYTHONDONTWRITEBYTECODE", None)
         with open(f"{folder}/answer", "wb") as answer:
             process = subprocess.Popen(command, stdout=answer, env=environment)
             _, status, used = os.wait4(process.pid, 0)
