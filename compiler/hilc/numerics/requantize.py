@@ -85,7 +85,8 @@ def rounding_divide_by_pot(x: Int32Like, exponent: Int32Like | int) -> Int64Arra
     shift = np.asarray(exponent, np.int64)
     half = (np.int64(1) << shift) >> 1
     # Negative numbers that lie in the middle are rounded down.
-    return (value + half - ((value < 0) & (half > 0))) >> shift
+    quotient: Int64Array = (value + half - ((value < 0) & (half > 0))) >> shift
+    return quotient
 
 
 @dataclass(frozen=True)
