@@ -531,9 +531,12 @@ def test_blocks_far_from_moved_ones_stay(monkeypatch: pytest.MonkeyPatch) -> Non
     """A first fit after an exchange or a move equals one of all blocks, with fewer placements."""
     placed: list[int] = []
     lowest = _Search._lowest
-    monkeypatch.setattr(
-        _Search, "_lowest", lambda self, index, at: placed.append(index) or lowest(self, index, at)
-    )
+
+    def counted(self: _Search, index: int, at: Sequence[int]) -> int:
+        placed.append(index)
+        return lowest(self, index, at)
+
+    monkeypatch.setattr(_Search, "_lowest", counted)
     chance = random.Random(3)
     again, anew = 0, 0
     for seed in range(40):

@@ -13,7 +13,7 @@ from hilc.lowering import KernelCall, candidates
 from hilc.lowering.parameters import HilOutputRange, HilRequantization
 from hilc.lowering.riscv import outputs
 from hilc.lowering.riscv.outputs import Output, output_of
-from hilc.lowering.v7m.channels import RightShiftedChannels, require_right_shifts
+from hilc.lowering.v7m.channels import Changes, RightShiftedChannels, require_right_shifts
 from hilc.target import get_cpu
 
 _WORD = 2**32
@@ -109,10 +109,16 @@ def test_changes_are_found_once_for_all_shifts(monkeypatch: pytest.MonkeyPatch) 
     # No shift has words.
     shifts: list[object] = []
     changes = RightShiftedChannels.changes
-    monkeypatch.setattr(
-        RightShiftedChannels, "changes", lambda self: found.append(self) or changes(self)
-    )
-    monkeypatch.setattr(outputs._Search, "words", lambda self: shifts.append(self))
+
+    def counted(self: RightShiftedChannels) -> Changes:
+        found.append(self)
+        return changes(self)
+
+    def refused(self: object) -> None:
+        shifts.append(self)
+
+    monkeypatch.setattr(RightShiftedChannels, "changes", counted)
+    monkeypatch.setattr(outputs._Search, "words", refused)
     rng = np.random.default_rng(92)
     assert outputs.scales_of(channels_of(rng, 64, "any", 5, 1 / 8), 6, 0) is None
     assert len(shifts) > 1
