@@ -25,6 +25,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from even_ops import KINDS as EVEN_KINDS
+from even_ops import even_op
 from figures import figures_table
 from models import FLOAT_MODELS, INT8_MODELS, model_path
 from single_op import KINDS, ONNX_KINDS, merged, random_op
@@ -273,13 +275,19 @@ _MODELS = {"int8": INT8_MODELS, "int16": (), "float32": FLOAT_MODELS}
 
 
 def small_layers(operators: Sequence[str] = ()) -> Iterator[tuple[Graph, Mapping[str, Array]]]:
-    """Random layers of every operator without weights, in each of its types; or more layers of some
-    operators. With inputs, since those that are positions must lie inside.
+    """Random layers of every operator without weights, in each of its types and with each of its
+    roundings; or more layers of some operators. With inputs, since those that are positions must
+    lie inside.
     """
     rng = np.random.default_rng(2)
-    kinds = [kind for kind in (*KINDS, *ONNX_KINDS) if not operators or kind[0] in operators]
     count = _OF_FEW_KINDS if operators else _OF_EACH_KIND
-    singles = [random_op(rng, op, dtype) for op, dtype in kinds for _ in range(count)]
+    singles = [
+        draw(rng, op, dtype)
+        for draw, kinds in ((random_op, (*KINDS, *ONNX_KINDS)), (even_op, EVEN_KINDS))
+        for op, dtype in kinds
+        if not operators or op in operators
+        for _ in range(count)
+    ]
     for start in range(0, len(singles), _LAYERS_AN_IMAGE):
         yield merged(singles[start : start + _LAYERS_AN_IMAGE])
 

@@ -180,7 +180,8 @@ def markdown(outcomes: Sequence[Outcome]) -> str:
 
 def _summary_head(outcomes: Sequence[Outcome]) -> str:
     count = len(outcomes)
-    intro = f"{count} combinations. Those without a row were not run.\n\n" if count > 1 else ""
+    # True of the summary of a killed command too, which ends with any row.
+    intro = f"{count} combinations, with a row for each that ended.\n\n" if count > 1 else ""
     return f"{intro}| {' | '.join(_HEADER)} |\n|---|---|---|---|---:|---|---:|---:|\n"
 
 

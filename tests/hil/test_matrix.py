@@ -152,7 +152,7 @@ def test_what_fails_and_what_is_skipped(
     (suite,) = ElementTree.parse(junit).iter("testsuite")
     assert [suite.get(kind) for kind in ("tests", "failures", "errors", "skipped")] == list("2010")
     text = summary.read_text()
-    assert text.startswith("before\n2 combinations. Those without a row were not run.\n\n| model |")
+    assert text.startswith("before\n2 combinations, with a row for each that ended.\n\n| model |")
     assert "| large | native |  | match |" in text
     assert "| - | microbit |  | error: build |" in text
     code, found = result_of(capsys, *words, *files, "--skip-too-large", "--jobs=2")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,8 +12,10 @@ import pytest
 from campaigns import cases
 from linear_layers import random_layer
 from loose_call import loose_call
+from random_graphs import GraphBuilder
 
 from hilc.errors import InputError
+from hilc.ir import Quant
 from hilc.lowering import candidates, cost, cost_tables
 from hilc.lowering import kernels as described
 from hilc.lowering.bodies import body_key
@@ -263,3 +266,30 @@ def test_which_layers_share_a_body():
         assert first is not None
         assert (first == second, first == third) == shared
     assert body_key(calls[0], "speed") is None
+
+
+@pytest.mark.parametrize(
+    ("op", "kernel"),
+    [
+        ("ADD", "hil_mve_sum_s8_scaled"),
+        ("MUL", "hil_mve_mul_s8"),
+        ("SQUARED_DIFFERENCE", "hil_mve_squared_difference_s8"),
+        ("FULLY_CONNECTED", "hil_mve_matvec_s8"),
+        ("FULLY_CONNECTED", "hil_mve_matvec_s8_two_passes"),
+    ],
+)
+def test_vectors_of_any_scale_share_a_body(op: str, kernel: str):
+    b = GraphBuilder()
+    x = made = b.input(1, 64)
+    b.tensors[x] = replace(b.tensors[x], quant=Quant((0.05,), (3,)))
+    weights = b.weights((64, 64), axis=None)
+    attributes = {} if op == "SQUARED_DIFFERENCE" else {"activation": "NONE"}
+    for zero_point in (-9, 0, 9):
+        made = b.op(op, made, weights if op == "FULLY_CONNECTED" else x, **attributes)
+        quant = Quant((0.05 + 0.0001 * zero_point,), (zero_point,))
+        b.tensors[made] = replace(b.tensors[made], quant=quant)
+    graph = b.graph(made)
+    found = [candidates(n, graph.ins(n), graph.outs(n), get_cpu("cortex-m55")) for n in graph.nodes]
+    calls = [c for each in found for c in each if c.variant == kernels()[kernel].variant]
+    assert len(calls) == 3
+    assert len({body_key(call, "balanced") for call in calls if isinstance(call, KernelCall)}) == 1

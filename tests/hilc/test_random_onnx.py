@@ -87,6 +87,14 @@ FOUND: Mapping[str, tuple[int, str, list[Array], dict[str, Any]]] = {
         [shape(1, 1, 3, 4), np.array([[[[-1.1, 0.9], [-0.9, -1.0], [1.05, 0.2]]]], np.float32)],
         {"mode": "cubic", "padding_mode": "border"},
     ),
+    "a grid of one image": (
+        20,
+        "AffineGrid",
+        [shape(1, 2, 3), np.array([1, 2, 3, 4])],
+        {"align_corners": 1},
+    ),
+    "a grid of one pixel": (20, "AffineGrid", [shape(1, 2, 3), np.array([1, 1, 1, 1])], {}),
+    "grids of three axes": (20, "AffineGrid", [shape(2, 3, 4), np.array([2, 1, 2, 3, 4])], {}),
     "wide integers without sign": (13, "Cast", [shape(9, dtype="uint16")], {"to": 13}),
     "floats to the widest": (13, "Cast", [np.array([3.7, 2.0**63, 0.0], "f")], {"to": 13}),
     "places of integers": (

@@ -23,7 +23,10 @@ KINDS = (
     ("ADD", "int16"), ("SUB", "int16"), ("MUL", "int16"), ("MEAN", "int16"),
     ("QUANTIZE", "int16"), ("AVERAGE_POOL_2D", "int16"), ("SOFTMAX", "int16"),
     ("BATCH_MATMUL", "int16"), ("TRANSPOSE_CONV", "int16"), ("DIV", "int16"),
+    ("CUMSUM", "int16"),
 )  # fmt: skip
+
+_DRAWN_AS = {("DIV", "int16"): ("SUB", "int16"), ("CUMSUM", "int16"): ("CUMSUM", "int8")}
 
 
 def even_op(rng: np.random.Generator, op: str, dtype: str, ties: bool = False) -> SingleOp:
@@ -31,14 +34,16 @@ def even_op(rng: np.random.Generator, op: str, dtype: str, ties: bool = False) -
 
     Of int16 half of the activations have a zero point, which the other policies do not allow.
     """
-    # Quotients of int16 have this policy alone; a difference has their operands.
-    single = random_op(rng, "SUB" if (op, dtype) == ("DIV", "int16") else op, dtype)
+    # These have this policy alone; others have their operands.
+    single = random_op(rng, *_DRAWN_AS.get((op, dtype), (op, dtype)))
     node = replace(single.node, op=op, rounding=Rounding.NEAREST_EVEN)
     finer = 8 * (np.dtype(dtype).itemsize - 1) if dtype != "float32" else 0
 
     def other(tensor: Tensor) -> Tensor:
         if tensor.quant is None:
             return tensor
+        if op == "CUMSUM":
+            tensor = replace(tensor, dtype=dtype)
         scale, zero_point = tensor.quant.scale, tensor.quant.zero_point
         if ties:
             scale = (2.0 ** -int(rng.integers(4 + finer, 7 + finer)),) * len(scale)
@@ -55,7 +60,11 @@ def even_op(rng: np.random.Generator, op: str, dtype: str, ties: bool = False) -
             scale = 2.0**-7
         quant = Quant((scale / (1 << finer),), (zero_point << finer,))
         outs = tuple(replace(t, quant=t.quant and quant) for t in outs)
-    made = replace(single, node=node, ins=ins, outs=outs)
+    values = tuple(
+        v if tensor.dtype == was.dtype else v.astype(tensor.dtype) << finer
+        for v, was, tensor in zip(single.values, single.ins, ins, strict=True)
+    )
+    made = replace(single, node=node, ins=ins, outs=outs, values=values)
     OPS[op].check(node, ins, outs)
     return made
 

@@ -1175,6 +1175,14 @@ def _grid_sample(d: Draft, op: str) -> None:
     )
 
 
+@draws("AffineGrid")
+def _affine_grid(d: Draft, op: str) -> None:
+    images, rank = d.number(1, 2), d.among((2, 3))
+    sizes = [images, d.number(1, 2), *(d.number(1, 4) for _ in range(rank))]
+    theta = d.take("float32", (images, rank, rank + 1))
+    d.node(op, [theta, d.constant(sizes, "int64")], align_corners=d.number(0, 1))
+
+
 @draws("Attention")
 def _attention(d: Draft, op: str) -> None:
     heads = d.number(1, 2)

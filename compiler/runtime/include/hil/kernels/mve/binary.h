@@ -115,6 +115,7 @@ outputs = ["int8_t"]
 scratch = "0"
 order = "elementwise"
 code = 144
+variable = ["a_factor", "b_factor", "constant", "shift"]
 [cost]
 sixteen = "size // 16"
 four = "(size % 16 + 3) // 4"

@@ -97,6 +97,7 @@ outputs = ["int8_t"]
 scratch = "0"
 order = "elementwise"
 code = 300
+variable = ["a_zero_point", "b_zero_point", "out_zero_point", "multiplier"]
 [cost]
 row = "rows"
 eight = "rows * (length // 8)"
@@ -144,6 +145,7 @@ outputs = ["int8_t"]
 scratch = "0"
 order = "elementwise"
 code = 300
+variable = ["out_zero_point", "multiplier", "shift"]
 [cost]
 row = "rows"
 eight = "rows * (length // 8)"

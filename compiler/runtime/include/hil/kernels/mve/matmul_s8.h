@@ -58,6 +58,7 @@ outputs = ["int8_t"]
 scratch = "16 * chunks * copied + 16 * ((columns + 7) // 8 - columns // 8)"
 order = ["pixels 1", "channels 8"]
 reads = "rows"
+variable = ["out_zero_point"]
 [cost]
 row = "rows"
 eight = "rows * ((columns + 7) // 8)"

@@ -256,6 +256,7 @@ scratch = "4 * group + 16 * chunks * copied"
 order = ["pixels 1", "channels group"]
 reads = "rows"
 code = 3300
+variable = ["out_zero_point"]
 [cost]
 row = "rows"
 group_call = "rows * ((columns + group - 1) // group)"
