@@ -527,6 +527,49 @@ def test_first_fit_goes_as_far_as_the_known_peak() -> None:
     assert pinned._first_fit([2, 1, 0]) == [16, 32, 0]
 
 
+def test_blocks_far_from_moved_ones_stay(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A first fit after an exchange or a move equals one of all blocks, with fewer placements."""
+    placed: list[int] = []
+    lowest = _Search._lowest
+
+    def counted(self: _Search, index: int, at: Sequence[int]) -> int:
+        placed.append(index)
+        return lowest(self, index, at)
+
+    monkeypatch.setattr(_Search, "_lowest", counted)
+    chance = random.Random(3)
+    again, anew = 0, 0
+    for seed in range(40):
+        blocks = _random_blocks(seed, 40)
+        blocks[7] = replace(blocks[7], offset=64)
+        overlaps = {
+            (i, j): ForbiddenInterval(-blocks[j].nbytes // 2, blocks[i].nbytes)
+            for i, j in itertools.permutations(range(40), 2)
+            if blocks[i].last == blocks[j].first
+        }
+        search = _Search(blocks, overlaps)
+        known = search._good_orders(0)[0]
+        for turn in range(20):
+            order, (a, b) = list(known.order), chance.sample(range(40), 2)
+            moved = {b} if turn % 2 else {a, b}
+            if turn % 2:
+                order.insert(b, order.pop(a))
+            else:
+                order[a], order[b] = order[b], order[a]
+            placed.clear()
+            expected = search._first_fit(order)
+            anew += len(placed)
+            placed.clear()
+            found = search._first_fit(order, known, min(a, b), moved)
+            again += len(placed)
+            assert expected is not None
+            beyond = pool_bytes(blocks, expected) > known.peak
+            assert found == (None if beyond else expected)
+            if found is not None:
+                known = _Candidate(pool_bytes(blocks, found), order, found)
+    assert 0 < again < anew / 2
+
+
 def test_improving_ends_where_the_bound_is_reached() -> None:
     blocks = _random_blocks(5, 12)
     search = _Search(blocks, {})

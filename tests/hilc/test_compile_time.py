@@ -25,6 +25,7 @@ import hilc
 from hilc.frontends import load_model
 from hilc.fusion import fused
 from hilc.fusion.bands import Geometry, Variant
+from hilc.fusion.bounds import Bounds, StageWays
 from hilc.fusion.call import Entry
 from hilc.fusion.fused import GroupCalls
 from hilc.fusion.layout import Layout
@@ -184,6 +185,25 @@ def test_schedules_are_made_and_laid_out_when_needed(monkeypatch) -> None:
     assert rows[8] < rows[1]
     with_effects = [schedule for schedule in made if "effects" in vars(schedule)]
     assert 0 < len(with_effects) < len(made) / 10
+
+
+def test_stages_of_many_groups_are_priced_once(monkeypatch) -> None:
+    """Each schedule of each group priced all kernels of its stages again."""
+    found = Counter[str]()
+    init, ways = StageWays.__init__, Bounds._of_stage
+
+    def counted(self: StageWays, options) -> None:
+        found["priced"] += 1
+        init(self, options)
+
+    def of_stage(self: Bounds, *args: Any) -> StageWays:
+        found["asked"] += 1
+        return ways(self, *args)
+
+    monkeypatch.setattr(StageWays, "__init__", counted)
+    monkeypatch.setattr(Bounds, "_of_stage", of_stage)
+    hilc.compile(models.model_path("kws"), cpu="cortex-m4")
+    assert 0 < found["priced"] < found["asked"] / 2
 
 
 @pytest.mark.full

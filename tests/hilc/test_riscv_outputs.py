@@ -11,8 +11,9 @@ from riscv_layers import PREFIXES, deep_layers
 
 from hilc.lowering import KernelCall, candidates
 from hilc.lowering.parameters import HilOutputRange, HilRequantization
+from hilc.lowering.riscv import outputs
 from hilc.lowering.riscv.outputs import Output, output_of
-from hilc.lowering.v7m.channels import RightShiftedChannels, require_right_shifts
+from hilc.lowering.v7m.channels import Changes, RightShiftedChannels, require_right_shifts
 from hilc.target import get_cpu
 
 _WORD = 2**32
@@ -100,6 +101,28 @@ def test_outputs_of_deep_sums_are_exact(depth: int, weights: str, extension: str
         assert (computed(output, words, tried) == channels.outputs(tried)).all()
         own += output.own
     assert own >= 1
+
+
+def test_changes_are_found_once_for_all_shifts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """They took most of the time to lower a layer: each shift found them again."""
+    found: list[object] = []
+    # No shift has words.
+    shifts: list[object] = []
+    changes = RightShiftedChannels.changes
+
+    def counted(self: RightShiftedChannels) -> Changes:
+        found.append(self)
+        return changes(self)
+
+    def refused(self: object) -> None:
+        shifts.append(self)
+
+    monkeypatch.setattr(RightShiftedChannels, "changes", counted)
+    monkeypatch.setattr(outputs._Search, "words", refused)
+    rng = np.random.default_rng(92)
+    assert outputs.scales_of(channels_of(rng, 64, "any", 5, 1 / 8), 6, 0) is None
+    assert len(shifts) > 1
+    assert len(found) == 1
 
 
 def test_every_sum_of_a_deep_channel_is_exact() -> None:

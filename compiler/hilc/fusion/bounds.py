@@ -92,17 +92,48 @@ class _Least:
         )
 
 
+class StageWays:
+    """The ways to compute a stage so often, the fastest first, and what follows for a price."""
+
+    def __init__(self, options: Sequence[KernelOption]) -> None:
+        self._options = options
+        self._cheapest: dict[float, Sequence[KernelOption]] = {}
+        self._least: dict[float, _Least] = {}
+
+    def cheapest(self, worth: float) -> Sequence[KernelOption]:
+        """Return them, those first that are cheapest with this price of a byte of flash."""
+        if worth not in self._cheapest:
+            self._cheapest[worth] = sorted(
+                self._options, key=lambda way: way.cost + worth * way.flash_bytes
+            )
+        return self._cheapest[worth]
+
+    def least(self, worth: float) -> _Least:
+        """Return the least cost with this price of a byte of flash."""
+        if worth not in self._least:
+            self._least[worth] = _Least.of(self._options, worth)
+        return self._least[worth]
+
+
+#: Ways by what they depend on; the first is the identity of a list of kernels, which stages keep.
+KnownWays = dict[
+    tuple[int, tuple[tuple[tuple[int, ...], int], ...], Callable[[str, KernelCall], int]], StageWays
+]
+
+
 class Bounds:
     """A schedule with the kernels that may compute its stages."""
 
-    def __init__(self, stages: Stages, schedule: Schedule) -> None:
+    def __init__(self, stages: Stages, schedule: Schedule, known: KnownWays) -> None:
         self.stages = stages
         self.schedule = schedule
         self._nodes = schedule.geometry.nodes
+        #: Ways that groups of the same layers share.
+        self._shared = known
         #: By the price of a byte of flash.
         self._least: dict[float, list[_Least]] = {}
-        self._ordered: dict[float, list[list[KernelOption]]] = {}
-        self._known_ways: list[list[KernelOption]] | None = None
+        self._ordered: dict[float, list[Sequence[KernelOption]]] = {}
+        self._known_ways: list[StageWays] | None = None
 
     @cached_property
     def bands(self) -> list[dict[tuple[int, ...], Band]]:
@@ -195,24 +226,28 @@ class Bounds:
             return self.outline(None)
         return self.outline([min((k.calls for k in own), key=_scratch) for own in self._kernels])
 
-    def _ways(self, prices: Prices) -> list[list[KernelOption]] | None:
-        """For each stage, the ways to compute it, the fastest first; None if a stage has no
-        kernel.
-        """
+    def _ways(self, prices: Prices) -> list[StageWays] | None:
+        """For each stage, the ways to compute it; None if a stage has no kernel."""
         if self._known_ways is None and all(self._kernels):
-            self._known_ways = [
+            self._known_ways = [self._of_stage(i, prices) for i in range(len(self._nodes))]
+        return self._known_ways
+
+    def _of_stage(self, stage: int, prices: Prices) -> StageWays:
+        """Return the ways to compute a stage."""
+        kernels, times = self._kernels[stage], self._times[stage]
+        key = id(kernels), tuple(times.items()), prices.stage_bytes
+        if key not in self._shared:
+            accumulates = self._nodes[stage].accumulates
+            self._shared[key] = StageWays(
                 [
                     # A stage that accumulates has one kernel, which is counted in all peaks.
                     self._way(
-                        stage, kernel, 0 if node.accumulates else kernel.calls.scratch_bytes, prices
+                        stage, kernel, 0 if accumulates else kernel.calls.scratch_bytes, prices
                     )
                     for kernel in kernels
                 ]
-                for stage, (node, kernels) in enumerate(
-                    zip(self._nodes, self._kernels, strict=True)
-                )
-            ]
-        return self._known_ways
+            )
+        return self._shared[key]
 
     @cached_property
     def _stages_by_layer(self) -> list[int] | None:
@@ -243,7 +278,7 @@ class Bounds:
             rooms[stage] = max(rooms[stage], 0)
         return rooms
 
-    def _cheapest_ways(self, prices: Prices) -> list[list[KernelOption]] | None:
+    def _cheapest_ways(self, prices: Prices) -> list[Sequence[KernelOption]] | None:
         """For each stage, the ways to compute it, those first that are cheapest with the price of
         their flash; None if a stage has no kernel.
         """
@@ -251,9 +286,7 @@ class Bounds:
             return None
         worth = prices.worth
         if worth not in self._ordered:
-            self._ordered[worth] = [
-                sorted(ways, key=lambda way: way.cost + worth * way.flash_bytes) for ways in known
-            ]
+            self._ordered[worth] = [ways.cheapest(worth) for ways in known]
         return self._ordered[worth]
 
     def kernels_within(
@@ -299,7 +332,7 @@ class Bounds:
         if (known := self._ways(prices)) is None:
             return None
         if prices.worth not in self._least:
-            self._least[prices.worth] = [_Least.of(ways, prices.worth) for ways in known]
+            self._least[prices.worth] = [ways.least(prices.worth) for ways in known]
         total, priced = 0.0, prices.entry * self.count
         rooms = self._rooms(scratch_bytes, live_bytes)
         for room, least in zip(rooms, self._least[prices.worth], strict=True):

@@ -7,7 +7,7 @@ from dataclasses import replace
 from operator import lt
 
 from hilc.fusion.bands import Geometry, NotFusible, RowNodes, Variant
-from hilc.fusion.bounds import Bounds, Estimate, LeastCost, Prices, least_of
+from hilc.fusion.bounds import Bounds, Estimate, KnownWays, LeastCost, Prices, least_of
 from hilc.fusion.call import FusedCall
 from hilc.fusion.layout import Frame, Layout
 from hilc.fusion.schedule import Schedule
@@ -35,6 +35,7 @@ class GroupCalls:
         self._consumers = graph.consumers()
         self._row_nodes = RowNodes()
         self._stages = Stages(layers or LoweredLayers(cpu))
+        self._ways: KnownWays = {}
         #: By group without kernels its schedules, or the reason why there are none.
         self._frames: dict[_Key, list[Frame] | str] = {}
         self._latest: tuple[Group, list[Layout]] | None = None
@@ -127,7 +128,9 @@ class GroupCalls:
                     if not variant.backwards or any(map(lt, known[variant], forwards)):
                         # Variants may be equivalent.
                         schedules.setdefault(schedule.key, schedule)
-                self._frames[key] = [Frame(self._stages, own) for own in schedules.values()]
+                self._frames[key] = [
+                    Frame(self._stages, own, self._ways) for own in schedules.values()
+                ]
             except NotFusible as error:
                 self._frames[key] = str(error)
         found = self._frames[key]

@@ -10,7 +10,7 @@ from operator import add
 from typing import TypeVar
 
 from hilc.fusion.bands import NotFusible
-from hilc.fusion.bounds import Bounds, Estimate
+from hilc.fusion.bounds import Bounds, Estimate, KnownWays
 from hilc.fusion.call import WORD, Entry, FusedCall, Location, Move, Part, Piece, Stage
 from hilc.fusion.row_allocation import Operand, RowAllocation
 from hilc.fusion.schedule import Schedule
@@ -66,8 +66,8 @@ class _Arena:
 class Frame(Bounds):
     """A schedule with what its layouts share, whichever kernels compute its stages."""
 
-    def __init__(self, stages: Stages, schedule: Schedule) -> None:
-        super().__init__(stages, schedule)
+    def __init__(self, stages: Stages, schedule: Schedule, known: KnownWays) -> None:
+        super().__init__(stages, schedule, known)
         #: By stage and the identity of its calls, the allocation problems of its entries.
         self.allocations: dict[tuple[int, int], tuple[StageCalls, list[RowAllocation]]] = {}
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 from hilc.fusion.bands import Band, BandNode, NotFusible, RowNode
 from hilc.fusion.call import numbers
@@ -42,14 +43,14 @@ class StageCalls:
         small tables.
         """
         listed = list(calls.values())
-        values = [numbers(call.fields) for call in listed]
-        if any(own.keys() != values[0].keys() for own in values[1:]):
+        first, *others = [numbers(call.fields) for call in listed]
+        if any(own.keys() != first.keys() for own in others):
             return None
-        floats = [{n: repr(v) for n, v in own.items() if isinstance(v, float)} for own in values]
-        if any(own != floats[0] for own in floats[1:]):
+        floats = _floats(first)
+        if any(_floats(own) != floats for own in others):
             return None
-        integers = [n for n in values[0] if n not in floats[0]]
-        varying = [n for n in integers if any(own[n] != values[0][n] for own in values[1:])]
+        different = {n for own in others for n, value in own.items() if value != first[n]}
+        varying = [n for n in first if n in different and n not in floats]
         tables: dict[str, tuple[Array, ...]] = {}
         for name in listed[0].arrays:
             arrays = _different([call.arrays[name] for call in listed])
@@ -59,6 +60,11 @@ class StageCalls:
                 tables[name] = tuple(arrays)
         scratch = max(call.scratch_bytes for call in listed)
         return StageCalls(calls, band_nodes, tuple(varying), tables, scratch)
+
+
+def _floats(numbers: Mapping[str, Any]) -> dict[str, str]:
+    """Return what tells floats apart, -0.0 and 0.0 too."""
+    return {name: repr(value) for name, value in numbers.items() if isinstance(value, float)}
 
 
 def _different(arrays: Sequence[Array]) -> list[Array]:

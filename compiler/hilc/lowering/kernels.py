@@ -256,6 +256,11 @@ class FieldGroup(Record):
                 found[own.name] = value
         return found
 
+    @cached_property
+    def arrays(self) -> Mapping[str, Array]:
+        """The arrays among the values."""
+        return {n: each for n, each in self.fields.items() if isinstance(each, np.ndarray)}
+
 
 class Parameters(FieldGroup):
     """A record with the fields of a kernel's parameter struct."""
@@ -327,7 +332,7 @@ class KernelCall:
     @property
     def arrays(self) -> Mapping[str, Array]:
         """The arrays that the kernel reads from flash, by their fields."""
-        return {n: each for n, each in self.fields.items() if isinstance(each, np.ndarray)}
+        return self.parameters.arrays
 
     @property
     def constant_arrays(self) -> Iterator[Array]:

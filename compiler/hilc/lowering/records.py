@@ -25,8 +25,8 @@ class Record:
     __dataclass_fields__: ClassVar[dict[str, dataclasses.Field[Any]]]
 
     def __init__(self, **values: Any) -> None:
-        names = [field.name for field in dataclasses.fields(self)]
-        if values.keys() != set(names):
+        names = _names(type(self))
+        if values.keys() != names.keys():
             missing = [name for name in names if name not in values]
             unknown = [name for name in values if name not in names]
             problems = [
@@ -47,6 +47,16 @@ class Record:
     def __repr__(self) -> str:
         shown = (f"{f.name}={getattr(self, f.name)!r}" for f in dataclasses.fields(self))
         return f"{type(self).__qualname__}({', '.join(shown)})"
+
+
+_NAMES: dict[type[Record], dict[str, None]] = {}
+
+
+def _names(kind: type[Record]) -> dict[str, None]:
+    """Return the names of a class's fields, in the order of the struct."""
+    if kind not in _NAMES:
+        _NAMES[kind] = dict.fromkeys(field.name for field in dataclasses.fields(kind))
+    return _NAMES[kind]
 
 
 if TYPE_CHECKING:

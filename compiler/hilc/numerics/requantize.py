@@ -76,7 +76,8 @@ def doubling_high_mul(a: Int32Like, b: Int32Like | int) -> Int64Array:
     """
     product = np.asarray(a, np.int64) * np.asarray(b, np.int64)
     # C adds 1 - 2**30 to negative products and truncates towards zero: that is this floor too.
-    return np.minimum((product + (1 << 30)) >> 31, INT32_MAX)
+    quotient: Int64Array = np.minimum((product + (1 << 30)) >> 31, INT32_MAX)
+    return quotient
 
 
 def rounding_divide_by_pot(x: Int32Like, exponent: Int32Like | int) -> Int64Array:
@@ -85,7 +86,8 @@ def rounding_divide_by_pot(x: Int32Like, exponent: Int32Like | int) -> Int64Arra
     shift = np.asarray(exponent, np.int64)
     half = (np.int64(1) << shift) >> 1
     # Negative numbers that lie in the middle are rounded down.
-    return (value + half - ((value < 0) & (half > 0))) >> shift
+    quotient: Int64Array = (value + half - ((value < 0) & (half > 0))) >> shift
+    return quotient
 
 
 @dataclass(frozen=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import struct
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -56,6 +57,8 @@ _FARTHEST_PADDED = 2
 _TURN_ROWS, _COLUMN_ROWS = {1: 2, 2: 4}, 8
 #: Columns of which a turn takes the last row.
 _CORNER_WIDTH = 5
+#: Lists of tiles, and of their entries, that are kept: bands of equal shape share them.
+_KEPT = 512
 
 
 def depthwise(form: DepthwiseConvolution) -> Sequence[Parameters]:
@@ -295,7 +298,7 @@ class _Strips:
         """Return how far the second place's outputs lie behind the first's."""
         return self.part * self.line if other else self.outputs * self.channels
 
-    @property
+    @functools.cached_property
     def places(self) -> npt.NDArray[np.int64]:
         """The outputs of each turn of a run."""
         found = []
@@ -513,10 +516,13 @@ def _depthwise_planes(
     halves = tile_w % 2 and tile_w > 1 and h.out_size > 1
     halves = bool(halves and band_h == h.out_size and stride == 1 and not any_clamp)
     whole_w = tile_w - halves
-    parts = [_tiles(part_h, whole_w), _tiles(h.out_size % part_h, whole_w)]
-    masked = any_clamp or any(tile.mask != _WHOLE_TILE for part in parts for tile in part)
+    parts = part_h, h.out_size % part_h
+    tiles = [tile for rows in parts for tile in _tiles(rows, whole_w)]
+    masked = any_clamp or any(tile.mask != _WHOLE_TILE for tile in tiles)
     line = w.out_size * channel_count
-    tables = [_entries(part, masked, stride, plane_w, line, channel_count) for part in parts]
+    tables = [
+        _entries(rows, whole_w, masked, stride, plane_w, line, channel_count) for rows in parts
+    ]
     half_entries = []
     if halves:
         half_entries = _half_entries(_tiles(h.out_size, 1), whole_w, plane_w, line, channel_count)
@@ -542,7 +548,7 @@ def _depthwise_planes(
         any=any_of(outputs),
         first=int(_narrows_first(form.packing)),
         addressed=0,
-        table=np.frombuffer(b"".join(tables[0] + tables[1] + half_entries), np.int8),
+        table=np.frombuffer(b"".join([*tables[0], *tables[1], *half_entries]), np.int8),
         stream=_stream(form.packing, ((h.filter_size, 1), (w.filter_size, 1)), (_PATCH, _PATCH)),
     )
 
@@ -559,10 +565,11 @@ class _Tile:
 _WHOLE_TILE = (True, True, True, True)
 
 
-def _tiles(rows: int, width: int) -> list[_Tile]:
+@functools.lru_cache(_KEPT)
+def _tiles(rows: int, width: int) -> Sequence[_Tile]:
     """Tiles that cover ``rows`` rows of outputs; whole ones first."""
     if rows == 0:
-        return []
+        return ()
     tops = list(range(0, rows - 1, 2)) or [0]
     if rows % 2 and rows > 1:
         tops.append(rows - 2)
@@ -571,13 +578,17 @@ def _tiles(rows: int, width: int) -> list[_Tile]:
     for x in range(0, width, 2):
         right = x + 1 < width
         tiles += [_Tile(y, x, (True, right, below, right and below)) for y in tops]
-    return tiles
+    return tuple(tiles)
 
 
+@functools.lru_cache(_KEPT)
 def _entries(
-    tiles: Sequence[_Tile], masked: bool, stride: int, plane_w: int, line: int, step: int
-) -> list[bytes]:
-    """Return the table's entries of two tiles; ``line`` and ``step`` are from output to output."""
+    rows: int, width: int, masked: bool, stride: int, plane_w: int, line: int, step: int
+) -> Sequence[bytes]:
+    """Return the table's entries of two tiles of so many outputs; ``line`` and ``step`` are from
+    output to output.
+    """
+    tiles = _tiles(rows, width)
     entries = []
     for i in range(0, len(tiles), 2):
         pair = (tiles[i], tiles[min(i + 1, len(tiles) - 1)])
