@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 if TYPE_CHECKING:
     from fake_bench import Bench
@@ -55,6 +56,12 @@ def _require_folder(event: str, arguments: tuple[object, ...]) -> None:
 
 
 sys.addaudithook(_require_folder)
+
+# How long a machine takes is no failure, neither of an example nor of drawing them.
+settings.register_profile(
+    "any machine", deadline=None, suppress_health_check=[HealthCheck.too_slow]
+)
+settings.load_profile("any machine")
 
 
 def pytest_configure(config: pytest.Config) -> None:

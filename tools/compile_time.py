@@ -72,7 +72,7 @@ def measured(model: Path, core: str, goal: str) -> Row:
             raise subprocess.CalledProcessError(process.returncode, command)
         (result,) = json.loads(Path(folder, "answer").read_text(encoding="utf-8"))["results"]
     groups = result["choice"]["groups"]
-    layers = result["layers"] + sum(len(group["nodes"]) - 1 for group in groups)
+    layers = result["layer_count"] + sum(len(group["nodes"]) - 1 for group in groups)
     seconds = used.ru_utime + used.ru_stime
     return Row(model.stem, core, goal, layers, seconds, used.ru_maxrss / 1024)
 

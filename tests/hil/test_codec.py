@@ -257,7 +257,7 @@ def test_c_takes_the_largest_payload(frame_max: int, c_codec: CCodec) -> None:
 
 
 @pytest.mark.full
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(frame=frames, noise=st.lists(st.one_of(frames.map(encode), st.binary(max_size=30))))
 def test_c_finds_what_python_finds(frame: Frame, noise: list[bytes], c_codec: CCodec) -> None:
     wire = encode(frame)

@@ -27,7 +27,8 @@ CPU = "cortex-m4"
 def log() -> dict[str, Any]:
     """A log of a model, as JSON has it."""
     source = prepare(convolutions(), "net", get_cpu(CPU))
-    layer = TunedLayer("c", "CONV_2D", (Measured("hil_generic_conv2d_s8", 100), Measured("b", 90)))
+    kernels = (Measured("generic.conv2d.s8", 100), Measured("dsp.conv2d.s8", 90))
+    layer = TunedLayer("c", "CONV_2D", kernels)
     group = TunedGroup(Group(("padded", "c"), 1), 150)
     programs = [
         TunedProgram(goal, {"d": "generic.matmul.s8"}, (group,), 512, 180)
@@ -100,17 +101,26 @@ def test_a_truncated_log_is_refused(log: dict[str, Any], tmp_path: Path) -> None
             hilc.compile(convolutions(), name="net", cpu=CPU, tuning=path)
 
 
-def test_a_log_of_other_layers_compiles_all_the_same(log: dict[str, Any], tmp_path: Path) -> None:
-    """What it names and the model lacks counts for nothing."""
+def test_names_of_no_layer_or_kernel_are_refused(log: dict[str, Any], tmp_path: Path) -> None:
+    """Names of other layers beside the model's count for nothing."""
     dice = Random(3)
-    names = ["c", "padded", "nobody", "", "y"]
-    for _ in range(6):
+    compiled = refused = 0
+    names = ["c", "c", "c", "nobody", ""]
+    variants = ["generic.conv2d.s8", "dsp.conv2d.s8", "x"]
+    for _ in range(20):
         changed = json.loads(json.dumps(log))
         changed["layers"][0]["name"] = dice.choice(names)
         for program in changed["programs"]:
-            program["kernels"] = {dice.choice(names): dice.choice(["", "x", "generic.conv2d.s8"])}
+            program["kernels"] = {dice.choice(names): dice.choice(variants)}
             group = program["groups"][0]["group"]
             group["nodes"] = dice.choices(names, k=dice.choice([1, 2, 3]))
             group["rows"] = dice.choice([1, 2, 1 << 40])
-        report = _compiled(changed, tmp_path, dice.choice(["speed", "size"])).reports["net"]
+        try:
+            report = _compiled(changed, tmp_path, dice.choice(["speed", "size"])).reports["net"]
+        except InputError as error:
+            assert "the tuning log names" in error.fact
+            refused += 1
+            continue
         assert report.chosen.instructions > 0
+        compiled += 1
+    assert min(compiled, refused) > 2

@@ -423,7 +423,7 @@ def _graphs(draw: st.DrawFn) -> Graph:
     return b.graph(*outputs)
 
 
-@settings(max_examples=80, deadline=None, derandomize=True)
+@settings(max_examples=80, derandomize=True)
 @given(graph=_graphs())
 def test_every_pass_keeps_every_bit(graph: Graph) -> None:
     for transform in PASSES:

@@ -16,10 +16,12 @@ most accesses per byte first.
 from __future__ import annotations
 
 import itertools
+import operator
 import random
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from types import MappingProxyType
 
 from hilc.lowering.access import ForbiddenInterval, apart
@@ -133,6 +135,8 @@ def _step_bound(
     """Return the same; ``positions`` are those of the live blocks, ``pairs`` those of the overlaps
     between them.
     """
+    if not pairs:
+        return _stacked([blocks[i].nbytes for i in positions])
     live = dict.fromkeys(positions)
     paired = {i for pair in pairs for i in pair}
     apart = live.keys() - paired
@@ -144,14 +148,16 @@ def _step_bound(
     shared = [pair for pair in pairs if begun.issuperset(pair)]
     for left in ({first for first, _ in shared}, {second for _, second in shared}):
         groups.append([blocks[i].nbytes for i in live if i in apart or i in begun - left])
-    others = [blocks[i].nbytes for i in apart]
-    groups += [[*others, _least_span(blocks, pair, overlaps[pair])] for pair in pairs]
+    spans = [_least_span(blocks, pair, overlaps[pair]) for pair in pairs]
     for (common, first), (same, second) in itertools.combinations(pairs, 2):
         # An operand with the scratch and the output that may lie over it, but not over each other.
         alone = (first, second) not in overlaps and (second, first) not in overlaps
         if common == same and alone and 0 in map(_duration, (blocks[first], blocks[second])):
-            groups.append([*others, _least_span_of_three(blocks, common, first, second, overlaps)])
-    return max(map(_stacked, groups))
+            spans.append(_least_span_of_three(blocks, common, first, second, overlaps))
+    # One of the spans at a time, beside the blocks that are disjoint from all.
+    nbytes, padding = _padded([blocks[i].nbytes for i in apart])
+    beside = (nbytes + align(n) - max(padding, align(n) - n) for n in spans)
+    return max(*map(_stacked, groups), *beside)
 
 
 def _duration(block: Block) -> int:
@@ -197,7 +203,15 @@ def _down(nbytes: int) -> int:
 
 def _stacked(sizes: Sequence[int]) -> int:
     """Return the size of disjoint aligned blocks; padding after the last one is not counted."""
-    return sum(map(align, sizes)) - max((align(n) - n for n in sizes), default=0)
+    nbytes, padding = _padded(sizes)
+    return nbytes - padding
+
+
+def _padded(sizes: Sequence[int]) -> tuple[int, int]:
+    """Return the size of disjoint aligned blocks, and the largest padding of one."""
+    # Called for every step of every candidate.
+    aligned = [-(-n // ALIGNMENT) * ALIGNMENT for n in sizes]
+    return sum(aligned), max(map(operator.sub, aligned, sizes), default=0)
 
 
 def _least_span(
@@ -404,6 +418,12 @@ class _Search:
         steps = sorted({block.first for block in blocks})
         self._live = _by_step(steps, ((block.first, block.last) for block in blocks))
         self._starting = _by_step(steps, ((block.first, block.first) for block in blocks))
+        #: By block the forbidden parts of neighbours that may share bytes with it.
+        self._shared: list[dict[int, list[tuple[int, int]]]] = [{} for _ in blocks]
+        for (first, second), forbidden in overlaps.items():
+            self._shared[second][first] = forbidden.parts
+        for (first, second), forbidden in overlaps.items():
+            self._shared[first].setdefault(second, forbidden.reversed().parts)
         #: For each block its neighbours and the forbidden interval of the offset difference.
         self.neighbours = [self._forbidden(index) for index in range(len(blocks))]
 
@@ -412,14 +432,19 @@ class _Search:
         offset(neighbour)`` must not lie.
         """
         found: list[tuple[int, int, int]] = []
-        own = self.blocks[index]
+        own, shared = self.blocks[index], self._shared[index]
         later = (self._starting.get(step, ()) for step in range(own.first + 1, own.last + 1))
         for other in sorted(itertools.chain(self._live[own.first], *later)):
-            if other == index:
-                continue
-            forbidden = forbidden_between(self.blocks, self.overlaps, other, index)
-            found += [(other, low, high) for low, high in forbidden.parts]
+            if other in shared:
+                found += [(other, low, high) for low, high in shared[other]]
+            elif other != index and (own.nbytes or self.blocks[other].nbytes):
+                found.append((other, -own.nbytes, self.blocks[other].nbytes))
         return found
+
+    @cached_property
+    def _near(self) -> list[int]:
+        """The neighbours of each block as bits."""
+        return [sum(1 << other for other in {o for o, *_ in own}) for own in self.neighbours]
 
     def best(self, enough: int, tries: int) -> tuple[int, ...]:
         bound = max(lower_bound(self.blocks, self.overlaps), enough)
@@ -464,9 +489,14 @@ class _Search:
             b = chance.randrange(len(order))
             if chance.random() < 0.5:
                 order[a], order[b] = order[b], order[a]
+                moved = {a, b}
             else:
                 order.insert(b, order.pop(a))
-            offsets = self._first_fit(order, current, min(a, b) if current.fitted else 0)
+                moved = {b}
+            if current.fitted:
+                offsets = self._first_fit(order, current, min(a, b), moved)
+            else:
+                offsets = self._first_fit(order, current)
             # Equally good orders are accepted: they may lead to better ones.
             if offsets is not None:
                 current = _Candidate(pool_bytes(self.blocks, offsets), order, offsets)
@@ -512,35 +542,61 @@ class _Search:
         return _Candidate(pool_bytes(self.blocks, offsets), order, offsets)
 
     def _first_fit(
-        self, order: Sequence[int], known: _Candidate | None = None, same: int = 0
+        self,
+        order: Sequence[int],
+        known: _Candidate | None = None,
+        same: int = 0,
+        moved: Collection[int] | None = None,
     ) -> list[int] | None:
         """Return first-fit offsets in ``order``; None if they need more bytes than ``known``.
 
-        The first ``same`` blocks are the same in its order.
+        The first ``same`` blocks are the same in its order. The others are in the same order but
+        for those at the positions ``moved``, if given, and then its offsets are a first fit too:
+        only blocks near one that lies elsewhere are placed again.
         """
         offsets = list(self.pinned)
         if known is not None:
             for index in order[:same]:
                 offsets[index] = known.offsets[index]
-        for index in order[same:]:
+        moved = range(same, len(order)) if moved is None else moved
+        # Those that may lie elsewhere than in the known placement when the next block is placed.
+        changed = sum(1 << order[position] for position in moved)
+        last = max(moved, default=-1)
+        for position, index in enumerate(order[same:], same):
             if self.pinned[index] >= 0:
                 continue
-            forbidden = [
-                (at + low, at + high)
-                for other, low, high in self.neighbours[index]
-                if (at := offsets[other]) >= 0
-            ]
-            forbidden.sort()
-            offset = 0
-            for low, high in forbidden:
-                if offset <= low:
-                    break
-                if offset < high:
-                    offset = -(-high // ALIGNMENT) * ALIGNMENT
-            if known is not None and offset + self.blocks[index].nbytes > known.peak:
+            if known is None or position in moved or self._near[index] & changed:
+                offsets[index] = self._lowest(index, offsets)
+            else:
+                offsets[index] = known.offsets[index]
+            if known is None:
+                continue
+            if offsets[index] + self.blocks[index].nbytes > known.peak:
                 return None
-            offsets[index] = offset
+            if offsets[index] != known.offsets[index]:
+                changed |= 1 << index
+            if position == last:
+                # All moved blocks are placed: those at their known offset have no effect anymore.
+                for other in (order[p] for p in moved):
+                    if offsets[other] == known.offsets[other]:
+                        changed &= ~(1 << other)
         return offsets
+
+    def _lowest(self, index: int, offsets: Sequence[int]) -> int:
+        """Return the lowest offset of a block among those that are placed."""
+        forbidden = [
+            (at + low, at + high)
+            for other, low, high in self.neighbours[index]
+            if (at := offsets[other]) >= 0
+        ]
+        forbidden.sort()
+        offset = 0
+        for low, high in forbidden:
+            if offset <= low:
+                break
+            if offset < high:
+                offset = -(-high // ALIGNMENT) * ALIGNMENT
+        return offset
 
 
 def _sizes(bound: int, peak: int) -> Iterator[int]:

@@ -75,21 +75,17 @@ def doubling_high_mul(a: Int32Like, b: Int32Like | int) -> Int64Array:
     saturated.
     """
     product = np.asarray(a, np.int64) * np.asarray(b, np.int64)
-    nudge = np.where(product >= 0, 1 << 30, 1 - (1 << 30))
-    total = product + nudge
-    # C's division truncates towards zero; numpy's shift floors.
-    quotient = np.where(total >= 0, total >> 31, -((-total) >> 31))
-    return np.minimum(quotient, INT32_MAX)
+    # C adds 1 - 2**30 to negative products and truncates towards zero: that is this floor too.
+    return np.minimum((product + (1 << 30)) >> 31, INT32_MAX)
 
 
 def rounding_divide_by_pot(x: Int32Like, exponent: Int32Like | int) -> Int64Array:
     """Return ``RoundingDivideByPOT``: x / 2**exponent, half away from zero; 0 <= exponent <= 31."""
     value = np.asarray(x, np.int64)
     shift = np.asarray(exponent, np.int64)
-    mask = (np.int64(1) << shift) - 1
-    remainder = value & mask
-    threshold = (mask >> 1) + (value < 0)
-    return (value >> shift) + (remainder > threshold)
+    half = (np.int64(1) << shift) >> 1
+    # Negative numbers that lie in the middle are rounded down.
+    return (value + half - ((value < 0) & (half > 0))) >> shift
 
 
 @dataclass(frozen=True)

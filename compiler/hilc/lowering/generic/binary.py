@@ -47,6 +47,8 @@ from hilc.ops.operands import (
 _FLOATS = {"ADD": HilGenericAddF32, "SUB": HilGenericSubF32, "MUL": HilGenericMulF32}
 #: Magnitude of a product below which the short forms of rounding are exact.
 _NARROW_LIMIT = 2**30
+#: Magnitude that no sum of an int8 line has.
+_ANY = 2**62
 _SUMS = {"ADD": HilGenericAddS8, "SUB": HilGenericSubS8}
 
 
@@ -143,16 +145,24 @@ def sum_line(layer: Layer) -> SumLine | None:
     values = numbers.astype(np.int64)
     first, second = (quantization(node, t)[0] / quantization(node, out)[0] for t in (a, b))
     factors = first, -second if node.op == "SUB" else second
+    # Sums of every eighth row refuse most factors.
+    parts = [slice(None, None, 8), slice(None)]
     finest = min(22, 23 - int(np.ceil(np.log2(max(2**-16, *map(abs, factors))))))
     for shift in range(finest, max(0, finest - 3), -1):
         nearest = [round(factor * 2**shift) for factor in factors]
+        begins = np.where(expected > low, expected << shift, -_ANY)
+        ends = np.where(expected < high, (expected + 1 << shift) - 1, _ANY)
         for tried in sorted(product(*map(_around, nearest)), key=_off(nearest)):
-            sums = tried[0] * values[:, np.newaxis] + tried[1] * values
-            least = np.where(expected > low, (expected << shift) - sums, -(2**31)).max()
-            most = np.where(expected < high, (expected + 1 << shift) - 1 - sums, 2**31 - 1).min()
-            addend = int(least + most) // 2
-            if least <= most and abs(addend) + np.abs(sums).max() < 2**31:
-                return SumLine(tried[0], tried[1], addend, shift)
+            for part in parts:
+                sums = tried[0] * values[part, np.newaxis] + tried[1] * values
+                least = max((begins[part] - sums).max(), -(2**31))
+                most = min((ends[part] - sums).min(), 2**31 - 1)
+                if least > most:
+                    break
+            else:
+                addend = int(least + most) // 2
+                if abs(addend) + np.abs(sums).max() < 2**31:
+                    return SumLine(tried[0], tried[1], addend, shift)
     return None
 
 

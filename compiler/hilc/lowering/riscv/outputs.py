@@ -25,7 +25,7 @@ import numpy.typing as npt
 from hilc.ir import ELEMENT_TYPES, Rounding
 from hilc.lowering.channels import once_for_channels
 from hilc.lowering.riscv.emitter import Function, Register
-from hilc.lowering.v7m.channels import RightShiftedChannels
+from hilc.lowering.v7m.channels import Changes, RightShiftedChannels
 
 #: The largest shift: 256 outputs, shifted, leave room in a word.
 _MAX_SHIFT = 21
@@ -68,9 +68,10 @@ def scales_of(channels: RightShiftedChannels, bits: int, base: int) -> Scales | 
     forms = [False]
     if channels.rounding is Rounding.DOUBLE and not channels.rectified:
         forms.append(True)
+    changes = channels.changes()
     for signed in forms:
         for shift in range(finest, max(finest - _TRIED, 0), -1):
-            words = _Search(channels, bits, base, shift, signed).words()
+            words = _Search(changes, bits, base, shift, signed).words()
             if words is not None:
                 return Scales(words, shift, signed)
     return None
@@ -79,10 +80,8 @@ def scales_of(channels: RightShiftedChannels, bits: int, base: int) -> Scales | 
 class _Search:
     """Search for the multipliers and constants of channels, for one shift."""
 
-    def __init__(
-        self, channels: RightShiftedChannels, bits: int, base: int, shift: int, signed: bool
-    ) -> None:
-        self._channels = channels
+    def __init__(self, changes: Changes, bits: int, base: int, shift: int, signed: bool) -> None:
+        self._channels = channels = changes.channels
         self._bits = bits
         lowest, highest = channels.ends
         # Nearly dead channels have no weights: what their sums, all 0, are multiplied with is free.
@@ -90,7 +89,6 @@ class _Search:
         exponents = shift - (channels.right + bits - 1)
         real = np.ldexp(channels.multipliers.astype(np.float64), exponents)
         self._factors = np.rint(np.where(alive, real, 0.0)).astype(np.int64)
-        changes = channels.changes()
         self._reached, self._begins = changes.reached, changes.begins
         range_ = channels.range
         self._places = np.clip(shift - channels.right, 0, _MAX_SHIFT) if signed else None

@@ -81,7 +81,12 @@ HIL_INLINE void hil_mve_windows_outputs(const struct hil_mve_line_outputs *outpu
     hil_mve_shallow_function *const function = bytes == HIL_MVE_HALF    ? hil_mve_shallow_8
                                                : bytes == HIL_MVE_CHUNK ? hil_mve_shallow_16
                                                                         : hil_mve_windows_sums;
-    const struct hil_mve_line_walk walk = {.lines = 1, .windows = count};
+    const struct hil_mve_line_walk walk = {
+        .lines = 1,
+        .windows = count,
+        .sums_step = 0,
+        .out_step = 0,
+    };
     for (int32_t column = 0; column < outputs->columns; column += 2) {
         function(windows, stream, sums, (count + 15) / 16, windows);
         stream += HIL_MVE_WINDOW_PAIR_BYTES;
