@@ -283,7 +283,7 @@ def test_vectors_of_any_scale_share_a_body(op: str, kernel: str):
     x = made = b.input(1, 64)
     b.tensors[x] = replace(b.tensors[x], quant=Quant((0.05,), (3,)))
     weights = b.weights((64, 64), axis=None)
-    attributes = {} if op == "SQUARED_DIFFERENCE" else {"activation": "NONE"}
+    attributes: dict[str, Any] = {} if op == "SQUARED_DIFFERENCE" else {"activation": "NONE"}
     for zero_point in (-9, 0, 9):
         made = b.op(op, made, weights if op == "FULLY_CONNECTED" else x, **attributes)
         quant = Quant((0.05 + 0.0001 * zero_point,), (zero_point,))

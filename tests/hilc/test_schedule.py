@@ -913,7 +913,7 @@ def test_affordable_partitions_at_the_highest_price(
 
 
 def test_an_impossible_limit_is_tried_once() -> None:
-    partitioner = a_partitioner([[segment(0, 0, 10, flash=100)]])
+    partitioner: Any = a_partitioner([[segment(0, 0, 10, flash=100)]])
     least = partitioner.cheapest(None, FASTEST)
     assert least is not None
     assert partitioner.cheapest(least.memory_bound - 1, Objective(200)) is None

@@ -40,17 +40,17 @@ def even_op(rng: np.random.Generator, op: str, dtype: str, ties: bool = False) -
     finer = 8 * (np.dtype(dtype).itemsize - 1) if dtype != "float32" else 0
 
     def other(tensor: Tensor) -> Tensor:
-        if tensor.quant is None:
+        if (quant := tensor.quant) is None:
             return tensor
         if op == "CUMSUM":
             tensor = replace(tensor, dtype=dtype)
-        scale, zero_point = tensor.quant.scale, tensor.quant.zero_point
+        scale, zero_point = quant.scale, quant.zero_point
         if ties:
             scale = (2.0 ** -int(rng.integers(4 + finer, 7 + finer)),) * len(scale)
         if tensor.dtype == "int16" and tensor.data is None and rng.random() < 0.5:
             drawn = int(rng.integers(-32768, 32768))
             zero_point = (int(rng.choice([-32768, 32767, drawn])),)
-        return replace(tensor, quant=replace(tensor.quant, scale=scale, zero_point=zero_point))
+        return replace(tensor, quant=replace(quant, scale=scale, zero_point=zero_point))
 
     ins, outs = tuple(map(other, single.ins)), tuple(map(other, single.outs))
     if op in ("AVERAGE_POOL_2D", "SOFTMAX"):
