@@ -76,7 +76,8 @@ def doubling_high_mul(a: Int32Like, b: Int32Like | int) -> Int64Array:
     """
     product = np.asarray(a, np.int64) * np.asarray(b, np.int64)
     # C adds 1 - 2**30 to negative products and truncates towards zero: that is this floor too.
-    return np.minimum((product + (1 << 30)) >> 31, INT32_MAX)
+    high: Int64Array = np.minimum((product + (1 << 30)) >> 31, INT32_MAX)
+    return high
 
 
 def rounding_divide_by_pot(x: Int32Like, exponent: Int32Like | int) -> Int64Array:
