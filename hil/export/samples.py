@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from hil.verify import FLOAT_RTOL
+from hil.verify.comparison import MOST_RTOL
 from hil.verify.oracle import reference_of
 from hil.verify.provenance import model_file
 from hil.verify.samples import first_sample, random_sample
@@ -42,8 +43,11 @@ class ModelSample:
         assert self.outputs is not None, "there is a tolerance where there are outputs"
         values = np.abs(self.outputs[name][np.isfinite(self.outputs[name])])
         slope = float(self.slopes[name].min()) if name in self.slopes else 0.0
+        largest = float(values.max(initial=0))
         # Few digits: the last ones must not depend on numpy's version.
-        return FLOAT_RTOL * max(float(values.max(initial=0)), float(f"{slope:.1e}"))
+        return max(
+            FLOAT_RTOL * largest, min(FLOAT_RTOL * float(f"{slope:.1e}"), MOST_RTOL * largest)
+        )
 
 
 def sample_of(

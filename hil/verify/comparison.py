@@ -2,14 +2,16 @@
 
 Integer and boolean results must be equal. A float result may differ from the reference by
 ``FLOAT_RTOL`` times the largest magnitude in the reference's tensor, or by as much as it changes if
-every float that the model computes with changes by ``FLOAT_RTOL`` of itself.
+every float that the model computes with changes by ``FLOAT_RTOL`` of itself, but not by more than
+``MOST_RTOL`` times the largest magnitude of the tensor in any sample so far.
 
 The first tolerance is relative to the tensor, not the element, since another order of summation
 changes small elements as much as large ones. So one huge element, such as a mask's, hides errors of
 the others: a result states the tolerance in the output's units, and counts equal elements that
 differ by more than ``OWN_RTOL`` of their own magnitude. The second is for a tensor whose elements
 are all small because terms cancel; it is computed only where the first one is exceeded, and a
-result counts the elements that it judges.
+result counts the elements that it judges. Its bound is what keeps the output of another sample, or
+of a wrong program, from being equal, however the model amplifies changes.
 """
 
 from __future__ import annotations
@@ -73,6 +75,8 @@ from hilc.support.suggest import counted
 #: Relative difference of floats that counts as rounding. Of an operand it is 84 times float32's
 #: spacing of 2**-23: sums of 4,096 products in another order needed up to 31 of these 84.
 FLOAT_RTOL = 1e-5
+#: Most that a difference may be where terms cancel, of the tensor's largest in all samples so far.
+MOST_RTOL = 1e-3
 #: Difference of an element by its own magnitude from which a match remarks on it. Sums of thousand
 #: products in another order differ by up to 0.3 % where they cancel out.
 OWN_RTOL = 1e-2
@@ -438,6 +442,8 @@ class TensorComparison:
     infinities: int = 0
     ill_conditioned: int = 0
     ill_conditioned_diff: float = 0
+    #: Largest magnitude in the reference's tensors so far.
+    largest: float = 0
     first: Difference | None = field(default=None)
     errors: ErrorHistogram = field(init=False)
 
@@ -459,7 +465,8 @@ class TensorComparison:
         expected = expected.reshape(got.shape)
         # Flat: numpy reduces arrays without dimensions to scalars.
         difference, different = _differences(expected.ravel(), got.ravel())
-        is_rounding = _is_rounding(expected, difference, different, self._slope)
+        self.largest = max(self.largest, largest_magnitude(expected))
+        is_rounding = _is_rounding(expected, difference, different, self._slope, self.largest)
         different &= ~is_rounding
         count = int(np.count_nonzero(different))
         # numpy's maximum propagates NaN, so a NaN element is always reported.
@@ -793,18 +800,37 @@ def _layer_reports(
 Slope = Callable[[], Array | None]
 
 
-def differs(expected: Array, got: Array, slope: Slope = lambda: None) -> bool:
-    """Return whether any element of ``got`` counts as different."""
+def differs(
+    expected: Array, got: Array, slope: Slope = lambda: None, largest: Callable[[], float] = float
+) -> bool:
+    """Return whether any element of ``got`` counts as different.
+
+    ``largest`` returns the largest magnitude of the tensor in other samples; it is called only
+    where the first tolerance is exceeded.
+    """
     difference, different = _differences(expected.ravel(), got.ravel())
-    return bool((different & ~_is_rounding(expected, difference, different, slope)).any())
+    if different.any():
+        most = max(largest(), largest_magnitude(expected))
+        different &= ~_is_rounding(expected, difference, different, slope, most)
+    return bool(different.any())
 
 
-def _is_rounding(expected: Array, difference: Array, different: Array, slope: Slope) -> Array:
+def _is_rounding(
+    expected: Array, difference: Array, different: Array, slope: Slope, largest: float
+) -> Array:
     """Return which elements exceed the first tolerance, but not the second one."""
     found = slope() if expected.dtype.kind == "f" and different.any() else None
     if found is None:
         return np.zeros_like(different)
-    return np.asarray(different & (difference <= FLOAT_RTOL * found.ravel()))
+    tolerance = np.minimum(FLOAT_RTOL * found.ravel(), MOST_RTOL * largest)
+    return np.asarray(different & (difference <= tolerance))
+
+
+def largest_magnitude(expected: Array) -> float:
+    """Return the largest finite magnitude of a tensor; 0 of integers, which have no tolerance."""
+    if expected.dtype.kind != "f":
+        return 0.0
+    return float(np.abs(expected[np.isfinite(expected)]).max(initial=0))
 
 
 def _differences(expected: Array, got: Array) -> tuple[Array, Array]:
@@ -826,8 +852,7 @@ def _differences(expected: Array, got: Array) -> tuple[Array, Array]:
 
 def _tolerance(expected: Array) -> float:
     """Return the difference up to which elements of a tensor of floats are equal."""
-    finite = np.abs(expected[np.isfinite(expected)])
-    return FLOAT_RTOL * float(finite.max(initial=0))
+    return FLOAT_RTOL * largest_magnitude(expected)
 
 
 def _first_mismatch(tensors: Iterable[TensorReport]) -> FirstMismatch | None:

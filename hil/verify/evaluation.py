@@ -19,7 +19,7 @@ import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Executor, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
-from functools import partial
+from functools import cache, partial
 from itertools import islice
 from pathlib import Path
 from typing import IO, Any, Literal
@@ -32,7 +32,7 @@ from hil.results.codec import encode
 from hil.results.evaluate import EvaluateEntry, MetricEntry, Mismatch, NonfiniteSamples
 from hil.results.parts import Fallback, Provenance
 from hil.support.beside import Beside
-from hil.verify.comparison import Oracle, RunnableModel, differs, goal_of
+from hil.verify.comparison import Oracle, RunnableModel, differs, goal_of, largest_magnitude
 from hil.verify.datasets import DataSet, digest_of
 from hil.verify.metrics import (
     NO_CLASS,
@@ -361,7 +361,7 @@ def evaluate_model(
             numbering.check()
         device = np.stack([kept.device(i, tensor) for i in range(len(data))])
         reference = np.stack([kept.reference(i, tensor) for i in range(len(data))])
-        is_other = [_is_other(kept, index, tensor, data, oracle) for index in range(len(data))]
+        is_other = _others(kept, range(len(data)), tensor, data, oracle)
         results = {
             "device": _results(model, data, device, score, tensor),
             "reference": _results(model, data, reference, score, tensor),
@@ -647,18 +647,30 @@ def _compute(
                 start(one.model)
 
 
-def _is_other(
-    kept: _Journal, index: int, tensor: TensorInfo, data: DataSet, oracle: Oracle
-) -> bool:
-    """Return whether the device's result of a sample differs from the reference's."""
+def _others(
+    kept: _Journal, indices: Sequence[int], tensor: TensorInfo, data: DataSet, oracle: Oracle
+) -> list[bool]:
+    """Return for each sample whether the device's result differs from the reference's."""
 
-    def slope() -> Array | None:
+    @cache
+    def largest() -> float:
+        return max(largest_magnitude(kept.reference(index, tensor)) for index in indices)
+
+    def slope(index: int) -> Array | None:
         if oracle.sensitivity is None:
             return None
         oracle.sensitivity.follow(data.samples[index], is_first=True)
         return oracle.sensitivity.slope(tensor)
 
-    return differs(kept.reference(index, tensor), kept.device(index, tensor), slope)
+    return [
+        differs(
+            kept.reference(index, tensor),
+            kept.device(index, tensor),
+            partial(slope, index),
+            largest,
+        )
+        for index in indices
+    ]
 
 
 def _require_no_difference(
@@ -673,7 +685,7 @@ def _require_no_difference(
     replace what is known.
     """
     done = [index for index, _ in kept.digests()]
-    found = sum(_is_other(kept, index, tensor, data, oracle) for index in done)
+    found = sum(_others(kept, done, tensor, data, oracle))
     if found:
         raise NumericError(
             f"{found:,} of {len(done):,} samples of {model} differ from {oracle.name}; then the "

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -125,6 +125,81 @@ def test_rounding_against_a_file(library: ModelLibrary, here: HostModel) -> None
     wanted = {"y": np.stack([oracle.values(i, x)["y"] for i, x in enumerate(samples)])}
     assert run(here, samples, expected_outputs(wanted, module, 1000, library)).match
     assert not run(here, samples, expected_outputs(wanted, module, 1000)).match
+
+
+def variance(path: Path) -> Path:
+    """Of numbers that are close to each other: the most sensitive results of all."""
+    node = helper.make_node
+    nodes = [
+        node("Add", ["x", "far"], ["a"]),
+        node("ReduceMean", ["a"], ["mean"], axes=[1]),
+        node("Sub", ["a", "mean"], ["d"]),
+        node("Mul", ["d", "d"], ["square"]),
+        node("ReduceMean", ["square"], ["y"], axes=[1]),
+    ]
+    return onnx_file(nodes, {"far": f32(1e4)}, path)
+
+
+WRONG: Mapping[str, Callable[[Array], Array]] = {
+    "zeros": np.zeros_like,
+    "halves": lambda y: y / 2,
+    "negatives": np.negative,
+    "one percent more": lambda y: y * np.float32(1.01),
+    "those of the sample before": lambda y: np.roll(y, 1, axis=0),
+    "means": lambda y: np.full_like(y, y.mean()),
+}
+
+
+@pytest.mark.parametrize("wrong", WRONG)
+@pytest.mark.parametrize("model", [ridge, anomaly, variance])
+def test_wrong_outputs_differ(model: Callable[[Path], Path], wrong: str, tmp_path: Path) -> None:
+    """However much a model amplifies rounding."""
+    library = hilc.compile(model(tmp_path / "net.onnx"))
+    module = library.modules[0]
+    samples = RandomSamples(module.inputs, 0, 20)
+    oracle = reference_of(library, module, "onnx")
+    right = np.stack([oracle.values(i, x)["y"] for i, x in enumerate(samples)])
+    expected = expected_outputs({"y": WRONG[wrong](right)}, module, 20, library)
+    with hilc.host.load(library) as here:
+        assert run(here, samples, oracle).match
+        report = run(here, samples, expected)
+    assert not report.match
+    assert report.outputs[0].mismatches > 5
+
+
+def test_a_loop_that_changes_take_astray(tmp_path: Path) -> None:
+    """A changed index is outside of its table: only the first tolerance counts then."""
+    node, value = helper.make_node, helper.make_tensor_value_info
+    steps = [
+        node("Cast", ["v"], ["index"], to=TensorProto.INT64),
+        node("Gather", ["table", "index"], ["v_next"]),
+        node("ReduceMax", ["v_next"], ["most"], keepdims=0),
+        node("Greater", ["most", "half"], ["again"]),
+    ]
+    given = [
+        value("i", TensorProto.INT64, []),
+        value("c", TensorProto.BOOL, []),
+        value("v", TensorProto.FLOAT, [1, FEATURES]),
+    ]
+    results = [
+        value("again", TensorProto.BOOL, []),
+        value("v_next", TensorProto.FLOAT, [1, FEATURES]),
+    ]
+    body = helper.make_graph(steps, "body", given, results)
+    nodes = [
+        node("ReduceMax", ["x"], ["first"], keepdims=0),
+        node("Greater", ["first", "half"], ["begin"]),
+        node("Loop", ["", "begin", "x"], ["last"], body=body),
+        node("ReduceMean", ["last"], ["y"], axes=[1]),
+    ]
+    constants = {"table": f32(0.1, 0.2, 1.2, 1.7), "half": np.array(0.5, np.float32)}
+    library = hilc.compile(onnx_file(nodes, constants, tmp_path / "net.onnx"))
+    samples = [{"x": np.full((1, FEATURES), 3.999, np.float32)}]
+    with hilc.host.load(library) as here:
+        for y, match in ((0.2, True), (0.26, False)):
+            wanted = {"y": np.full((1, 1, 1), y, np.float32)}
+            expected = expected_outputs(wanted, library.modules[0], 1, library)
+            assert run(here, samples, expected).match == match
 
 
 def test_rounding_in_an_exported_example(library: ModelLibrary) -> None:
@@ -335,14 +410,16 @@ def test_infinities_are_counted() -> None:
 def test_rounding_in_an_evaluation() -> None:
     """Of each sample alone: its reference starts from reset states."""
     graph = running_sum()
-    data: Any = SimpleNamespace(samples=[{"x": f32(100)}, {"x": f32(1e-3)}])
+    data: Any = SimpleNamespace(samples=[{"x": f32(100)}, {"x": f32(1e-3)}, {"x": f32(1)}])
     y = info(graph.tensors["y"])
     kept: Any = SimpleNamespace(
-        reference=lambda index, tensor: f32(0),
-        device=lambda index, tensor: f32(1e-4),
+        reference=lambda index, tensor: f32(index == 2),
+        device=lambda index, tensor: f32(1 if index == 2 else 1e-4),
     )
     oracle = Oracle("hilc", "", lambda index, sample: {}, sensitivity=sensitivity(graph))
-    others = [evaluation._is_other(kept, index, y, data, oracle) for index in (1, 0, 1)]
-    assert others == [True, False, True]
+    others = evaluation._others(kept, (1, 0, 1, 2), y, data, oracle)
+    assert others == [True, False, True, False]
+    # Of what the tensor has in all samples: 1e-4 is much where nothing is larger than 0.
+    assert evaluation._others(kept, (0, 1), y, data, oracle) == [True, True]
     strict = replace(oracle, sensitivity=None)
-    assert evaluation._is_other(kept, 0, y, data, strict)
+    assert evaluation._others(kept, (0, 2), y, data, strict) == [True, False]
