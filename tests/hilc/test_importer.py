@@ -600,12 +600,25 @@ _MODULE = b"\x80\x02c__main__\nNet\n)\x81."
 #: In the protocol 4, a name is two texts.
 _MODULE_4 = b"\x80\x04\x8c\x08__main__\x8c\x03Net\x93)\x81."
 _BEFORE_1_6 = b"\x80\x02\x8a\nl\xfc\x9cF\xf9 j\xa8P\x19.\x80\x02M\xe9\x03.\x80\x02}."
+#: {"epoch": 3, "model": OrderedDict()}, and one whose optimizer uses the class before.
+_CHECKPOINT = (
+    b"\x80\x02}q\0(X\x05\0\0\0epochq\x01K\x03"
+    b"X\x05\0\0\0modelq\x02ccollections\nOrderedDict\nq\x03)Rq\x04u."
+)
+_OPTIMIZER_FIRST = (
+    b"\x80\x02}q\0(X\x03\0\0\0optq\x01}q\x02K\0\x89ccollections\nOrderedDict\nq\x03)R\x86s"
+    b"X\x06\0\0\0net{0}q\x04h\x03)Rq\x05u."
+)
 #: Files of PyTorch by name: what they are, and a part of the remedy.
 PYTORCH = [
     ("script.pt", _archive(data_pkl=_MODULE, constants_pkl=b"", code____torch__=b""),
      "TorchScript", "torch.onnx.export(torch.jit.load('{path}').eval(), (x,), "),
     ("weights.pt", _archive(data_pkl=_WEIGHTS), "a state_dict",
      "module.load_state_dict(torch.load('{path}', weights_only=True)); torch.export.save("),
+    ("checkpoint.pt", _archive(data_pkl=_CHECKPOINT), "a state_dict that torch.save wrote under",
+     "load_state_dict(torch.load('{path}', weights_only=True)['model']); torch.export.save("),
+    ("last.pt", _archive(data_pkl=_OPTIMIZER_FIRST), "under the key 'net{0}'",
+     "load_state_dict(torch.load('{path}', weights_only=True)['net{{0}}']); torch.export.save("),
     ("module.pt", _archive(data_pkl=_MODULE), "a pickle of the class '__main__.Net'",
      "module = torch.load('{path}', weights_only=False); torch.export.save("),
     ("module_4.pt", _archive(data_pkl=_MODULE_4), "class '__main__.Net'", "torch.load('{path}'"),

@@ -113,6 +113,56 @@ def test_a_program_is_refused_with_a_remedy(name: str) -> None:
     assert "getitem" not in caught.value.fact
 
 
+#: What PyTorch 2.13 computes of these arguments: infinite ones, and beside and at poles.
+BESIDE_POLES = {
+    "lgamma": {
+        np.inf: np.inf, -np.inf: np.inf, -8.9e-16: 34.655311584, 8.9e-16: 34.655311584,
+        -1e-5: 11.51293087, -1.00001: 11.5115642548, -2.5: -0.05624371767, -3: np.inf, -0.0: np.inf,
+        -1e10: np.inf, -12345.75: -103968.53125, 4e36: 3.3311742318676208e38,
+    },
+    "digamma": {
+        np.inf: np.inf, -np.inf: np.nan, -8.9e-16: 1.1235955226706e15,
+        8.9e-16: -1.1235955226706e15, -1e-5: 99999.421875, -1.00001: 99864.8046875,
+        -2.5: 1.1031566858, -3: np.nan, -0.0: np.inf, -1e10: np.nan, -12345.75: 6.2795152664,
+    },
+    "special_ndtri": {
+        0: -np.inf, 1: np.inf, 1e-7: -5.1993374825, 1e-30: -11.46402359, -0.1: np.nan, 1.1: np.nan,
+        0.075: -1.43953144550, 0.925: 1.4395314455, 0.5: 0, 0.99999994: 5.29470396, 0.001:
+        -3.0902323723, 1.2e-38: -12.9483690262,
+    },
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("function", BESIDE_POLES)
+def test_special_functions_beside_poles(function: str) -> None:
+    """Each value is compared alone: a large one gives the others no allowance."""
+    data = edited("lgamma", MODEL, b"aten.lgamma.default", f"aten.{function}.default".encode())
+    graph = load_model(data, function)
+    given = np.full(arrays("lgamma")["x0"].shape, 0.3, np.float32)
+    given[: len(BESIDE_POLES[function])] = list(BESIDE_POLES[function])
+    found = Interpreter(graph).run_all({graph.inputs[0]: given})[graph.outputs[0]]
+    for number, (x, wanted) in enumerate(BESIDE_POLES[function].items()):
+        np.testing.assert_allclose(
+            found[number], np.float32(wanted), TOLERANCE, TOLERANCE, err_msg=f"{function}({x})"
+        )
+
+
+@pytest.mark.parametrize("length", [36, 66, 72, 74, 90, 100])
+def test_the_middle_frequency_is_real(length: int) -> None:
+    """The angle of it is 0 or pi; an imaginary part of -1e-7 would make it -pi."""
+    members = unpacked("rfft_cut")
+    text = members[MODEL].replace(b'"as_int": 100}', b'"as_int": %d}' % length)
+    text = text.replace(b'"as_int": 51}', b'"as_int": %d}' % (length // 2 + 1))
+    graph = load_model(packed({**members, MODEL: text}), "rfft")
+    x = arrays("rfft_cut")["x0"]
+    found = Interpreter(graph).run_all({graph.inputs[0]: x})[graph.outputs[0]]
+    wanted = np.fft.rfft(x, length, norm="ortho")
+    np.testing.assert_allclose(found[..., 0], wanted.real, atol=5e-6)
+    np.testing.assert_allclose(found[..., 1], wanted.imag, atol=5e-6)
+    assert not found[:, [0, -1], 1].any()
+    assert not np.signbit(found[:, [0, -1], 1]).any()
+
+
 def test_a_complex_output_is_refused() -> None:
     with pytest.raises(UnsupportedError, match="'view_as_complex' is of the type complex64") as e:
         load_model(files()["complex_result.pt2"], "complex_result")
@@ -299,8 +349,11 @@ def test_an_error_of_onnx_states_the_line() -> None:
     [
         ("kron", True),
         ("cosine_similarity", True),
+        ("fft_hfft", True),
+        ("fft_hfft2", True),
+        ("fft_ihfft", True),
+        ("mvlgamma", True),
         ("polygamma", False),
-        ("fft_hfft", False),
         ("linalg_qr", False),
         ("svd", False),
     ],
@@ -350,6 +403,61 @@ def test_a_module_may_return_named_tuples() -> None:
         model.run()
         for output, wanted in zip(model.outputs, Network()(x), strict=True):
             np.testing.assert_array_equal(model.get_output(output.name), wanted.numpy())
+
+
+@pytest.mark.full
+def test_a_scripted_module_is_refused() -> None:
+    torch: Any = pytest.importorskip("torch", reason="pip install 'hil-harness[torch]'")
+    x = torch.ones(1, 4)
+    module = torch.nn.Linear(4, 2).eval()
+    for scripted in (torch.jit.script(module), torch.jit.trace(module, x)):
+        with pytest.raises(InputError, match="TorchScript") as caught:
+            hilc.compile(scripted, samples=x)
+        assert "torch.export.export(module.eval(), (x,))" in caught.value.hint
+        assert "torch.onnx.export(model.eval(), (x,), 'net.onnx', dynamo=" in caught.value.hint
+
+
+@pytest.mark.full
+def test_a_branch_on_a_value_names_cond() -> None:
+    torch: Any = pytest.importorskip("torch", reason="pip install 'hil-harness[torch]'")
+
+    class Network(torch.nn.Module):  # type: ignore[misc]
+        def forward(self, x: Any) -> Any:
+            return x * 2 if x.sum() > 0 else x
+
+    with pytest.raises(ModelError, match="cannot export") as caught:
+        hilc.compile(Network().eval(), samples=torch.ones(2, 3))
+    assert "torch.cond(" in caught.value.hint
+
+
+@pytest.mark.full
+def test_a_checkpoint_names_the_key_of_its_weights() -> None:
+    torch: Any = pytest.importorskip("torch", reason="pip install 'hil-harness[torch]'")
+    module = torch.nn.Sequential(torch.nn.Linear(4, 2))
+    trained = torch.optim.Adam(module.parameters())
+    module(torch.ones(1, 4)).sum().backward()
+    trained.step()
+    weights = module.state_dict()
+    checkpoints = (
+        {"epoch": 3, "model": weights},
+        {"optimizer": trained.state_dict(), "model": weights},
+        {"model": weights, "optimizer": trained.state_dict()},
+    )
+    for old in (False, True):
+        for checkpoint in checkpoints:
+            file = io.BytesIO()
+            torch.save(checkpoint, file, _use_new_zipfile_serialization=not old)
+            with pytest.raises(ModelError, match="a state_dict") as refused:
+                load_model(file.getvalue())
+            assert "weights_only=True)['model'])" in refused.value.hint
+        file = io.BytesIO()
+        torch.save(weights, file, _use_new_zipfile_serialization=not old)
+        with pytest.raises(ModelError, match="a state_dict") as refused:
+            load_model(file.getvalue())
+        assert "weights_only=True))" in refused.value.hint
+    with pytest.raises(InputError) as given:
+        hilc.compile(checkpoints[0])
+    assert "load_state_dict(weights['model'])" in given.value.hint
 
 
 @pytest.mark.full

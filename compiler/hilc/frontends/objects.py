@@ -10,6 +10,7 @@ import io
 import logging
 import sys
 import warnings
+from collections import OrderedDict
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, redirect_stderr
 from dataclasses import dataclass, field
@@ -17,8 +18,17 @@ from importlib import import_module
 from typing import Any
 
 from hilc.errors import InputError, ModelError
+from hilc.frontends.pytorch_files import script_hint
 from hilc.support.identifiers import unused
 from hilc.support.optional import check_installed
+
+_EXPORT_HINT = (
+    "let torch.export.export(module, samples) succeed first; its message says what to change"
+)
+_BRANCH_HINT = (
+    "a branch on a tensor's value is torch.cond(condition, if_true, if_false, (x,)), of functions "
+    "that return tensors of one shape; a choice of each element is torch.where"
+)
 
 
 @dataclass(frozen=True)
@@ -42,6 +52,11 @@ def file_of(model: Any, samples: Sequence[Any] | None) -> bytes | None:
     if torch is not None:
         if isinstance(model, torch.export.ExportedProgram):
             return saved(torch, model)
+        if isinstance(model, torch.jit.ScriptModule):
+            raise InputError(
+                "a TorchScript module was given, which torch.export does not take",
+                script_hint("model"),
+            )
         if isinstance(model, torch.nn.Module):
             return saved(torch, _exported(torch, model, samples))
     if onnx is not None and isinstance(model, onnx.ModelProto) and samples is None:
@@ -78,10 +93,11 @@ def _refuse_parts(model: Any) -> None:
         )
     if isinstance(model, Mapping):
         names = ", ".join(repr(name) for name in list(model)[:3])
+        inner = next((f"[{n!r}]" for n in model if isinstance(model[n], OrderedDict)), "")
         raise InputError(
             f"a {type(model).__name__} was given, not a model: it maps {names or 'nothing'}",
             "weights alone (a state_dict) say nothing of the layers: load them into the module, "
-            "module.load_state_dict(weights), and give the module",
+            f"module.load_state_dict(weights{inner}), and give the module",
         )
 
 
@@ -158,8 +174,7 @@ def _exported(torch: Any, module: Any, samples: Sequence[Any] | None) -> Any:
     except Exception as error:
         raise ModelError(
             f"PyTorch cannot export the module {name}: {' '.join(str(error).split()):.300}",
-            "let torch.export.export(module, samples) succeed first; its message says what to "
-            "change",
+            _EXPORT_HINT if "data-dependent" not in str(error).lower() else _BRANCH_HINT,
         ) from error
 
 

@@ -22,10 +22,20 @@ _OF_WEIGHTS = frozenset(
     ("torch", "torch._utils", "torch.storage", "torch._tensor", "collections", "builtins",
      "__builtin__", "_codecs", "numpy", "numpy.core.multiarray", "numpy._core.multiarray")
 )  # fmt: skip
+_MEMO = frozenset(("BINPUT", "LONG_BINPUT"))
+_RECALLED = frozenset(("BINGET", "LONG_BINGET"))
 _STRINGS = frozenset(("SHORT_BINUNICODE", "BINUNICODE", "UNICODE"))
 
 _EXPORT = "torch.export.save(torch.export.export(module.eval(), (x,)), 'net.pt2')"
 _EXAMPLE = "with x an example input"
+
+
+def script_hint(loaded: str) -> str:
+    """Return the remedy for TorchScript; ``loaded`` is the expression for the scripted module."""
+    return (
+        f"export the module that it was made of: {_EXPORT}, {_EXAMPLE}; if only the script is "
+        f"left: torch.onnx.export({loaded}.eval(), (x,), 'net.onnx', dynamo=False)"
+    )
 
 
 @dataclass(frozen=True)
@@ -38,13 +48,7 @@ class Kind:
 
 _SCRIPT = Kind(
     "a TorchScript file (torch.jit.save)",
-    f"export the module that it was made of: {_EXPORT}, {_EXAMPLE}; if only this file is left: "
-    "torch.onnx.export(torch.jit.load({name!r}).eval(), (x,), 'net.onnx', dynamo=False)",
-)
-_STATE_DICT = Kind(
-    "weights without a network (a state_dict that torch.save wrote)",
-    "make the module, load them and export it: module.load_state_dict(torch.load({name!r}, "
-    f"weights_only=True)); {_EXPORT}, {_EXAMPLE}",
+    script_hint("torch.jit.load({name!r})"),
 )
 _SAFETENSORS = Kind(
     "weights without a network (safetensors)",
@@ -99,12 +103,49 @@ def _kind_of_pickle(data: bytes) -> Kind:
         (name for name in _classes(data) if name.rpartition(".")[0] not in _OF_WEIGHTS), None
     )
     if name is None:
-        return _STATE_DICT
+        return _weights(_key_of_weights(data))
     return Kind(
         f"a pickle of the class {name!r} (torch.save), and pickles are never opened",
         "where the class is defined, load and export it: module = torch.load({name!r}, "
         f"weights_only=False); {_EXPORT}, {_EXAMPLE}",
     )
+
+
+def _weights(key: str | None) -> Kind:
+    """Return the kind of a state_dict, or of a checkpoint that has it under a key."""
+    place = "" if key is None else f"[{key!r}]"
+    loaded = "torch.load({name!r}, weights_only=True)" + place.replace("{", "{{").replace("}", "}}")
+    under = "" if key is None else f" under the key {key!r}"
+    return Kind(
+        f"weights without a network (a state_dict that torch.save wrote{under})",
+        "make the module, load them and export it: "
+        f"module.load_state_dict({loaded}); {_EXPORT}, {_EXAMPLE}",
+    )
+
+
+def _key_of_weights(data: bytes) -> str | None:
+    """Return the key of the first ordered dictionary that is an entry of another one, which
+    ``state_dict()`` makes; None where there is none, or the outermost object is one.
+    """
+    stream = io.BytesIO(data)
+    try:
+        while True:  # before PyTorch 1.6, pickles of other objects come first
+            # The place of the class in the pickle's memo, after its first use.
+            memo: object = None
+            key: str | None = None
+            is_first, is_class = True, False
+            for code, argument, _ in pickletools.genops(stream):
+                if code.name in _MEMO:
+                    memo = argument if is_class and memo is None else memo
+                    continue
+                is_class = code.name == "GLOBAL" and argument == "collections OrderedDict"
+                is_used = code.name in _RECALLED and memo is not None and argument == memo
+                if (is_class or is_used) and (is_first or key is not None):
+                    return key
+                is_first = is_first and code.name == "PROTO"
+                key = str(argument) if code.name in _STRINGS else None
+    except ValueError:  # the end, or the end of what is looked at
+        return None
 
 
 def _classes(data: bytes) -> Iterator[str]:

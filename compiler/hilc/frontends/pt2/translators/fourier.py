@@ -37,9 +37,15 @@ def _circle(rows: int, columns: int, length: int) -> tuple[Array, Array]:
 
 
 def _factors(length: int) -> tuple[int, int]:
-    """Return the two factors of a length that are closest to each other."""
+    """Return the two factors of a length that are closest to each other; the second of an even
+    length is even, so that the middle frequency of real samples has the imaginary part 0: it is
+    summed from real numbers alone.
+    """
     first = next(n for n in range(int(length**0.5), 0, -1) if length % n == 0)
-    return first, length // first
+    second = length // first
+    if second % 2 and length % 2 == 0 and first > 1:
+        first, second = second, first
+    return first, second
 
 
 class _Transforms:

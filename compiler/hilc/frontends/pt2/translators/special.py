@@ -25,6 +25,20 @@ _ERFINV_TAIL = (
     -0.000200214257, 0.000100950558, 0.00134934322, -0.00367342844, 0.00573950773,
     -0.0076224613, 0.00943887047, 1.00167406, 2.83297682,
 )  # fmt: skip
+#: Numerators and denominators of the inverse normal distribution, highest power first (Wichura,
+#: Algorithm AS 241, PPND7): for p from 0.075 to 0.925, for p down to exp(-25), and below.
+_NDTRI_CENTRAL = (
+    (59.10937472, 159.29113202, 50.434271938, 3.3871327179),
+    (67.18756360, 78.757757664, 17.895169469, 1.0),
+)
+_NDTRI_NEAR = (
+    (0.17023821103, 1.3067284816, 2.75681539, 1.4234372777),
+    (0.12021132975, 0.7370016425, 1.0),
+)
+_NDTRI_FAR = (
+    (0.017337203997, 0.42868294337, 3.081226386, 6.657905115),
+    (0.012258202635, 0.24197894225, 1.0),
+)
 #: Modified Bessel functions of order 0 and 1, highest power first: of (x / 3.75)^2 up to 3.75, and
 #: of 3.75 / x above (Abramowitz and Stegun, 9.8.1 to 9.8.4).
 _I0 = (
@@ -71,6 +85,13 @@ def _argument(c: Operation) -> str:
     return c.cast(c.tensor("self"), c.signature("self").dtype, c.result.dtype)
 
 
+def _from_integer(t: _Terms, x: str) -> str:
+    """Return the distance to the closest integer, with its sign: exact in floats, so that the sine
+    and the tangent of pi times it have the relative error of the argument also beside a pole.
+    """
+    return t("Sub", x, t("Round", x))
+
+
 @translates("aten.lgamma")
 def lgamma(c: Operation) -> str:
     """Translate aten.lgamma by Lanczos' series, and Euler's reflection formula below 0.5."""
@@ -81,15 +102,15 @@ def lgamma(c: Operation) -> str:
     terms = [t("Div", k, t("Add", z, float(i))) for i, k in enumerate(_LANCZOS)]
     series = t("Add", t.total(terms), 1.000000000190015)
     base = t("Add", z, 4.5)
-    power = t("Sub", t("Mul", t("Sub", z, 0.5), t("Log", base)), base)
-    found = t("Add", t("Add", power, 0.5 * np.log(2 * np.pi)), t("Log", series))
-    # The sine of the fraction: that of a large multiple of pi would lose its places.
-    fraction = t("Sub", x, t("Floor", x))
-    reflected = t(
-        "Sub", np.log(np.pi), t("Add", t("Log", t("Sin", t("Mul", fraction, np.pi))), found)
-    )
-    poles = t("And", t("Equal", fraction, 0.0), t("LessOrEqual", x, 0.0))
-    return t("Where", poles, np.inf, t("Where", below, reflected, found))
+    # (z - 0.5) log(base) - base, without the difference of two large numbers.
+    power = t("Mul", t("Sub", z, 0.5), t("Sub", t("Log", base), 1.0))
+    found = t("Add", t("Add", power, 0.5 * np.log(2 * np.pi) - 5), t("Log", series))
+    distance = _from_integer(t, x)
+    sine = t("Abs", t("Sin", t("Mul", distance, np.pi)))
+    reflected = t("Sub", np.log(np.pi), t("Add", t("Log", sine), found))
+    poles = t("And", t("Equal", distance, 0.0), t("LessOrEqual", x, 0.0))
+    infinite = t("Or", poles, t("Equal", t("Abs", x), np.inf))
+    return t("Where", infinite, np.inf, t("Where", below, reflected, found))
 
 
 @translates("aten.digamma")
@@ -105,10 +126,11 @@ def digamma(c: Operation) -> str:
     series = t("Mul", squared, t.polynomial(squared, (1 / 252, -1 / 120, 1 / 12)))
     found = t("Sub", t("Log", raised), t("Add", t("Mul", inverse, 0.5), series))
     found = t("Sub", found, steps)
-    turned = t("Mul", t("Sub", x, t("Floor", x)), np.pi)
-    reflected = t("Sub", found, t("Div", np.pi, t("Tan", turned)))
+    distance = _from_integer(t, x)
+    tangent = t("Tan", t("Mul", distance, np.pi))
+    reflected = t("Sub", found, t("Div", np.pi, tangent))
     # PyTorch: minus infinity at 0, and NaN at the other poles.
-    poles = t("And", t("Equal", turned, 0.0), t("Less", x, 0.0))
+    poles = t("And", t("Equal", distance, 0.0), t("Less", x, 0.0))
     other = t("Where", t("Equal", x, 0.0), t("Neg", t("Reciprocal", x)), reflected)
     return t("Where", poles, np.nan, t("Where", below, other, found))
 
@@ -121,10 +143,23 @@ def erfinv(c: Operation) -> str:
 
 @translates("aten.special_ndtri")
 def ndtri(c: Operation) -> str:
-    """Translate aten.special_ndtri to the inverse error function."""
-    t = _Terms(c)
-    doubled = t("Sub", t("Mul", _argument(c), 2.0), 1.0)
-    return t("Mul", _erfinv(t, doubled), np.sqrt(2))
+    """Translate aten.special_ndtri by Wichura's rational functions: of the distance to 1/2 in the
+    middle, and of sqrt(-log p) on both sides, where 2 p - 1 would lose p.
+    """
+    t, p = _Terms(c), _argument(c)
+
+    def rational(x: str, parts: tuple[Sequence[float], Sequence[float]]) -> str:
+        return t("Div", t.polynomial(x, parts[0]), t.polynomial(x, parts[1]))
+
+    q = t("Sub", p, 0.5)
+    central = t("Mul", q, rational(t("Sub", 0.180625, t("Mul", q, q)), _NDTRI_CENTRAL))
+    least = t("Min", p, t("Sub", 1.0, p))
+    r = t("Sqrt", t("Neg", t("Log", least)))
+    near = rational(t("Sub", r, 1.6), _NDTRI_NEAR)
+    far = rational(t("Sub", r, 5.0), _NDTRI_FAR)
+    tail = t("Where", t("LessOrEqual", r, 5.0), near, far)
+    tail = t("Mul", t("Sign", q), t("Where", t("Equal", least, 0.0), np.inf, tail))
+    return t("Where", t("LessOrEqual", t("Abs", q), 0.425), central, tail)
 
 
 def _erfinv(t: _Terms, x: str) -> str:
