@@ -1,6 +1,4 @@
-"""The text of ``hil explain --frontier``: rows, what the workspace includes, why ``speed`` is beside
-a program with less flash.
-"""
+"""The text of ``hil explain --frontier``: its rows, and its notes on workspace and ``speed``."""
 
 from __future__ import annotations
 
