@@ -29,7 +29,7 @@ def test_equal_figures_are_one_row() -> None:
     assert "1 program;" in text(("speed", 1000, 500), ("size", 1000, 500))
 
 
-def test_the_workspace_includes_inputs_and_outputs_or_not() -> None:
+def test_where_inputs_and_outputs_are() -> None:
     row = ("speed", 1000, 500)
     assert "the workspace includes inputs and outputs" in text(row)
     assert "inputs and outputs are beside the workspace" in text(row, io_in_workspace=False)
