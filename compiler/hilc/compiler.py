@@ -189,7 +189,8 @@ def frontier(model: Model, options: CompileOptions) -> Frontier:
         return planned.found
 
     name = search.planned("speed").program.graph.name
-    return find_frontier(name, load_cpu(options.cpu).name, found_for)
+    cpu = load_cpu(options.cpu).name
+    return find_frontier(name, cpu, found_for, io_in_workspace=options.io_in_pool)
 
 
 @dataclass(frozen=True)

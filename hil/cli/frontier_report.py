@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import groupby
+
 from hil.cli.console import table
 from hil.results.frontier import FrontierEntry, FrontierProgramEntry
 from hilc.schedule.frontier import Frontier
@@ -10,24 +12,25 @@ _BAR = 30
 
 
 def frontier_text(frontier: Frontier) -> str:
-    """Return a frontier as a table, a row for each program, the fastest first; the bars show its
-    workspace.
+    """Return a frontier as a table, the fastest program first; the bars show its workspace.
+
+    Options that give equal figures are one row.
     """
     fastest = max(1, min(p.cost.instructions for p in frontier.programs))
     most = max(1, max(p.cost.workspace_bytes for p in frontier.programs))
     rows = [
         [
-            " ".join(program.options),
-            f"{program.cost.instructions:,}",
-            f"{program.cost.instructions / fastest:.2f}",
-            f"{program.cost.workspace_bytes:,}",
-            f"{program.cost.flash_bytes:,}",
-            "#" * -(-program.cost.workspace_bytes * _BAR // most),
+            ", ".join(" ".join(program.options) for program in programs),
+            f"{cost.instructions:,}",
+            f"{cost.instructions / fastest:.2f}",
+            f"{cost.workspace_bytes:,}",
+            f"{cost.flash_bytes:,}",
+            "#" * -(-cost.workspace_bytes * _BAR // most),
         ]
-        for program in frontier.programs
+        for cost, programs in groupby(frontier.programs, key=lambda program: program.cost)
     ]
     head = (
-        f"{frontier.model} for {frontier.cpu}: {len(rows)} programs; "
+        f"{frontier.model} for {frontier.cpu}: {len(rows)} program{'s' * (len(rows) != 1)}; "
         f"{frontier.counter} and flash are estimates"
     )
     header = ["options", frontier.counter, "ratio", "workspace", "flash", "workspace"]
@@ -35,19 +38,26 @@ def frontier_text(frontier: Frontier) -> str:
 
 
 def _notes(frontier: Frontier) -> list[str]:
-    """Return why the goal ``speed`` is listed beside a program that by estimate is as fast, and has
-    less flash; nothing where there is none.
+    """Return what the workspace includes, and why the goal ``speed`` is listed beside a program
+    that by estimate is as fast, and has less flash.
     """
+    notes = [
+        "the workspace includes inputs and outputs, as for hil build; hil compile places them "
+        "beside it, so its --ram limits less"
+        if frontier.io_in_workspace
+        else "inputs and outputs are beside the workspace"
+    ]
     speed = next((p.cost for p in frontier.programs if p.optimize == "speed"), None)
     if speed is None or not any(
         p.cost.instructions <= speed.instructions and p.cost.flash_bytes < speed.flash_bytes
         for p in frontier.programs
     ):
-        return []
+        return notes
     return [
+        *notes,
         "--optimize speed gives each layer code of its own, which takes more flash; estimates "
         "leave out that the shared code of the other programs is slower (by about 1 %): hil bench "
-        "counts both"
+        "counts both",
     ]
 
 

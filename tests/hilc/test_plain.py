@@ -6,7 +6,7 @@ import re
 import shutil
 import subprocess
 from collections.abc import Callable, Mapping, Sequence
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +17,7 @@ import tidy
 from campaigns import sampled
 from control_flow import FILES as CONTROL
 from control_flow import convolving_file
-from onnx import parser
+from onnx import TensorProto, helper, numpy_helper, parser
 from onnx_control_flow import control_flow_model
 from random_graphs import random_graph
 from stateful import keyword_file, samples
@@ -403,11 +403,46 @@ def test_strict_compilers_with_other_interfaces(options: dict[str, Any], tmp_pat
         built(library, tmp_path / str(index), "host")
 
 
-@pytest.mark.parametrize("name", ["digits", *NESTED])
+def float_file() -> bytes:
+    """Return a model of float32: convolutions, a pooling, a product."""
+    dice = np.random.default_rng(0)
+    shapes = {"w1": (8, 4, 3, 3), "b1": (8,), "w2": (8, 1, 3, 3), "w3": (128, 10), "b3": (10,)}
+    weights = [
+        numpy_helper.from_array(dice.standard_normal(shape).astype(np.float32), name)
+        for name, shape in shapes.items()
+    ]
+    nodes = [
+        helper.make_node("Conv", ["x", "w1", "b1"], ["a"], pads=[1, 1, 1, 1]),
+        helper.make_node("Relu", ["a"], ["b"]),
+        helper.make_node("Conv", ["b", "w2"], ["c"], group=8, pads=[1, 1, 1, 1]),
+        helper.make_node("MaxPool", ["c"], ["d"], kernel_shape=[2, 2], strides=[2, 2]),
+        helper.make_node("Flatten", ["d"], ["e"]),
+        helper.make_node("Gemm", ["e", "w3", "b3"], ["f"]),
+        helper.make_node("Softmax", ["f"], ["y"]),
+    ]
+    x, y = (
+        helper.make_tensor_value_info(name, TensorProto.FLOAT, shape)
+        for name, shape in (("x", [1, 4, 8, 8]), ("y", [1, 10]))
+    )
+    graph = helper.make_graph(nodes, "g", [x], [y], weights)
+    opset = [helper.make_opsetid("", 17)]
+    return helper.make_model(graph, opset_imports=opset, ir_version=9).SerializeToString()
+
+
+#: Models of each kind: of integers, of floats, with loops, with a loop of floats.
+REVIEWED: dict[str, Callable[[], ModelLibrary]] = {
+    "digits": plain,
+    "float": lambda: hilc.compile(float_file(), cpu="cortex-m4", style="plain", name="m"),
+    "float_loop": lambda: hilc.compile(convolving_file(), cpu="cortex-m4", style="plain", name="m"),
+    **{name: partial(nested, name) for name in NESTED},
+}
+
+
+@pytest.mark.parametrize("name", REVIEWED)
 def test_only_explained_rules_of_misra_are_broken(name: str, tmp_path: Path) -> None:
     """Each finding of cppcheck's add-on is of a rule that the documentation explains."""
     assert shutil.which("cppcheck"), "install the package cppcheck"
-    sources, include = written(plain() if name == "digits" else nested(name), tmp_path)
+    sources, include = written(REVIEWED[name](), tmp_path)
     found = misra.findings(sources[0], include)
     assert found
     explained = misra.explained_rules()

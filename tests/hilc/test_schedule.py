@@ -740,7 +740,7 @@ def frontier_of(
         return SimpleNamespace(workspace_bytes=bytes_)
 
     monkeypatch.setattr(pareto, "Partitioner", lambda *rest: Points(points))
-    planner: Any = SimpleNamespace(plan_unchecked=plan)
+    planner: Any = SimpleNamespace(plan_unchecked=plan, io_in_pool=False)
     return ParetoFrontier(planner, policy=replace(POLICY, **policy)), planned
 
 
@@ -1053,11 +1053,12 @@ def test_a_refusal_has_the_least_of_each(monkeypatch: pytest.MonkeyPatch) -> Non
     assert "a workspace of 399 B (the smallest is 400 B) and 450 B of flash" in both.value.fact
     assert "(the least is about 500 B)" in both.value.fact
     assert both.value.least_flash == 500
-    assert both.value.hint == "raise one of the limits, or both"
+    beside_it = "; inputs and outputs are beside this workspace"
+    assert both.value.hint == "raise one of the limits, or both" + beside_it
     with pytest.raises(LimitError) as ram:
         goals.within(399, None)
     assert ram.value.fact.endswith("fits a workspace of 399 B (the smallest is 400 B)")
-    assert ram.value.hint == "raise the limit"
+    assert ram.value.hint == "raise the limit" + beside_it
     with pytest.raises(LimitError) as beside:
         goals.within(599, 750)
     assert "(the smallest is 600 B)" in beside.value.fact
@@ -1338,7 +1339,8 @@ def test_a_frontier_states_costs_and_planning(
 ) -> None:
     monkeypatch.setattr(pareto, "Partitioner", lambda *rest: Points([Point(100, 1), Point(50, 9)]))
     planner: Any = SimpleNamespace(
-        plan_unchecked=lambda point: SimpleNamespace(workspace_bytes=point.memory_bound)
+        plan_unchecked=lambda point: SimpleNamespace(workspace_bytes=point.memory_bound),
+        io_in_pool=False,
     )
     tuning: Any = SimpleNamespace(counter="cycles")
     estimated, measured = ParetoFrontier(planner), ParetoFrontier(planner, tuning=tuning)
@@ -1524,7 +1526,7 @@ def searched(
     monkeypatch.setattr(pareto, "Partitioner", partitioner)
     checked: list[Any] = []
     monkeypatch.setattr(search_module, "check_plan", checked.append)
-    planner: Any = SimpleNamespace(plan_unchecked=plan)
+    planner: Any = SimpleNamespace(plan_unchecked=plan, io_in_pool=False)
     found = search_module.search(planner, **limits)
     assert checked == [found.program]
     return found, tried

@@ -48,11 +48,17 @@ class Frontier:
     cpu: str
     #: Unit of the costs: instructions, or cycles of a tuning log.
     counter: str
+    #: Whether workspaces and their limits include inputs and outputs.
+    io_in_workspace: bool
     programs: Sequence[FrontierProgram]
 
 
 def find_frontier(
-    model: str, cpu: str, search: Callable[[str, int | None, int | None], SearchResult]
+    model: str,
+    cpu: str,
+    search: Callable[[str, int | None, int | None], SearchResult],
+    *,
+    io_in_workspace: bool,
 ) -> Frontier:
     """Return the Pareto-optimal programs of each goal and of limits between these, by instructions,
     workspace and flash.
@@ -73,7 +79,8 @@ def find_frontier(
             continue
         programs.append(FrontierProgram(None, None, flash, cost))
     programs.sort(key=lambda p: _figures(p.cost))
-    return Frontier(model, cpu, goals["speed"].report.counter, list(_without_worse(programs)))
+    counter = goals["speed"].report.counter
+    return Frontier(model, cpu, counter, io_in_workspace, list(_without_worse(programs)))
 
 
 def _evenly(values: Sequence[int], most: int) -> Sequence[int]:

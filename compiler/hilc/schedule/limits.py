@@ -88,9 +88,13 @@ def _refusal(frontier: ParetoFrontier, ram: int | None, flash: int | None) -> Li
         parts.append(f"a workspace of {ram} B (the smallest is {smallest} B)")
     if flash is not None:
         parts.append(f"{flash} B of flash (the least is about {least_flash} B)")
+    remedy = "raise the limit" if len(parts) == 1 else "raise one of the limits, or both"
+    if ram is not None:
+        place = "included in" if frontier.io_in_pool else "beside"
+        remedy += f"; inputs and outputs are {place} this workspace"
     return LimitError(
         f"no program of {partitioner.graph.name!r} fits {' and '.join(parts)}",
-        "raise the limit" if len(parts) == 1 else "raise one of the limits, or both",
+        remedy,
         least_flash,
         smallest,
     )

@@ -67,6 +67,8 @@ class ParetoFrontier:
         self.policy = policy
         self.partitioner = Partitioner(planner, tuning, optimize, policy)
         self._planner = planner
+        #: Whether the workspace includes inputs and outputs.
+        self.io_in_pool = planner.io_in_pool
         self._progress = progress
         #: Whether costs are measured where possible.
         self.tuned = tuning is not None
