@@ -426,7 +426,8 @@ def float_file() -> bytes:
     )
     graph = helper.make_graph(nodes, "g", [x], [y], weights)
     opset = [helper.make_opsetid("", 17)]
-    return helper.make_model(graph, opset_imports=opset, ir_version=9).SerializeToString()
+    made: bytes = helper.make_model(graph, opset_imports=opset, ir_version=9).SerializeToString()
+    return made
 
 
 #: Models of each kind: of integers, of floats, with loops, with a loop of floats.
