@@ -207,11 +207,10 @@ OPERATORS: Mapping[str, OpDef] = {
 #: Element types that the kernels of TensorFlow Lite Micro do not take.
 TFLM_LACKS = {
     "ADD_N": {"int32"},
-    "CUMSUM": {"int16"},
 }
 
 #: Element types that the kernels of LiteRT do not take.
 LITERT_LACKS = {
     "ADD_N": {"int8"},
-    "CUMSUM": {"int8", "int16", "float32"},
+    "CUMSUM": {"int8", "float32"},
 }

@@ -93,6 +93,15 @@ def _reference(
     return [_COMPARISONS[node.op](scaled(0), scaled(1))]
 
 
+def _undefined_in_tflm(
+    node: Node, ins: Sequence[Tensor | None], outs: Sequence[Tensor]
+) -> str | None:
+    # Its kernels of the other comparisons refuse the type.
+    if node.op == "GREATER" and operand(node, ins, 0).dtype == "int16":
+        return "succeeds with int16, but leaves its output unwritten"
+    return None
+
+
 COMPARISON = OpDef(
     _infer,
     _reference,
@@ -101,6 +110,7 @@ COMPARISON = OpDef(
     channel_groups=broadcast_channel_groups,
     roundings=TWICE_OR_EVEN,
     integer_form=OrderOfOperands(),
+    undefined_in_tflm=_undefined_in_tflm,
 )
 
 OPERATORS: Mapping[str, OpDef] = {
@@ -113,7 +123,7 @@ OPERATORS: Mapping[str, OpDef] = {
 }
 
 #: Element types that the kernels of TensorFlow Lite Micro do not take.
-TFLM_LACKS = {name: {"int16"} for name in OPERATORS}
+TFLM_LACKS = {name: {"int16"} for name in OPERATORS if name != "GREATER"}
 
 #: Element types that the kernels of LiteRT do not take.
 LITERT_LACKS = {name: {"int16"} for name in ("GREATER", "LESS_EQUAL", "NOT_EQUAL")}
