@@ -137,9 +137,12 @@ def _compared(report: Report | BenchReport | Firmware) -> Report | None:
     if isinstance(report, Firmware):
         return None
     # Not at the top: a build compares and measures nothing.
+    from hil.verify import Report
     from hil.verify.bench import BenchReport
 
-    return report.checked if isinstance(report, BenchReport) else report
+    if isinstance(report, BenchReport):
+        return report.checked
+    return report if isinstance(report, Report) else None
 
 
 def _rows(outcomes: Sequence[Outcome]) -> Iterator[list[Any]]:

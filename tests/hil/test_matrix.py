@@ -336,7 +336,7 @@ def test_an_earlier_run_is_reported(
 
 def test_an_exit_code_is_a_failure() -> None:
     """Also where the report itself has no verdict."""
-    report: Any = argparse.Namespace(model="net", recoveries=())
+    report: Any = argparse.Namespace(model="net", recoveries=(), cost=None)
     outcome = Outcome("bench", "b", (report,), exit_code=1)
     root = ElementTree.fromstring(junit_xml([outcome]).partition("?>")[2])
     assert root.find("testsuite/testcase/failure") is not None
