@@ -94,10 +94,11 @@ class Outcome:
         if not measured:
             return []
         # Not at the top: a build compares nothing.
+        from hil.verify import Report
         from hil.verify.bench import BenchReport
 
         checks = [r.checked if isinstance(r, BenchReport) else r for r in measured]
-        return [check for check in checks if check is not None]
+        return [check for check in checks if isinstance(check, Report)]
 
     @property
     def differs(self) -> bool:
