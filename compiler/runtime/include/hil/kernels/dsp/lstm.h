@@ -55,6 +55,7 @@ HIL_INLINE int32_t hil_dsp_lstm_product(uint32_t gate, int32_t value, int32_t mu
     if (multiplier == HIL_DSP_LSTM_HALF && shift < 0) {
         const int32_t start = hil_dsp_kept((INT32_C(1) << -shift) + 1);
         const int32_t sum = hil_dsp_high_low_add(gate, (uint32_t)value, start);
+        /* cppcheck-suppress shiftTooManyBitsSigned */
         return (sum + 2 * (value >> 31)) >> (1 - shift);
     }
     const int32_t twice = 2 * hil_dsp_high_low_add(gate, (uint32_t)value, 0);
