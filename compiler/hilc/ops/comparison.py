@@ -97,7 +97,8 @@ def _undefined_in_tflm(
     node: Node, ins: Sequence[Tensor | None], outs: Sequence[Tensor]
 ) -> str | None:
     # Its kernels of the other comparisons refuse the type.
-    if node.op == "GREATER" and operand(node, ins, 0).dtype == "int16":
+    element = operand(node, ins, 0).element
+    if node.op == "GREATER" and element.quantized and not element.tabled:
         return "succeeds with int16, but leaves its output unwritten"
     return None
 
