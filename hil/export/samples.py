@@ -6,10 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-import numpy as np
-
 from hil.verify import FLOAT_RTOL
-from hil.verify.comparison import MOST_RTOL
+from hil.verify.comparison import MOST_RTOL, largest_magnitude
 from hil.verify.oracle import reference_of
 from hil.verify.provenance import model_file
 from hil.verify.samples import first_sample, random_sample
@@ -41,9 +39,8 @@ class ModelSample:
         in `hil verify`.
         """
         assert self.outputs is not None, "there is a tolerance where there are outputs"
-        values = np.abs(self.outputs[name][np.isfinite(self.outputs[name])])
         slope = float(self.slopes[name].min()) if name in self.slopes else 0.0
-        largest = float(values.max(initial=0))
+        largest = largest_magnitude(self.outputs[name])
         # Few digits: the last ones must not depend on numpy's version.
         return max(
             FLOAT_RTOL * largest, min(FLOAT_RTOL * float(f"{slope:.1e}"), MOST_RTOL * largest)

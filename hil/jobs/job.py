@@ -190,8 +190,10 @@ def warn_of_random_inputs(run: Run, given: str, samples: Any) -> None:
     random.
     """
     if samples is None or isinstance(samples, Integral):
-        option, files = run.option("quantize"), run.option(given)
-        run.warn(f"{option} has no effect without {files}: random inputs are quantized already")
+        # Not at the top: a build takes no samples.
+        from hil.verify.samples import no_quantization
+
+        run.warn(no_quantization(run.option("quantize"), run.option(given)))
 
 
 def require_one(image: Image, run: Run, given: Mapping[str, Any], remedy: str) -> None:

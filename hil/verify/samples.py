@@ -61,6 +61,11 @@ def random_sample(tensors: Sequence[TensorInfo], seed: int, index: int) -> dict[
     return {tensor.name: _random_array(rng, tensor) for tensor in tensors}
 
 
+def no_quantization(option: str, files: str) -> str:
+    """Return the warning that ``option`` quantizes nothing where ``files`` state no inputs."""
+    return f"{option} has no effect without {files}: random inputs are quantized already"
+
+
 class RandomSamples(Sequence[Sample]):
     """The first ``count`` samples of the series ``seed``, computed on access."""
 

@@ -14,6 +14,7 @@ from hil.export.formats.arduino import PLACEHOLDER
 from hil.export.job import ExampleInputs, checked, write
 from hil.export.package import About
 from hil.results.compile import ExportEntry
+from hil.verify.samples import no_quantization
 from hilc.target import load_cpu
 
 
@@ -21,9 +22,7 @@ def export_command(args: argparse.Namespace, console: Console) -> int:
     """Write one library with all models."""
     start = time.monotonic()
     if args.quantize_inputs and not args.inputs:
-        console.warn(
-            "--quantize-inputs has no effect without --inputs: random inputs are quantized already"
-        )
+        console.warn(no_quantization("--quantize-inputs", "--inputs"))
     board = load_board(args.board) if args.board else None
     core = load_cpu(args.cpu) if args.cpu else board.cpu if board is not None else None
     about = About(

@@ -17,6 +17,7 @@ from hil.verify.samples import (
     Sample,
     is_saved,
     load_input,
+    no_quantization,
     random_sample,
     save_arrays,
 )
@@ -30,9 +31,7 @@ def run_command(args: argparse.Namespace, console: Console) -> int:
     if args.output:
         check_file(args.output, ".npz", kind="a file of outputs", is_own=is_saved, force=args.force)
     if args.quantize_inputs and not args.input:
-        console.warn(
-            "--quantize-inputs has no effect without --input: random inputs are quantized already"
-        )
+        console.warn(no_quantization("--quantize-inputs", "--input"))
     board = checked_board(args)
     libraries = compiled_for(args, board, console)
     images = modules_of(libraries)
