@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 
 from hilc.ir import Rounding
-from hilc.lowering.dsp.conv_s16 import wide_stream
+from hilc.lowering.dsp.conv_s16 import Sums, form_words, wide_stream
 from hilc.lowering.dsp.packing import PAIR, UNIT, packed_columns
 from hilc.lowering.kernels import KernelCall
 from hilc.lowering.parameters import (
@@ -17,7 +17,7 @@ from hilc.lowering.parameters import (
     HilDspTransposeConv2dS16,
 )
 from hilc.lowering.registry import Layer, lowers
-from hilc.lowering.sums32 import narrow_sums
+from hilc.lowering.sums32 import long_sums_of, narrow_sums_of
 from hilc.lowering.transposed import phase_outputs, phases_form, wide_phases
 from hilc.ops import linear, transpose_conv
 
@@ -72,7 +72,9 @@ def wide_transposed(layer: Layer) -> Iterator[KernelCall]:
     if form is None:
         return
     phases = wide_phases(layer, form)
-    sums = [narrow_sums(phase) for phase in phases]
+    sums: list[Sums | None] = [narrow_sums_of(phase.packing) for phase in phases]
+    if None in sums:
+        sums = [long_sums_of(phase.packing) for phase in phases]
     for wide in (1, 0):
         streams = [
             wide_stream(phase.weights, own, wide)
@@ -88,6 +90,7 @@ def wide_transposed(layer: Layer) -> Iterator[KernelCall]:
             group=_GROUP,
             wide=wide,
             shifted=sums[0].shifted,
+            long_sums=sums[0].long_sums,
             out_min=sums[0].low,
             out_max=sums[0].high,
             stream=np.concatenate(streams),
@@ -96,5 +99,5 @@ def wide_transposed(layer: Layer) -> Iterator[KernelCall]:
             phases=form.shape(streams),
             in_zero_point=phases[0].pad_value,
             dsp_columns_s16=columns,
-        ).as_form("wide" if wide else "")
+        ).as_form(*form_words(wide, sums[0]))
         yield KernelCall(kernel, (transpose_conv.IMAGE,), form.macs)
