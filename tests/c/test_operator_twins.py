@@ -78,7 +78,11 @@ def fast_checks(single: SingleOp) -> list[Check]:
         ("SUB", "int16", {"hil_dsp_sum_s16"}),
         ("MAX_POOL_2D", "int8", {"hil_dsp_max_pool_s8"}),
         ("MAX_POOL_2D", "int16", {"hil_dsp_max_pool_s16"}),
-        ("TRANSPOSE_CONV", "int8", {"hil_dsp_transpose_conv2d_s8"}),
+        (
+            "TRANSPOSE_CONV",
+            "int8",
+            {"hil_dsp_transpose_conv2d_s8", "hil_dsp_transpose_conv2d_s8_column_pairs"},
+        ),
         ("TRANSPOSE_CONV", "int16", {"hil_dsp_transpose_conv2d_s16"}),
         ("TRANSPOSE_CONV", "float32", {"hil_fpu_transpose_conv2d_f32"}),
     ],

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 import numpy as np
@@ -124,6 +124,11 @@ class Affine:
     def shift(self) -> int:
         """The shift of all channels, 0 where each has its own."""
         return int(self.shifts[0]) if self.shared else 0
+
+    def of(self, channels: slice) -> Affine:
+        """Return the requantization of some of the channels."""
+        arrays = {k: v[channels] for k, v in vars(self).items() if isinstance(v, np.ndarray)}
+        return replace(self, **arrays)
 
     @property
     def scales(self) -> list[npt.NDArray[np.int64]]:
