@@ -32,6 +32,7 @@ widened = "place * units"
 phase = "place * stride_h * stride_w"
 output = "batch * out_h * out_w * out_c"
 mac = "place * filter_h * filter_w * in_c * out_c"
+signed_output = "output * signs"
 clamped = "output * (high - low != 255)"
 @*/
 struct hil_dsp_transpose_conv2d_s8_column_pairs {
