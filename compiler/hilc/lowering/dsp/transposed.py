@@ -33,7 +33,7 @@ _GROUP = 8
 def in_column_pairs(layer: Layer) -> Iterator[KernelCall]:
     """Return the kernel by pairs of columns, whose phases share the widened pixels."""
     form = phases_form(layer, "int8")
-    if form is None or form.images.in_c % UNIT != 0 or min(form.pads) < 0:
+    if form is None or min(form.pads) < 0:
         return
     filters, strides = np.array(form.filters), np.array(form.strides)
     if len(form.phases) < strides.prod():
@@ -51,7 +51,7 @@ def in_column_pairs(layer: Layer) -> Iterator[KernelCall]:
         stride_w=form.strides[1],
         pad_top=form.pads[0],
         pad_left=form.pads[1],
-        units=pixels * form.images.in_c // UNIT,
+        units=pixels * -(-form.images.in_c // UNIT),
         dsp_pairs=pairs,
         border=np.full(form.images.in_c, linear.pad_value(layer.node, form.ops), np.int8),
         dsp_range=range_of(phase_outputs(layer, form)[0]),
@@ -94,7 +94,7 @@ def _column_pairs(form: PhasesForm, outputs: Sequence[HilRequantization]) -> Hil
 
 def _in_order(weights: Array, form: PhasesForm, phase: Phase) -> Array:
     """Return the weights of a phase in the order in which
-    ``dsp/transpose_conv2d_s8_column_pairs.h`` has the pixels.
+    ``dsp/transpose_conv2d_s8_column_pairs.h`` has the pixels, which end with whole units.
     """
     rows, columns = len(phase.rows.taps), len(phase.columns.taps)
     few_h, few_w = (f // s for f, s in zip(form.filters, form.strides, strict=True))
@@ -111,8 +111,9 @@ def _in_order(weights: Array, form: PhasesForm, phase: Phase) -> Array:
         for y in reversed(ys)
         for x in reversed(xs)
     ]
-    taps = weights.reshape(len(weights), rows * columns, -1)
-    return np.ascontiguousarray(taps[:, order]).reshape(len(weights), -1)
+    taps = weights.reshape(len(weights), rows * columns, -1)[:, order]
+    filled = np.pad(taps, ((0, 0), (0, 0), (0, -taps.shape[2] % UNIT)))
+    return filled.reshape(len(weights), -1)
 
 
 @lowers("TRANSPOSE_CONV", requires={"dsp"}, lacks={"mve"})

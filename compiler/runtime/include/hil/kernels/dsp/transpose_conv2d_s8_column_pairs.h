@@ -31,7 +31,8 @@ place = "line * ((out_w + pad_left + stride_w - 1) // stride_w)"
 widened = "place * units"
 phase = "place * stride_h * stride_w"
 output = "batch * out_h * out_w * out_c"
-mac = "place * filter_h * filter_w * in_c * out_c"
+tap_pair = "place * filter_h * filter_w * ((out_c + 1) // 2)"
+unit = "tap_pair * ((in_c + 3) // 4)"
 signed_output = "output * signs"
 clamped = "output * (high - low != 255)"
 @*/
@@ -61,8 +62,9 @@ HIL_INLINE uint32_t *
 hil_dsp_transposed_block(const struct hil_dsp_transpose_conv2d_s8_column_pairs *p, const int8_t *in,
                          int32_t y, int32_t x, int inside, int32_t first_y, int32_t end_y,
                          int32_t first_x, int32_t end_x, uint32_t *to) {
-    const int32_t run = inside ? end_x - first_x : 1;
-    if (run <= 0) {
+    /* A pixel ends with a whole unit. */
+    const int32_t run = inside && p->in_c % 4 == 0 ? end_x - first_x : 1;
+    if (end_x <= first_x) {
         return to;
     }
 #pragma GCC unroll 2
@@ -100,6 +102,7 @@ HIL_INLINE void hil_dsp_transposed_pixels(const struct hil_dsp_transpose_conv2d_
 HIL_INLINE void hil_dsp_transposed_phases(const struct hil_dsp_transpose_conv2d_s8_column_pairs *p,
                                           int32_t y, int32_t x, int alone, int8_t *out,
                                           const uint32_t *scratch) {
+    const int32_t units = (p->in_c + 3) / 4;
     const int32_t few_y = p->filter_h / p->stride_h;
     const int32_t few_x = p->filter_w / p->stride_w;
     const int32_t all_y = hil_dsp_transposed_taps(p->filter_h, p->stride_h, 0);
@@ -119,7 +122,7 @@ HIL_INLINE void hil_dsp_transposed_phases(const struct hil_dsp_transpose_conv2d_
         const int32_t rows = hil_dsp_transposed_taps(p->filter_h, p->stride_h, phase_y);
         const int32_t columns = hil_dsp_transposed_taps(p->filter_w, p->stride_w, phase_x);
         const int32_t before = rows > few_y ? 0 : (all_y - few_y) * few_x;
-        pairs.units = rows * columns * p->in_c / 4;
+        pairs.units = rows * columns * units;
         const int32_t out_y = y * p->stride_h + phase_y - p->pad_top;
         const int32_t out_x = x * p->stride_w + phase_x - p->pad_left;
         if (out_y >= 0 && out_y < p->out_h && out_x >= 0 && out_x < p->out_w) {
@@ -129,7 +132,7 @@ HIL_INLINE void hil_dsp_transposed_phases(const struct hil_dsp_transpose_conv2d_
                 .steps = {second ? p->stride_w * p->out_c : 0, 0},
                 .single = alone,
             };
-            hil_dsp_pairs_s8(&pairs, scratch + before * p->in_c, to);
+            hil_dsp_pairs_s8(&pairs, scratch + 4 * units * before, to);
         }
         pairs.stream += hil_dsp_pairs_words(&pairs) * ((p->out_c + 1) / 2);
     }
