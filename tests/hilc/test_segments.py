@@ -210,7 +210,7 @@ def test_compressed_weights_count_their_decoder_once() -> None:
     calls = [call for call in one._calls[0] if isinstance(call, CompressedCall)]
     assert calls
     for call in calls:
-        parts = estimate._parts(call, "speed")
+        parts = estimate._parts(call, None)
         assert parts[HEADER] == DECODER_BYTES
         assert parts[HEADER, id(call)] == LAYER_BYTES
         assert sum(parts.values()) == (
@@ -222,7 +222,7 @@ def test_an_external_function_costs_as_stated() -> None:
     call: Any = object.__new__(ExternalCall)
     module = SimpleNamespace(symbol="user_conv", flash_bytes=321, instructions=99)
     object.__setattr__(call, "module", module)
-    assert estimate._parts(call, "speed") == {"user_conv": 321}
+    assert estimate._parts(call, None) == {"user_conv": 321}
     assert estimate._instructions(call, CPU) == 99
 
 

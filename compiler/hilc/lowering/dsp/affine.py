@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import partial
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -127,7 +128,11 @@ class Affine:
 
     def of(self, channels: slice) -> Affine:
         """Return the requantization of some of the channels."""
-        arrays = {k: v[channels] for k, v in vars(self).items() if isinstance(v, np.ndarray)}
+        arrays: dict[str, Any] = {
+            name: values[channels]
+            for name, values in vars(self).items()
+            if isinstance(values, np.ndarray)
+        }
         return replace(self, **arrays)
 
     @property

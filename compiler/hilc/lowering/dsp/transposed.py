@@ -67,12 +67,13 @@ def _column_pairs(form: PhasesForm, outputs: Sequence[HilRequantization]) -> Hil
     matrix = np.concatenate(
         [np.pad(each.weights, ((0, 0), (0, depth - each.weights.shape[1]))) for each in form.phases]
     )
-    scales = {
-        name: np.tile(values, len(outputs)) if outputs[0].per_channel else values
-        for name in ("multipliers", "shifts")
-        for values in (getattr(outputs[0], name),)
-    }
-    joined = replace(outputs[0], bias=np.concatenate([each.bias for each in outputs]), **scales)
+    times = len(outputs) if outputs[0].per_channel else 1
+    joined = replace(
+        outputs[0],
+        bias=np.concatenate([each.bias for each in outputs]),
+        multipliers=np.tile(outputs[0].multipliers, times),
+        shifts=np.tile(outputs[0].shifts, times),
+    )
     channels = require_right_shifts(matrix, joined)
     affine = None if channels is None else affine_of(channels, joined, signs=True, least_bits=0)
     if channels is None or affine is None:
