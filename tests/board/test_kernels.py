@@ -282,6 +282,45 @@ def test_blocks_of_phases_of_uneven_rows() -> None:
     check(found, board)
 
 
+def test_phases_that_share_their_pixels() -> None:
+    """Filters and strides whose phases have the same taps, or one more along an axis or both; rows
+    whose first or last place is by itself.
+    """
+    board, rng = load_board("mps2-an386"), np.random.default_rng(97)
+    layers = []
+    for (h, w, c), filters, strides in (
+        ((4, 6, 8), (2, 2), (2, 2)),
+        ((5, 4, 16), (3, 3), (2, 2)),
+        ((3, 5, 4), (4, 4), (2, 2)),
+        ((4, 5, 8), (5, 5), (2, 2)),
+        ((3, 4, 12), (4, 3), (3, 1)),
+        ((4, 4, 7), (3, 3), (2, 2)),
+        ((2, 3, 3), (3, 5), (1, 3)),
+        ((1, 1, 4), (1, 2), (1, 2)),
+    ):
+        for pads in ((0, 0, 0, 0), (1, 0, 1, 0), (0, 1, 1, 1)):
+            before = np.reshape(pads, (2, 2)).sum(axis=1) if min(filters) > 1 else (0, 0)
+            sizes = [
+                (size - 1) * stride + taps - int(cut)
+                for size, stride, taps, cut in zip((h, w), strides, filters, before, strict=True)
+            ]
+            attrs = {"stride_h": strides[0], "stride_w": strides[1], "padding": pads}
+            if min(filters) == 1:
+                attrs["padding"] = "VALID"
+            out = (1, *sizes, int(rng.integers(1, 9)))
+            draft = transpose_conv_draft(rng, "int8", (1, h, w, c), filters, out, attrs)
+            layers.append(finish(rng, "TRANSPOSE_CONV", draft))
+    found = [
+        one
+        for i, layer in enumerate(layers)
+        for specialise in (False, True)
+        for one in checks_of(layer, board.cpu, "of seed 97", specialise=specialise)
+        if one.kernel == "hil_dsp_transpose_conv2d_s8_column_pairs" and (i % 2 or not specialise)
+    ]
+    assert len(found) > 25
+    check(found, board)
+
+
 @cases(("name", "every"), DRAWS, first=1)
 def test_kernels_compiled_for_one_layer_each(name: str, every: int) -> None:
     board = load_board(name)

@@ -15,7 +15,7 @@ from kernel_layers import conv
 from kernel_runner import run
 from sixteen_by_eight import BIASES, network, operator
 from tflm import EXISTS
-from wide_layers import SHAPES, even_layer, wide_layer
+from wide_layers import DEEP_SHAPES, SHAPES, even_layer, long_layer, wide_layer
 
 from hil.board import load_board
 from hil.cli import main
@@ -39,16 +39,24 @@ def test_layers_on_a_board(name: str) -> None:
     rng = np.random.default_rng(6)
     board = load_board(name)
     layers = [operator(rng, bias) for bias in BIASES for _ in range(25)]
+    layers += [wide_layer(rng, shapes, True) for shapes in DEEP_SHAPES]
     check([one for layer in layers for one in checks_of(layer, board.cpu)], board)
 
 
 @pytest.mark.full
 @WAYS
 def test_every_way_of_a_layer(name: str, specialise: bool) -> None:
-    """Shapes at the edges of blocks, sums at the ends of 32 bits; outputs over inputs."""
+    """Shapes at the edges of blocks, sums at the ends of 32 bits and beyond; outputs over
+    inputs.
+    """
     rng = np.random.default_rng(7)
     board = load_board(name)
-    layers = [wide_layer(rng, shapes, extreme) for shapes in SHAPES for extreme in (False, True)]
+    layers = [
+        made(rng, shapes, extreme)
+        for made in (wide_layer, long_layer)
+        for shapes in SHAPES
+        for extreme in (False, True)
+    ]
     if specialise:
         layers = layers[::5]
     checks = [one for layer in layers for one in checks_of(layer, board.cpu, specialise=specialise)]

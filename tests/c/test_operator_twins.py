@@ -78,7 +78,11 @@ def fast_checks(single: SingleOp) -> list[Check]:
         ("SUB", "int16", {"hil_dsp_sum_s16"}),
         ("MAX_POOL_2D", "int8", {"hil_dsp_max_pool_s8"}),
         ("MAX_POOL_2D", "int16", {"hil_dsp_max_pool_s16"}),
-        ("TRANSPOSE_CONV", "int8", {"hil_dsp_transpose_conv2d_s8"}),
+        (
+            "TRANSPOSE_CONV",
+            "int8",
+            {"hil_dsp_transpose_conv2d_s8", "hil_dsp_transpose_conv2d_s8_column_pairs"},
+        ),
         ("TRANSPOSE_CONV", "int16", {"hil_dsp_transpose_conv2d_s16"}),
         ("TRANSPOSE_CONV", "float32", {"hil_fpu_transpose_conv2d_f32"}),
     ],
@@ -135,6 +139,24 @@ def test_transposed_sums_beyond_24_bits() -> None:
         fields: Any = found[0].case.call.fields
         divided.add(fields["part"] < fields["units"])
     assert divided == {False, True}
+
+
+def test_transposed_sums_beyond_32_bits() -> None:
+    """Those of phases of two and four taps: all phases have sums of 64 bits."""
+    rng, kernel = np.random.default_rng(7), "hil_dsp_transpose_conv2d_s16"
+    for depth in (300, 301, 700):
+        draft = transpose_conv_draft(
+            rng,
+            "int16",
+            (1, 2, 3, depth),
+            (3, 3),
+            (1, 4, 6, 3),
+            {"stride_h": 2, "stride_w": 2, "padding": "SAME", "activation": "NONE"},
+        )
+        single = extreme(rng, finish(rng, "TRANSPOSE_CONV", draft))
+        found = [one for one in checks_of(single, M4) if one.kernel == kernel]
+        assert {one.case.call.fields["long_sums"] for one in found} == {1}
+        check(found)
 
 
 def test_sums_of_matrices_beyond_29_bits_are_portable() -> None:

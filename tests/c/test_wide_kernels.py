@@ -11,7 +11,7 @@ import pytest
 from kernel_checks import Check, check, checks_of, count
 from linear_layers import Layer, random_layer
 from sixteen_by_eight import BIASES, operator
-from wide_layers import SHAPES, even_layer, wide_layer
+from wide_layers import DEEP_SHAPES, SHAPES, even_layer, long_layer, wide_layer
 
 from hilc.ir import Quant
 from hilc.lowering import candidates
@@ -174,16 +174,34 @@ def test_layers_that_round_once_are_exact() -> None:
     assert off * 1000 < total
 
 
-def test_sums_of_over_32_bits_are_not_for_dsp() -> None:
-    layer = wide_layer(np.random.default_rng(9), SHAPES[0])
-    x, weights, bias = layer.ins
-    assert bias is not None
-    too_large = replace(bias, data=np.full(bias.shape, 2**31, np.int64))
-    assert dsp_checks([layer])
-    assert not dsp_checks([replace(layer, ins=(x, weights, too_large))])
+def test_sums_beyond_32_bits() -> None:
+    """By the bias, the depth, or the ends of weights and inputs."""
+    rng = np.random.default_rng(9)
+    shapes = [each for each in SHAPES if each[0] != "DEPTHWISE_CONV_2D"]
+    made = [long_layer(rng, each, extreme) for each in shapes for extreme in (False, True)]
+    made += [wide_layer(rng, each, True) for each in DEEP_SHAPES]
+    checks = dsp_checks(made)
+    found = [one for layer in made for one in checks_of(layer, get_cpu("cortex-m3"))]
+    checks += [one for one in found if one.kernel.endswith("_s16_4_columns")]
+    assert all(is_long(one) for one in checks)
+    check(checks)
+    counts = count(checks)
+    assert counts.keys() == {
+        "hil_dsp_matmul_s16",
+        "hil_dsp_conv2d_s16",
+        "hil_dsp_matvec_s16",
+        "hil_generic_matmul_s16_4_columns",
+        "hil_generic_conv2d_s16_4_columns",
+    }
+    assert min(counts.values()) >= 10
 
 
-def test_shifts_without_a_multiplier_are_not_for_dsp() -> None:
+def is_long(one: Check) -> bool:
+    """Whether sums have 64 bits."""
+    return bool(one.case.call.fields["long_sums"])
+
+
+def test_shifts_without_a_multiplier_have_long_sums() -> None:
     """Of channels that are nearly dead no output differs from 0, so that their shift is free."""
     layer = wide_layer(np.random.default_rng(10), SHAPES[0])
     x, weights, bias = layer.ins
@@ -196,9 +214,11 @@ def test_shifts_without_a_multiplier_are_not_for_dsp() -> None:
     coarsest = replace(layer.out, quant=Quant((layer.out.quant.scale[0] * 2.0**26,), (0,)))
     none = replace(bias, data=np.zeros_like(bias.data)) if bias is not None else None
     small = replace(layer, ins=(x, weights, none))
-    assert not dsp_checks([replace(small, out=finer)])
-    assert not dsp_checks([replace(small, out=coarser)])
+    beyond = dsp_checks([replace(small, out=finer), replace(small, out=coarser)])
+    assert all(is_long(one) for one in beyond)
+    check(beyond)
     dead = dsp_checks([replace(small, out=coarsest)])
     assert dead
+    assert not any(is_long(one) for one in dead)
     assert not any(np.any(value) for one in dead for value in one.expected)
     check(dead)

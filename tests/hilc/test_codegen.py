@@ -207,6 +207,17 @@ def test_layers_that_differ_in_arrays_share_a_body() -> None:
     assert "layers 0, 1 and 2" in source("size")
 
 
+@pytest.mark.parametrize(("layers", "channels"), [(8, 16), (7, 16), (8, 2)])
+def test_speed_shares_a_body_of_many_long_layers(layers: int, channels: int) -> None:
+    b = GraphBuilder()
+    made = b.input(1, 6, 6, channels)
+    for _ in range(layers):
+        made = b.conv(made, channels)
+    files = hilc.compile(b.graph(made, name="net"), cpu="cortex-m4", optimize="speed").files
+    source = b"".join(text for name, text in files.items() if name.endswith("_lib1.c"))
+    assert (b"shared_" in source) == (layers == 8 and channels == 16)
+
+
 def test_size_shares_a_body_only_where_it_pays() -> None:
     source = hilc.compile(_tiny(), optimize="size").files["codegen/host/src/tiny_lib1.c"].decode()
     assert "static int32_t shared_" in source

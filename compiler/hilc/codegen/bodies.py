@@ -18,7 +18,7 @@ import numpy as np
 
 from hilc.codegen.cwriter import C_TYPES, c_struct_initialiser, c_wrapped
 from hilc.codegen.names import Names
-from hilc.lowering.bodies import body_key, exact
+from hilc.lowering.bodies import body_key, exact, least_sharers
 from hilc.lowering.fields import FieldValue
 from hilc.lowering.kernels import Kernel, KernelCall
 from hilc.memory.plan import Program
@@ -83,16 +83,20 @@ class Body:
 def shared_bodies(program: Program, optimize: str, names: Names) -> dict[int, Body]:
     """Return the body of each layer that shares one, by the layer's index.
 
-    For ``speed`` there are none; for ``size`` all layers of a portable kernel share; else layers
-    that differ in arrays and in the kernel's variable numbers only.
+    For ``size`` all layers of a portable kernel share; else layers that differ in arrays and in the
+    kernel's variable numbers only, for ``speed`` those of them that are long and many.
     """
     groups: dict[tuple[str, ...], list[tuple[int, KernelCall]]] = defaultdict(list)
     for index, step in enumerate(program.steps):
-        if isinstance(step.call, KernelCall) and (key := body_key(step.call, optimize)) is not None:
+        if not isinstance(step.call, KernelCall):
+            continue
+        key = body_key(step.call, optimize, program.cpu)
+        if key is not None:
             groups[key].append((index, step.call))
     # A single layer is best specialised, for flash too: the C compiler drops the code that it does
     # not use.
-    bodies = (_body(layers, names) for layers in groups.values() if len(layers) > 1)
+    least = least_sharers(optimize)
+    bodies = (_body(layers, names) for layers in groups.values() if len(layers) >= least)
     return {index: body for body in bodies for index in body.steps}
 
 

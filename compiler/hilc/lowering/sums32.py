@@ -1,4 +1,4 @@
-"""Sums of products with 16-bit activations that fit 32 bits.
+"""Sums of products with 16-bit activations: those that fit 32 bits, and others.
 
 A sum of 64 bits is rounded once with a multiplier of 15 bits and a shift to the right. Where no
 input makes a sum leave 32 bits, and every shift is 16 to 32, that is the upper word of the product
@@ -6,6 +6,8 @@ with the multiplier, shifted to the left and rounded: :func:`narrow_sums` proves
 
 Rounded to even the multiplier has 31 bits. Where no sum ties, the upper word of the product, an
 addend that has half a unit and the zero point, and a shift to the right are the same.
+
+Sums that leave 32 bits are rounded as they are: :func:`long_sums_of`.
 """
 
 from __future__ import annotations
@@ -48,11 +50,39 @@ class NarrowSums:
         """1: upper words have an addend and a shift; 0: they have neither."""
         return int(self.rights is not None)
 
+    #: 1: sums have 64 bits; 0: 32.
+    long_sums = 0
+
     @property
     def scales(self) -> list[npt.NDArray[np.int64]]:
         """The multipliers, and the addends and shifts that there are."""
         found = [self.multipliers, self.addends, self.rights]
         return [each for each in found if each is not None]
+
+    @property
+    def heads(self) -> list[npt.NDArray[np.int64]]:
+        """Arrays before the weights of each block of columns, one after the other."""
+        return [self.bias, *self.scales]
+
+
+@dataclass(frozen=True)
+class LongSums:
+    """Requantization of 64-bit sums, one value per channel."""
+
+    bias: npt.NDArray[np.int64]
+    #: The multiplier of 15 bits, and the right shift of its product, in bits.
+    reduced: npt.NDArray[np.int64]
+    shifts: npt.NDArray[np.int64]
+    low: int
+    high: int
+    shifted = 0
+    long_sums = 1
+
+    @property
+    def heads(self) -> list[npt.NDArray[np.int64]]:
+        """Arrays before the weights; the two words of a bias are next to each other."""
+        words = self.bias.astype("<i8").view("<i4").astype(np.int64).reshape(-1, 2)
+        return [words, self.reduced, self.shifts]
 
 
 def narrow_sums(form: LinearForm) -> NarrowSums | None:
@@ -81,6 +111,26 @@ def narrow_sums_of(form: LinearWeights) -> NarrowSums | None:
     reduced = np.where(dead, 0, multipliers)
     scaled = reduced << (_MOST_SHIFT - shifts)
     return NarrowSums(bias, scaled, reduced, shifts, requant.low, requant.high)
+
+
+@packed_once
+def long_sums_of(form: LinearWeights) -> LongSums | None:
+    """Return the requantization of a layer of int8 weights whose sums have 64 bits, by TensorFlow
+    Lite's policy for these; None for others.
+    """
+    requant, bias = form.wide.requant, form.wide.bias.astype(np.int64)
+    is_long = requant.sums == "int64" and requant.rounding is Rounding.SINGLE
+    if not is_long or form.matrix.dtype.itemsize > 1:
+        return None
+    multipliers = np.broadcast_to(reduced_multiplier(requant.multipliers), bias.shape)
+    shifts = np.broadcast_to(reduced_shift(requant.shifts.astype(np.int64)), bias.shape)
+    return LongSums(bias, multipliers, shifts, requant.low, requant.high)
+
+
+@packed_once
+def sums_of(form: LinearWeights) -> NarrowSums | LongSums | None:
+    """Return the requantization of 32-bit sums, else of 64-bit sums, else None."""
+    return narrow_sums_of(form) or long_sums_of(form)
 
 
 def _even_sums(form: LinearWeights) -> NarrowSums | None:

@@ -60,6 +60,8 @@ class PhasesForm:
     channels: int
     filters: tuple[int, int]
     strides: tuple[int, int]
+    #: Rows and columns of the output with all of its padding before those of this one.
+    pads: tuple[int, int]
     phases: Sequence[Phase]
     macs: int
 
@@ -133,6 +135,7 @@ def _form(layer: Layer) -> PhasesForm | None:
         out.shape[3],
         (h.filter_size, w.filter_size),
         (h.stride, w.stride),
+        (h.pad_before, w.pad_before),
         phases,
         ops.x.size * out.shape[3] * h.filter_size * w.filter_size,
     )

@@ -16,7 +16,7 @@ from hilc.external import ExternalCall
 from hilc.fusion.bounds import Estimate, Prices
 from hilc.fusion.call import FusedCall
 from hilc.ir import Node
-from hilc.lowering.bodies import body_key
+from hilc.lowering.bodies import body_key, least_sharers
 from hilc.lowering.choice import CostEstimate, Group
 from hilc.lowering.compressed import DECODER_BYTES, LAYER_BYTES, CompressedCall
 from hilc.lowering.compressed import HEADER as DECODER
@@ -140,9 +140,16 @@ class Estimator:
             for call in calls
             if isinstance(call, KernelCall)
             and not isinstance(call, CompressedCall)
-            and (key := body_key(call, optimize)) is not None
+            and (key := body_key(call, optimize, planner.lowering.cpu)) is not None
         )
         self._sharers.update(name for calls in self._calls for name in _shared_functions(calls))
+
+    def _body(self, call: KernelCall | ExternalCall) -> tuple[str, ...] | None:
+        """Return the key of the body that a call may share; None where too few layers do."""
+        if not isinstance(call, KernelCall):
+            return None
+        key = body_key(call, self._optimize, self._lowering.cpu)
+        return key if self._sharers[key] >= least_sharers(self._optimize) else None
 
     def singles(self, step: int) -> list[Segment]:
         """Return the segments of one layer, one for each kernel that is not dominated."""
@@ -156,7 +163,7 @@ class Estimator:
             if OPS[node.op].fed:
                 # Only a group takes in rows that are fed.
                 memory_bound = UNLIMITED
-            parts = _parts(call, self._optimize)
+            parts = _parts(call, self._body(call))
             segment = Segment(
                 memory_bound=memory_bound,
                 calls=used,
@@ -352,15 +359,14 @@ def as_called(cost: CostEstimate, program: Program, policy: SearchPolicy = POLIC
     return replace(cost, flash_bytes=cost.flash_bytes - saved)
 
 
-def _parts(call: KernelCall | ExternalCall, optimize: str) -> dict[object, int]:
+def _parts(call: KernelCall | ExternalCall, body: tuple[str, ...] | None) -> dict[object, int]:
     """Return the arrays and the code of ``call`` with their sizes in bytes; equal keys are stored
-    once per program.
+    once per program. ``body`` is the key of a body that layers share.
     """
     if isinstance(call, ExternalCall):
         return {call.module.symbol: call.module.flash_bytes}
-    key = body_key(call, optimize)
     own = call.kernel.code - call.kernel.shared_code
-    parts = {**_arrays((call,)), id(call) if key is None else key: own}
+    parts = {**_arrays((call,)), id(call) if body is None else body: own}
     if isinstance(call, CompressedCall):
         parts |= {DECODER: DECODER_BYTES, (DECODER, id(call)): LAYER_BYTES}
     return parts

@@ -81,6 +81,29 @@ def wide_layer(rng: np.random.Generator, shapes: Shapes, extreme: bool = False) 
     return replace(layer, node=node, ins=(*ins, b), out=out, x=value)
 
 
+#: Depths at which weights alone make sums leave 32 bits.
+DEEP_SHAPES: tuple[Shapes, ...] = (
+    ("CONV_2D", (1, 1, 5, 1100), (3, 1, 1, 1100), conv("VALID", 1, "NONE")),
+    ("FULLY_CONNECTED", (1, 1101), (6, 1101), {"activation": "NONE"}),
+    ("CONV_2D", (1, 3, 3, 129), (4, 3, 3, 129), conv("SAME", 1, "NONE")),
+)
+
+
+def long_layer(rng: np.random.Generator, shapes: Shapes, extreme: bool = False) -> Layer:
+    """The same with sums of more than 32 bits, by their bias."""
+    layer = wide_layer(rng, shapes, extreme)
+    x, weights, bias = layer.ins
+    assert x is not None
+    assert x.quant is not None
+    assert bias is not None
+    limit = 2**40 if extreme else 2**34
+    values = rng.integers(-limit, limit, bias.shape, endpoint=True)
+    values[0] = limit
+    spread = float(np.float32(x.quant.scale[0] * 0.005 * limit * 2.0**-15))
+    out = replace(layer.out, quant=Quant((spread,), (0,)))
+    return replace(layer, ins=(x, weights, replace(bias, data=values)), out=out)
+
+
 def make_bias(values: Array, x: Quant | None, weights: Quant) -> Tensor:
     """The bias of a layer, on the scale of its sums."""
     assert x is not None

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -124,6 +125,15 @@ class Affine:
     def shift(self) -> int:
         """The shift of all channels, 0 where each has its own."""
         return int(self.shifts[0]) if self.shared else 0
+
+    def of(self, channels: slice) -> Affine:
+        """Return the requantization of some of the channels."""
+        arrays: dict[str, Any] = {
+            name: values[channels]
+            for name, values in vars(self).items()
+            if isinstance(values, np.ndarray)
+        }
+        return replace(self, **arrays)
 
     @property
     def scales(self) -> list[npt.NDArray[np.int64]]:

@@ -1,12 +1,13 @@
-"""Linear layers of 16-bit activations: sums that fit 32 bits, requantized by one multiplication.
+"""Linear layers of 16-bit activations.
 
 Where no input makes a sum leave 32 bits, and every shift is 16 to 32, requantization is one
-multiplication: :mod:`hilc.lowering.sums32`.
+multiplication: :mod:`hilc.lowering.sums32`. Other sums have 64 bits.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -35,7 +36,9 @@ from hilc.lowering.parameters import (
     HilDspMatvecS16,
 )
 from hilc.lowering.registry import Layer, lowers
-from hilc.lowering.sums32 import NarrowSums, narrow_sums, narrow_sums_of
+from hilc.lowering.sums32 import LongSums, NarrowSums, narrow_sums, narrow_sums_of, sums_of
+
+Sums: TypeAlias = NarrowSums | LongSums
 
 #: Whether weights have 16 bits, and the rows at a time: more take more scratch, fewer widen weights
 #: of 8 bits more often.
@@ -56,7 +59,7 @@ def _units(form: LinearForm) -> int:
 
 
 def _rows(form: MatrixProduct) -> Iterator[Parameters]:
-    sums = narrow_sums(form)
+    sums = sums_of(form.packing)
     if sums is None:
         return
     if form.rows == 1:
@@ -68,7 +71,7 @@ def _rows(form: MatrixProduct) -> Iterator[Parameters]:
 
 
 def _conv2d(form: Convolution) -> Iterator[Parameters]:
-    sums = narrow_sums(form)
+    sums = sums_of(form.packing)
     if sums is None:
         return
     pixels = form.images.out_h * form.images.out_w
@@ -77,8 +80,8 @@ def _conv2d(form: Convolution) -> Iterator[Parameters]:
 
 
 def _columns(
-    form: LinearForm, sums: NarrowSums, rows: int
-) -> Iterator[tuple[tuple[str, str], HilDspColumnsS16]]:
+    form: LinearForm, sums: Sums, rows: int
+) -> Iterator[tuple[tuple[str, ...], HilDspColumnsS16]]:
     """Yield the ways to pack the columns of a layer of so many rows, each after the words of its
     form.
     """
@@ -93,21 +96,27 @@ def _columns(
                 group=group,
                 wide=wide,
                 shifted=sums.shifted,
+                long_sums=sums.long_sums,
                 out_min=sums.low,
                 out_max=sums.high,
                 stream=_wide_stream(form.packing, wide),
             )
-            yield (f"up_to_{most}_rows", "wide" if wide else ""), columns
+            yield (f"up_to_{most}_rows", *form_words(wide, sums)), columns
+
+
+def form_words(wide: int, sums: Sums) -> tuple[str, str]:
+    """Return the words of a variant's form: of its weights and of its sums."""
+    return "wide" if wide else "", "long" if sums.long_sums else ""
 
 
 @packed_once
 def _wide_stream(weights: LinearWeights, wide: int) -> npt.NDArray[np.int32]:
-    sums = narrow_sums_of(weights)
+    sums = sums_of(weights)
     assert sums is not None, "the caller has found them"
     return wide_stream(weights.matrix, sums, wide)
 
 
-def wide_stream(matrix: Array, sums: NarrowSums, wide: int) -> npt.NDArray[np.int32]:
+def wide_stream(matrix: Array, sums: Sums, wide: int) -> npt.NDArray[np.int32]:
     """Return the pairs of columns one after the other, as ``dsp/columns_s16.h`` draws them."""
     units = _filled(matrix, PAIR, -(-matrix.shape[1] // UNIT))
     if wide:
@@ -125,14 +134,17 @@ def _filled(matrix: Array, block: int, units: int) -> Array:
     return whole.reshape(-1, block, units, UNIT)
 
 
-def _stream(words: Array, sums: NarrowSums, block: int) -> npt.NDArray[np.int32]:
-    """Return, for each block of columns, biases, multipliers and weights."""
-    heads = [padded(values, block).reshape(-1, block) for values in (sums.bias, *sums.scales)]
+def _stream(words: Array, sums: Sums, block: int) -> npt.NDArray[np.int32]:
+    """Return, for each block of columns, biases, multipliers and weights. Columns that fill up the
+    last block have the head of the last column: a shift by 0 does not round.
+    """
+    columns = np.minimum(np.arange(len(words) * block), len(sums.bias) - 1)
+    heads = [values[columns].reshape(len(words), -1) for values in sums.heads]
     parts = [*heads, words.reshape(len(words), -1)]
     return np.concatenate(parts, axis=1).reshape(-1).astype(np.int32)
 
 
-def _matvec(form: MatrixProduct, sums: NarrowSums) -> Iterator[Parameters]:
+def _matvec(form: MatrixProduct, sums: Sums) -> Iterator[Parameters]:
     """Return the kernel of single rows: with weights of 16 bits, or two of 8 in each half-word."""
     units = whole_units(form.depth)
     for wide in (1, 0):
@@ -143,16 +155,17 @@ def _matvec(form: MatrixProduct, sums: NarrowSums) -> Iterator[Parameters]:
                 units=units,
                 wide=wide,
                 shifted=sums.shifted,
+                long_sums=sums.long_sums,
                 out_min=sums.low,
                 out_max=sums.high,
                 stream=stream,
-            ).as_form("wide" if wide else "")
+            ).as_form(*form_words(wide, sums))
 
 
 @packed_once
 def _vector_stream(weights: LinearWeights, units: int, wide: int) -> npt.NDArray[np.int32] | None:
     """Return the columns for single rows; None where two weights need 17 bits."""
-    sums, packed = narrow_sums_of(weights), vector_weights(weights.matrix, units, wide)
+    sums, packed = sums_of(weights), vector_weights(weights.matrix, units, wide)
     return None if packed is None or sums is None else _stream(packed, sums, VECTOR_BLOCK)
 
 

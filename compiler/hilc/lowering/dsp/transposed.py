@@ -2,27 +2,119 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 import numpy as np
 
-from hilc.ir import Rounding
-from hilc.lowering.dsp.conv_s16 import wide_stream
-from hilc.lowering.dsp.packing import PAIR, UNIT, packed_columns
+from hilc.ir import Array, Rounding
+from hilc.lowering.dsp.affine import affine_of, range_of, require_right_shifts
+from hilc.lowering.dsp.conv_s16 import Sums, form_words, wide_stream
+from hilc.lowering.dsp.packing import PAIR, UNIT, column_stream, packed_columns, wide_weights
 from hilc.lowering.kernels import KernelCall
 from hilc.lowering.parameters import (
     HilDspColumnsS16,
+    HilDspPairs,
     HilDspTransposeConv2dS8,
+    HilDspTransposeConv2dS8ColumnPairs,
     HilDspTransposeConv2dS16,
+    HilRequantization,
 )
 from hilc.lowering.registry import Layer, lowers
-from hilc.lowering.sums32 import narrow_sums
-from hilc.lowering.transposed import phase_outputs, phases_form, wide_phases
+from hilc.lowering.sums32 import long_sums_of, narrow_sums_of
+from hilc.lowering.transposed import Phase, PhasesForm, phase_outputs, phases_form, wide_phases
 from hilc.ops import linear, transpose_conv
 
 #: Windows of int16 at a time.
 _GROUP = 8
+
+
+@lowers("TRANSPOSE_CONV", requires={"dsp"}, lacks={"mve"}, roundings=Rounding)
+def in_column_pairs(layer: Layer) -> Iterator[KernelCall]:
+    """Return the kernel by pairs of columns, whose phases share the widened pixels."""
+    form = phases_form(layer, "int8")
+    if form is None or min(form.pads) < 0:
+        return
+    filters, strides = np.array(form.filters), np.array(form.strides)
+    if len(form.phases) < strides.prod():
+        return
+    pairs = _column_pairs(form, phase_outputs(layer, form))
+    if pairs is None:
+        return
+    pixels = int((-(-filters // strides)).prod())
+    kernel = HilDspTransposeConv2dS8ColumnPairs(
+        images=form.images,
+        out_c=form.channels,
+        filter_h=form.filters[0],
+        filter_w=form.filters[1],
+        stride_h=form.strides[0],
+        stride_w=form.strides[1],
+        pad_top=form.pads[0],
+        pad_left=form.pads[1],
+        units=pixels * -(-form.images.in_c // UNIT),
+        dsp_pairs=pairs,
+        border=np.full(form.images.in_c, linear.pad_value(layer.node, form.ops), np.int8),
+        dsp_range=range_of(phase_outputs(layer, form)[0]),
+    )
+    yield KernelCall(kernel, (transpose_conv.IMAGE,), form.macs)
+
+
+def _column_pairs(form: PhasesForm, outputs: Sequence[HilRequantization]) -> HilDspPairs | None:
+    """Return the columns of all phases, one phase after the other; None where they have no
+    requantization by one kind of line.
+    """
+    depth = form.depth
+    matrix = np.concatenate(
+        [np.pad(each.weights, ((0, 0), (0, depth - each.weights.shape[1]))) for each in form.phases]
+    )
+    times = len(outputs) if outputs[0].per_channel else 1
+    joined = replace(
+        outputs[0],
+        bias=np.concatenate([each.bias for each in outputs]),
+        multipliers=np.tile(outputs[0].multipliers, times),
+        shifts=np.tile(outputs[0].shifts, times),
+    )
+    channels = require_right_shifts(matrix, joined)
+    affine = None if channels is None else affine_of(channels, joined, signs=True, least_bits=0)
+    if channels is None or affine is None:
+        return None
+    streams = []
+    for i, phase in enumerate(form.phases):
+        own = slice(i * form.channels, (i + 1) * form.channels)
+        taps = channels.weights[own, : phase.weights.shape[1]]
+        weights = wide_weights(_in_order(taps, form, phase), PAIR, affine.bits)
+        streams.append(column_stream(affine.of(own), weights, wide=True, within=True))
+    return HilDspPairs(
+        group=2,
+        wide=1,
+        signs=int(affine.corrections is not None),
+        shift=affine.shift,
+        stream=np.concatenate(streams),
+    )
+
+
+def _in_order(weights: Array, form: PhasesForm, phase: Phase) -> Array:
+    """Return the weights of a phase in the order in which
+    ``dsp/transpose_conv2d_s8_column_pairs.h`` has the pixels, which end with whole units.
+    """
+    rows, columns = len(phase.rows.taps), len(phase.columns.taps)
+    few_h, few_w = (f // s for f, s in zip(form.filters, form.strides, strict=True))
+    blocks = [
+        (range(few_h, rows), range(few_w)),
+        (range(few_h), range(few_w)),
+        (range(few_h), range(few_w, columns)),
+        (range(few_h, rows), range(few_w, columns)),
+    ]
+    # Pixels lie in scratch as in the image, taps in the order of the pixels.
+    order = [
+        (rows - 1 - y) * columns + (columns - 1 - x)
+        for ys, xs in blocks
+        for y in reversed(ys)
+        for x in reversed(xs)
+    ]
+    taps = weights.reshape(len(weights), rows * columns, -1)[:, order]
+    filled = np.pad(taps, ((0, 0), (0, 0), (0, -taps.shape[2] % UNIT)))
+    return filled.reshape(len(weights), -1)
 
 
 @lowers("TRANSPOSE_CONV", requires={"dsp"}, lacks={"mve"})
@@ -72,7 +164,9 @@ def wide_transposed(layer: Layer) -> Iterator[KernelCall]:
     if form is None:
         return
     phases = wide_phases(layer, form)
-    sums = [narrow_sums(phase) for phase in phases]
+    sums: list[Sums | None] = [narrow_sums_of(phase.packing) for phase in phases]
+    if None in sums:
+        sums = [long_sums_of(phase.packing) for phase in phases]
     for wide in (1, 0):
         streams = [
             wide_stream(phase.weights, own, wide)
@@ -88,6 +182,7 @@ def wide_transposed(layer: Layer) -> Iterator[KernelCall]:
             group=_GROUP,
             wide=wide,
             shifted=sums[0].shifted,
+            long_sums=sums[0].long_sums,
             out_min=sums[0].low,
             out_max=sums[0].high,
             stream=np.concatenate(streams),
@@ -96,5 +191,5 @@ def wide_transposed(layer: Layer) -> Iterator[KernelCall]:
             phases=form.shape(streams),
             in_zero_point=phases[0].pad_value,
             dsp_columns_s16=columns,
-        ).as_form("wide" if wide else "")
+        ).as_form(*form_words(wide, sums[0]))
         yield KernelCall(kernel, (transpose_conv.IMAGE,), form.macs)

@@ -1,5 +1,5 @@
-"""Layers of int16 activations, and LSTMs, whose sums fit 32 bits, on cores that multiply words:
-four columns share what is loaded of a row (``generic/four_columns.h``).
+"""Layers of int16 activations, and LSTMs, on cores that multiply words: four columns share what is
+loaded of a row (``generic/four_columns.h``).
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from hilc.lowering.parameters import (
     HilGenericMatmulS164Columns,
 )
 from hilc.lowering.registry import Layer, Rank, lowers
-from hilc.lowering.sums32 import narrow_sums, narrow_sums_of
+from hilc.lowering.sums32 import narrow_sums, narrow_sums_of, sums_of
 from hilc.numerics.requantize import reduced_multiplier, reduced_shift
 
 #: Columns that share the loads of a row, and the addend of their weights.
@@ -128,7 +128,7 @@ def _outputs(form: LinearWeights) -> dict[str, Any]:
     """Return the requantization words of each channel: multiplier and shift, or multiplier, addend
     and shift.
     """
-    sums = narrow_sums_of(form)
+    sums = sums_of(form)
     assert sums is not None, "the caller has found them"
     found: dict[str, Any] = {
         "in_zero_point": form.pad_value,
@@ -137,7 +137,7 @@ def _outputs(form: LinearWeights) -> dict[str, Any]:
         "words": np.zeros(1, np.int32),
     }
     if sums.shifted:
-        found["words"] = np.stack(sums.scales, axis=1).reshape(-1).astype(np.int32)
+        found["words"] = np.stack(sums.heads[1:], axis=1).reshape(-1).astype(np.int32)
     else:
         pairs = np.stack([sums.reduced, sums.shifts], axis=1)
         found["scales"] = pairs.reshape(-1).astype(np.int16)
@@ -146,8 +146,8 @@ def _outputs(form: LinearWeights) -> dict[str, Any]:
 
 @packed_once
 def _columns(form: LinearWeights) -> HilFourColumns | None:
-    """Return the columns in fours; None where sums leave 32 bits."""
-    sums = narrow_sums_of(form)
+    """Return the columns in fours; None where sums are neither narrow nor long."""
+    sums = sums_of(form)
     if sums is None:
         return None
     return HilFourColumns(
@@ -155,7 +155,8 @@ def _columns(form: LinearWeights) -> HilFourColumns | None:
         out_min=sums.low,
         out_max=sums.high,
         weights=four_weights(form.matrix),
-        bias=padded(sums.bias, _FOUR).astype(np.int32),
+        bias=padded(sums.heads[0], _FOUR).reshape(-1).astype(np.int32),
+        long_sums=sums.long_sums,
         **_outputs(form),
     )
 

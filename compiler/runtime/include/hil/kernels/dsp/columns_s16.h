@@ -26,7 +26,7 @@
  * Order: of `group` rows all are read before the first output is written.
  *
  * Bounds: smlad adds modulo 2^32; sums, bias included, are below 2^31 for all inputs
- * (`narrow_sums()`).
+ * (`narrow_sums()`). Layers of which others are possible have long sums: long_s16.h.
  *
  * Output: hil_dsp_s16_scaled: smmulr(sum, m << (32 - s)) is sum * m / 2^s, half up, for a
  * multiplier m below 2^15 and 16 <= s <= 32: the single rounding itself. The product is below 2^30.
@@ -49,6 +49,7 @@
 #include <stddef.h>
 
 #include "hil/dsp.h"
+#include "hil/kernels/dsp/long_s16.h"
 
 /* Fields of the kernels' structs that describe the columns. */
 #define HIL_DSP_COLUMNS_S16_FIELDS                                                                 \
@@ -57,6 +58,7 @@
     int32_t group;        /* of rows at a time, an even number */                                  \
     int32_t wide;         /* 1: weights of 16 bits, 0: of 8 */                                     \
     int32_t shifted;      /* 1: outputs have an addend and a shift, 0: they have neither */        \
+    int32_t long_sums;    /* 1: sums have 64 bits, as in long_s16.h, 0: 32 */                      \
     int32_t out_min;      /* the least output */                                                   \
     int32_t out_max;      /* the largest output */                                                 \
     const int32_t *stream /* of pairs of columns, as drawn above */
@@ -406,14 +408,35 @@ struct hil_dsp_columns_s16 {
 #define HIL_DSP_COLUMNS_S16(p)                                                                     \
     {                                                                                              \
         .units = (p)->units, .columns = (p)->columns, .group = (p)->group, .wide = (p)->wide,      \
-        .shifted = (p)->shifted, .out_min = (p)->out_min, .out_max = (p)->out_max,                 \
-        .stream = (p)->stream,                                                                     \
+        .shifted = (p)->shifted, .long_sums = (p)->long_sums, .out_min = (p)->out_min,             \
+        .out_max = (p)->out_max, .stream = (p)->stream,                                            \
     }
+
+/* hil_dsp_columns_s16_pair() with sums of 64 bits. */
+HIL_INLINE void hil_dsp_columns_s16_long(const struct hil_dsp_columns_s16 *p, const int32_t *pair,
+                                         const uint32_t *weights, const uint32_t *rows,
+                                         int32_t pairs, int32_t step, int16_t *out) {
+    for (; pairs > 0; pairs--) {
+        struct hil_dsp_s16_long tile = {
+            .rows = rows, .weights = weights, .end = weights + 4 * p->units, .sums = {0}};
+        hil_dsp_s16_long_pairs(&tile, p->units);
+        for (int32_t i = 0; i < 4; i++) {
+            out[i / 2 * step + i % 2] =
+                hil_dsp_s16_long_output(tile.sums[i], pair, 2, i % 2, p->out_min, p->out_max);
+        }
+        rows += 4 * p->units;
+        out += 2 * step;
+    }
+}
 
 /* Pairs of rows by a pair of columns, whose outputs lie `step` elements apart from row to row. */
 HIL_INLINE void hil_dsp_columns_s16_pair(const struct hil_dsp_columns_s16 *p, const int32_t *pair,
                                          const uint32_t *weights, const uint32_t *rows,
                                          int32_t pairs, int32_t step, int16_t *out) {
+    if (p->long_sums) {
+        hil_dsp_columns_s16_long(p, pair, weights, rows, pairs, step, out);
+        return;
+    }
     struct hil_dsp_s16_block block = {
         .rows = rows,
         .rows_end = rows + 4 * p->units * pairs,
@@ -439,7 +462,7 @@ HIL_INLINE void hil_dsp_columns_s16(const struct hil_dsp_columns_s16 *p, uint32_
                                     int32_t count, int16_t *out) {
     uint32_t *const wide = scratch + HIL_DSP_S16_ROWS_WORDS(p);
     const int32_t *pair = p->stream;
-    const int32_t head_words = p->shifted ? 8 : 4;
+    const int32_t head_words = p->shifted || p->long_sums ? 8 : 4;
     const int32_t pair_words = head_words + (p->wide ? 4 : 2) * p->units;
     for (int32_t column = 0; column < p->columns; column += 2) {
         const void *const packed = pair + head_words;

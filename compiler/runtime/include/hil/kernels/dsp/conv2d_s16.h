@@ -23,6 +23,8 @@ block_pair = "block * ((columns + 1) // 2)"
 widened = "block_pair * units * (1 - wide)"
 tile = "((columns + 1) // 2) * ((window + 1) // 2)"
 unit = "tile * units"
+long_tile = "tile * long_sums"
+long_unit = "unit * long_sums"
 @*/
 struct hil_dsp_conv2d_s16 {
     HIL_IMAGES_FIELDS;

@@ -22,6 +22,8 @@ block_pair = "block * ((columns + 1) // 2)"
 widened = "block_pair * units * (1 - wide)"
 tile = "((columns + 1) // 2) * ((rows + 1) // 2)"
 unit = "tile * units"
+long_tile = "tile * long_sums"
+long_unit = "unit * long_sums"
 odd_depth = "unit * (units % 4 != 0)"
 @*/
 struct hil_dsp_matmul_s16 {

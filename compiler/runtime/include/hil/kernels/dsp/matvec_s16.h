@@ -24,6 +24,7 @@
  *
  * Bounds: 256 * w1 + w0 is a half-word (`vector_weights()` refuses others). smlald adds up 256 * A1
  * + A0 in 64 bits; A0 and A1, biases included, are below 2^31 for all inputs (`narrow_sums()`).
+ * Layers of which others are possible have long sums: long_s16.h.
  *
  * Output: that of columns_s16.h.
  *
@@ -55,6 +56,8 @@ copied = "rows * units"
 block = "rows * ((columns + 3) // 4)"
 narrow_unit = "block * units * (1 - wide)"
 wide_unit = "block * units * wide"
+long_block = "block * long_sums"
+long_unit = "block * units * long_sums * (1 + wide)"
 @*/
 struct hil_dsp_matvec_s16 {
     int32_t rows;          /* of values, each by itself */
@@ -63,6 +66,7 @@ struct hil_dsp_matvec_s16 {
     int32_t columns;       /* of the weights */
     int32_t wide;          /* 1: weights of 16 bits, 0: two of 8 in each half-word */
     int32_t shifted;       /* 1: outputs have an addend and a shift, 0: they have neither */
+    int32_t long_sums;     /* 1: sums have 64 bits, as in long_s16.h, 0: 32 */
     int32_t out_min;       /* the least output */
     int32_t out_max;       /* the largest output */
     const int32_t *stream; /* packed weights, biases and multipliers */
@@ -237,18 +241,47 @@ HIL_INLINE void hil_dsp_vector_s16_four(const uint32_t *row, const int32_t *bias
     }
 }
 
+/* The first `count` outputs of a row and four columns from sums of 64 bits. */
+HIL_INLINE void hil_dsp_matvec_s16_long(const struct hil_dsp_matvec_s16 *p, const uint32_t *row,
+                                        const int32_t *block, const int32_t *packed, int32_t count,
+                                        int16_t *out) {
+    const void *const bytes = packed;
+    const uint32_t *const weights = (const uint32_t *)bytes;
+    struct hil_dsp_s16_long four = {
+        .rows = row,
+        .weights = weights,
+        .end = weights + hil_dsp_vector_s16_words(p->units, p->wide),
+        .sums = {0},
+    };
+    hil_dsp_s16_long_row(&four, p->units, p->wide);
+    for (int32_t i = 0; i < count; i++) {
+        int64_t sum = four.sums[i];
+        if (!p->wide) {
+            const int64_t *const two = four.sums + i / 2 * 2;
+            sum = i % 2 == 0 ? two[1] : (two[0] - two[1]) >> 8;
+        }
+        out[i] = hil_dsp_s16_long_output(sum, block, 4, i, p->out_min, p->out_max);
+    }
+}
+
 HIL_INLINE void hil_dsp_matvec_s16(const struct hil_dsp_matvec_s16 *p, const int16_t *in,
                                    int16_t *out, void *scratch) {
     uint32_t *const row = (uint32_t *)scratch;
-    const int32_t head_words = p->shifted ? 16 : 8;
+    const int32_t head_words = p->shifted || p->long_sums ? 16 : 8;
     const int32_t block_words = head_words + hil_dsp_vector_s16_words(p->units, p->wide);
     for (int32_t rows = p->rows; rows > 0; rows--) {
         hil_dsp_vector_s16_row(in, p->depth, p->units, row);
         const int32_t *block = p->stream;
         for (int32_t column = 0; column < p->columns; column += 4) {
-            int32_t sums[4];
-            hil_dsp_vector_s16_four(row, block, block + head_words, p->units, p->wide, sums);
+            const int32_t *const weights = block + head_words;
             const int32_t left = p->columns - column;
+            if (p->long_sums) {
+                hil_dsp_matvec_s16_long(p, row, block, weights, left < 4 ? left : 4, out + column);
+                block += block_words;
+                continue;
+            }
+            int32_t sums[4];
+            hil_dsp_vector_s16_four(row, block, weights, p->units, p->wide, sums);
             for (int32_t i = 0; i < 4 && (p->columns % 4 == 0 || i < left); i++) {
                 out[column + i] =
                     p->shifted ? hil_dsp_s16_shifted(sums[i], block[4 + i], block[8 + i],

@@ -20,6 +20,8 @@ copied = "batch * in_h * in_w * filter_h * filter_w * in_c"
 output = "window * columns"
 mac = "copied * columns"
 widened = "mac * (1 - wide)"
+long_output = "output * long_sums"
+long_mac = "mac * long_sums"
 @*/
 struct hil_dsp_transpose_conv2d_s16 {
     HIL_PHASES_FIELDS;
@@ -46,6 +48,7 @@ HIL_INLINE void hil_dsp_transpose_conv2d_s16(const struct hil_dsp_transpose_conv
                 .group = p->group,
                 .wide = p->wide,
                 .shifted = p->shifted,
+                .long_sums = p->long_sums,
                 .out_min = p->out_min,
                 .out_max = p->out_max,
                 .stream = p->stream + phase.weights,

@@ -1,10 +1,10 @@
-/* Linear layers of int16 activations whose sums have 32 bits, for cores that multiply words alone.
- */
+/* Linear layers of int16 activations, for cores that multiply words alone. */
 #ifndef HIL_KERNELS_GENERIC_CONV2D_S16_4_COLUMNS_H
 #define HIL_KERNELS_GENERIC_CONV2D_S16_4_COLUMNS_H
 
 #include "hil/kernels/generic/fields.h"
 #include "hil/kernels/generic/four_columns.h"
+#include "hil/kernels/generic/matmul_s16.h"
 #include "hil/kernels/generic/patch.h"
 
 /* Fields of the kernels' structs that describe the columns. */
@@ -13,11 +13,14 @@
     int32_t out_min;        /* the least output */                                                 \
     int32_t out_max;        /* the largest output */                                               \
     const uint8_t *weights; /* in fours of columns, as fours.h draws them */                       \
-    const int32_t *bias;    /* of each column, in whole fours */                                   \
+    const int32_t *bias;    /* of each column, in whole fours; of long sums the lower word, */     \
+                            /* then the upper one */                                               \
     int32_t in_zero_point;  /* of positions outside the image */                                   \
     int32_t shifted;        /* 1: `words` make outputs, 0: `scales` do */                          \
+    int32_t long_sums;      /* 1: sums have 64 bits, 0: 32 */                                      \
     const int16_t                                                                                  \
-        *scales;         /* of each column the multiplier and the shift to the right, 16 to 46 */  \
+        *scales;         /* of each column the multiplier and the shift to the right, 16 to 46; */ \
+                         /* of long sums 8 to 46 */                                                \
     const int32_t *words /* of each column the multiplier, the addend and the shift behind it */
 
 struct hil_four_columns {
@@ -28,7 +31,8 @@ struct hil_four_columns {
     {                                                                                              \
         .columns = (p)->columns, .out_min = (p)->out_min, .out_max = (p)->out_max,                 \
         .weights = (p)->weights, .bias = (p)->bias, .in_zero_point = (p)->in_zero_point,           \
-        .shifted = (p)->shifted, .scales = (p)->scales, .words = (p)->words,                       \
+        .shifted = (p)->shifted, .long_sums = (p)->long_sums, .scales = (p)->scales,               \
+        .words = (p)->words,                                                                       \
     }
 
 /* The output of a sum of a channel, as the fields of p say. */
@@ -39,9 +43,32 @@ struct hil_four_columns {
                                                   (p)->scales[2 * (channel) + 1]),                 \
                         (p)->out_min, (p)->out_max))
 
+/* A row times all columns, with sums of 64 bits. */
+HIL_INLINE void hil_four_long_row(const struct hil_four_columns *p, const int16_t *x, int32_t depth,
+                                  int16_t *out) {
+    const int64_t raised = hil_four_long_raised(x, depth);
+    const uint8_t *weights = p->weights;
+    for (int32_t column = 0; column < p->columns; column += HIL_FOURS) {
+        int64_t sums[HIL_FOURS] = {0, 0, 0, 0};
+        hil_four_long_sums(x, weights, depth, sums);
+        weights += HIL_FOURS * depth;
+        const int32_t left = p->columns - column;
+        for (int32_t i = 0; i < HIL_FOURS && (p->columns % HIL_FOURS == 0 || i < left); i++) {
+            const int64_t sum = sums[i] - raised + hil_matmul_s16_bias(p->bias, column + i);
+            const int16_t *const scale = p->scales + 2 * (column + i);
+            out[column + i] = (int16_t)hil_clamp(hil_requantize_once(sum, scale[0], scale[1]),
+                                                 p->out_min, p->out_max);
+        }
+    }
+}
+
 /* A row times all columns. */
 HIL_INLINE void hil_four_row(const struct hil_four_columns *p, const int16_t *x, int32_t depth,
                              int16_t *out) {
+    if (p->long_sums) {
+        hil_four_long_row(p, x, depth, out);
+        return;
+    }
     const uint32_t raised = hil_four_sums_s16_raised(x, depth);
     const uint8_t *weights = p->weights;
     for (int32_t column = 0; column < p->columns; column += HIL_FOURS) {
@@ -72,6 +99,9 @@ row = "rows"
 value = "rows * depth"
 four = "rows * ((columns + 3) // 4)"
 four_value = "four * depth"
+long_input = "value * long_sums"
+long_four = "four * long_sums"
+long_value = "four_value * long_sums"
 @*/
 struct hil_generic_matmul_s16_4_columns {
     int32_t rows;  /* of the input, and of the output */
@@ -104,6 +134,9 @@ depth = "filter_h * filter_w * in_c"
 value = "window * depth"
 four = "window * ((columns + 3) // 4)"
 four_value = "four * depth"
+long_input = "value * long_sums"
+long_four = "four * long_sums"
+long_value = "four_value * long_sums"
 @*/
 struct hil_generic_conv2d_s16_4_columns {
     HIL_IMAGES_FIELDS;

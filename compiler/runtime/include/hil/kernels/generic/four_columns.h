@@ -1,9 +1,9 @@
-/* Sums of 32 bits of four columns at a time, for cores that multiply words alone: values are loaded
+/* Sums of four columns at a time, for cores that multiply words alone: values are loaded
  * once for four weights, which have no sign, since every core loads those with an offset.
  *
  * Data: packed by `four_weights()`: uint8 [blocks][depth][4], 128 more than the weights, columns
  * filled up with weights of 0. What that adds, 128 times the sum of the values, is taken off each
- * sum; all are modulo 2^32. */
+ * sum. Sums of 32 bits are modulo 2^32; those of 64 bits are added up from runs of 32 bits. */
 #ifndef HIL_KERNELS_GENERIC_FOUR_COLUMNS_H
 #define HIL_KERNELS_GENERIC_FOUR_COLUMNS_H
 
@@ -46,6 +46,31 @@
 
 HIL_FOUR_SUMS(hil_four_sums_s8, int8_t)
 HIL_FOUR_SUMS(hil_four_sums_s16, int16_t)
+
+/* Products of which the sums fit 32 bits before anything is taken off: each is below 2^23. */
+#define HIL_FOURS_RUN 252
+
+/* The products of a row and four columns in 64 bits, run by run; what is taken off them. */
+HIL_INLINE void hil_four_long_sums(const int16_t *x, const uint8_t *weights, int32_t depth,
+                                   int64_t *sums) {
+    for (int32_t from = 0; from < depth; from += HIL_FOURS_RUN) {
+        const int32_t left = depth - from;
+        uint32_t run[HIL_FOURS] = {0, 0, 0, 0};
+        hil_four_sums_s16(x + from, weights + HIL_FOURS * from,
+                          left < HIL_FOURS_RUN ? left : HIL_FOURS_RUN, run);
+        for (int32_t i = 0; i < HIL_FOURS; i++) {
+            sums[i] += (int32_t)run[i];
+        }
+    }
+}
+
+HIL_INLINE int64_t hil_four_long_raised(const int16_t *x, int32_t depth) {
+    int64_t total = 0;
+    for (int32_t i = 0; i < depth; i++) {
+        total += x[i];
+    }
+    return (int64_t)HIL_FOURS_RAISED * total;
+}
 
 /* hil_requantize_once(sum, multiplier, shift) for a sum of 32 bits and a shift of 16 to 46, in
  * words: the upper and the lower half of the sum times 15 bits. */
