@@ -224,11 +224,9 @@ class _Core:
                 break
         if all(program.fits != "yes" for program in programs):
             try:
-                limited = self._within(board)
+                programs.append(_program(self._within(board), board))
             except LimitError as error:
                 refusal = error
-            else:
-                programs += [] if limited is None else [_program(limited, board)]
         verdicts = [program.fits for program in programs]
         fits: Verdict = "yes" if "yes" in verdicts else "maybe" if "maybe" in verdicts else "no"
         best = None if fits == "no" else verdicts.index(fits)
@@ -239,7 +237,7 @@ class _Core:
             remedies = tuple(self._remedies(board, programs, best))
         return BoardFit(board.name, board.cpu.name, fits, best, tuple(programs), reason, remedies)
 
-    def _within(self, board: Board) -> _Candidate | None:
+    def _within(self, board: Board) -> _Candidate:
         """Return the fastest program within the board's memory; raise :class:`LimitError` without
         any.
         """
@@ -249,10 +247,9 @@ class _Core:
         beside = _demands(candidate, board)["flash"].needed - _flash_bytes(candidate)
         free = board.regions("flash")[0].size - beside - _LIBRARY_BYTES
         flash = int(free / (1 + POLICY.flash_error))
-        if min(ram, flash) <= 0:
-            return None
         try:
-            library = self._compiler.compile("balanced", ram, flash)
+            # Where the firmware alone takes all, the refusal still states the smallest workspace.
+            library = self._compiler.compile("balanced", max(0, ram), max(0, flash))
         except LimitError:
             spread = self._spread(board, ram)
             if spread is None:
