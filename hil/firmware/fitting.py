@@ -8,6 +8,7 @@ holds.
 from __future__ import annotations
 
 import time
+import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -15,10 +16,16 @@ from pathlib import Path
 from typing import Any
 
 from hil.board import Board, board_names, load_board
-from hil.errors import InputError
+from hil.errors import HilWarning, InputError
 from hil.firmware.fit import UNKNOWN_BYTES, Demand, estimate, room
 from hil.firmware.placement import GUARD_BYTES, static_bytes
-from hil.firmware.sources import ModelObject, ModelOptions, ModelSource, load_sources
+from hil.firmware.sources import (
+    ModelObject,
+    ModelOptions,
+    ModelSource,
+    load_sources,
+    unused_options,
+)
 from hil.results.fit import BoardFit, FitEntry, ProgramFit, Verdict
 from hilc.artifact.library import ModelLibrary, Module, TensorInfo
 from hilc.compiler import Compiler
@@ -85,14 +92,17 @@ def fit(
         )
     every_goal = bool(boards) or cpu is not None
     found: dict[str, BoardFit] = {}
-    title = ""
+    title, remarks = "", dict[str, None]()
     for core in dict.fromkeys(board.cpu.name for board in described):
         chosen = ModelOptions(core, given=options, progress=progress)
         on_core = _Core(source, chosen)
         title = on_core.name
+        remarks |= dict.fromkeys(on_core.remarks)
         for board in described:
             if board.cpu.name == core:
                 found[board.name] = on_core.on(board, every_goal)
+    for remark in remarks:
+        warnings.warn(HilWarning(f"{title}: {remark}"), stacklevel=2)
     results = tuple(found[board.name] for board in described)
     return FitEntry(
         model=title,
@@ -206,6 +216,11 @@ class _Core:
     def name(self) -> str:
         """Name of the model."""
         return self._goal(_ORDER[0]).module.name
+
+    @property
+    def remarks(self) -> Iterator[str]:
+        """What says which options have no effect on the model."""
+        return unused_options(self._options, self._goal(_ORDER[0]).module)
 
     def _compiler_for(self, options: ModelOptions) -> Compiler:
         source = self._source

@@ -221,12 +221,12 @@ def load_sources(sources: Sequence[ModelInput], options: ModelOptions) -> list[M
     for source, library in zip(sources, libraries, strict=True):
         is_compiled = isinstance(source, ModelLibrary) or source.is_archive
         for module in () if is_compiled else library.modules:
-            for remark in _unused(options, module):
+            for remark in unused_options(options, module):
                 warnings.warn(HilWarning(f"{module.name}: {remark}"), stacklevel=2)
     return libraries
 
 
-def _unused(options: ModelOptions, module: Module) -> Iterator[str]:
+def unused_options(options: ModelOptions, module: Module) -> Iterator[str]:
     """Yield a sentence for each option that was given and has no effect on a model."""
     given = options.given
     if given.get("dynamic") is not None and not module.dynamic_forms:
@@ -234,6 +234,8 @@ def _unused(options: ModelOptions, module: Module) -> Iterator[str]:
             f"--dynamic {given['dynamic']} has no effect: the model has no layer whose activations "
             "are quantized at run time"
         )
+    if given.get("allow_float") and not module.float_layers:
+        yield "--allow-float has no effect: no layer of the model has to be computed in floats"
     if given.get("externals"):
         # Not at the top: it loads the compiler.
         from hilc.schedule.called import GENERATOR
