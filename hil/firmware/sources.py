@@ -32,6 +32,8 @@ if TYPE_CHECKING:
     from hilc.schedule.frontier import Frontier
 
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
+#: File that marks a folder as an exported library, and says what it was made from.
+EXPORT_MARK = "hil-export.json"
 #: Attempts to correct a flash limit by the error of the estimate after a link.
 _CORRECTIONS = 2
 
@@ -417,6 +419,12 @@ def _existing(word: str) -> Path:
     if not word or not path.exists():
         raise InputError(f"{word!r} does not exist" if word else "a model's path is empty", hint)
     refuse_saved_model(path)
+    if (path / EXPORT_MARK).is_file():
+        raise InputError(
+            f"{path} is a library that `hil export` wrote for another build system, not a model",
+            "give the model file that it was exported from, or the tar or folder that "
+            "`hil compile -o` writes",
+        )
     check_regular(path, hint)
     return path
 
