@@ -7,7 +7,6 @@ from collections.abc import Iterable
 from hil.access import runner_named
 from hil.board import Board
 from hil.errors import InputError
-from hil.firmware.placement import Workspace
 from hilc.artifact.library import ModelLibrary
 from hilc.lowering.choice import ChoiceReport
 from hilc.memory.pools import PoolSpec
@@ -37,7 +36,7 @@ def scratch_remark(report: ChoiceReport) -> str:
     )
 
 
-def shared_remark(libraries: Iterable[ModelLibrary], workspace: Workspace) -> str:
+def shared_remark(libraries: Iterable[ModelLibrary], workspace: str) -> str:
     """Return that a workspace is shared which only one model has; else nothing."""
     if workspace == "own" or sum(len(library.modules) for library in libraries) > 1:
         return ""

@@ -219,7 +219,7 @@ class _Core:
 
     @property
     def remarks(self) -> Iterator[str]:
-        """What says which options have no effect on the model."""
+        """Sentences that name the options without effect on the model."""
         return unused_options(self._options, self._goal(_ORDER[0]).module)
 
     def _compiler_for(self, options: ModelOptions) -> Compiler:
