@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import float_networks
 import numpy as np
@@ -96,7 +97,10 @@ def inputs(tmp_path_factory: pytest.TempPathFactory) -> str:
     library = hilc.compile(network, cpu="host", name="net")
     rng = np.random.default_rng(0)
     tensors = library.modules[0].inputs
-    np.savez(path, **{t.name: rng.normal(size=(4, *t.shape)).astype(t.dtype) for t in tensors})
+    arrays: dict[str, Any] = {
+        t.name: rng.normal(size=(4, *t.shape)).astype(t.dtype) for t in tensors
+    }
+    np.savez(path, **arrays)
     return str(path)
 
 

@@ -53,7 +53,8 @@ def test_a_signature_shows_the_fields_once(function: Any) -> None:
     [(CompileOptions(), "CompileOptions", "options="), (bytearray(3), "bytearray", "samples=")],
 )
 def test_only_the_model_has_no_keyword(second: Any, kind: str, remedy: str) -> None:
-    for function in (hilc.compile, hilc.explain, hilc.frontier):
+    functions: list[Any] = [hilc.compile, hilc.explain, hilc.frontier]
+    for function in functions:
         with pytest.raises(InputError, match=f"the second is of type {kind}") as refused:
             function(convolutions(), second)
         assert remedy in refused.value.hint
