@@ -312,7 +312,8 @@ def takes_options(
     ``make`` is :class:`CompileOptions`, whose fields are the keywords: they are stated there only,
     for a type checker and for ``help`` too.
 
-    Raise TypeError, when it is called, for a value together with keywords.
+    Raise :class:`~hilc.errors.InputError`, when it is called, for a value together with keywords,
+    and for more than the model without a keyword.
     """
 
     names = list(inspect.signature(make).parameters)
@@ -322,15 +323,23 @@ def takes_options(
     ) -> TakesOptions[_Keywords, _Result]:
         @functools.wraps(function)
         def called(
-            model: Model, *, options: CompileOptions | None = None, **keywords: Any
+            model: Model, *others: Any, options: CompileOptions | None = None, **keywords: Any
         ) -> _Result:
+            if others:
+                kind = "options" if isinstance(others[0], CompileOptions) else "samples"
+                raise InputError(
+                    f"{function.__name__} takes one argument without a keyword, the model, and got "
+                    f"{1 + len(others)}: the second is of type {type(others[0]).__name__}",
+                    f"give it by its name, such as {kind}=...: `samples` are example arguments of "
+                    "a PyTorch module, `options` is one CompileOptions",
+                )
             if options is None:
                 check_keywords(function.__name__, keywords, names, RENAMED)
                 return function(model, CompileOptions(**keywords))
             if keywords:
-                raise TypeError(
-                    f"{function.__name__}() got options and {min(keywords)!r}: pass one value, "
-                    "dataclasses.replace(options, ...), or keywords alone"
+                raise InputError(
+                    f"{function.__name__} got options and {min(keywords)!r}",
+                    "give one value, dataclasses.replace(options, ...), or keywords alone",
                 )
             from hilc.support.arguments import check
 

@@ -17,7 +17,13 @@ from hil.board import Board, load_board
 from hil.cli.byte_counts import parse_bytes
 from hil.cli.console import Console
 from hil.cli.render import flashed_text
-from hil.device.remarks import check_regions, feed_remark, scratch_remark, tuning_remark
+from hil.device.remarks import (
+    check_regions,
+    feed_remark,
+    scratch_remark,
+    shared_remark,
+    tuning_remark,
+)
 from hil.errors import HilError, HilWarning, InputError
 from hil.firmware.project import check_suits
 from hil.firmware.sources import ModelOptions, load_libraries
@@ -227,6 +233,8 @@ def compiled_for(args: argparse.Namespace, board: Board, console: Console) -> li
     core lacks, and warn if one is for another core otherwise.
     """
     libraries = compiled(args, compile_options(args, board, for_firmware=True), console)
+    if remark := shared_remark(libraries, args.workspace):
+        console.warn(remark)
     for library in libraries:
         for module in library.modules:
             if remark := check_suits(library, module, board):

@@ -15,7 +15,7 @@ import signal
 import sys
 import textwrap
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from typing import TYPE_CHECKING, Any, Literal, TextIO, TypeVar
 
@@ -310,10 +310,16 @@ def open_closed_streams() -> None:
         sys.stderr = os.fdopen(os.open(os.devnull, os.O_WRONLY), "w", encoding="utf-8")
 
 
-def table(rows: Sequence[Sequence[object]], header: Sequence[str], width: int = 0) -> str:
+def table(
+    rows: Sequence[Sequence[object]],
+    header: Sequence[str],
+    width: int = 0,
+    whole: Collection[str] = (),
+) -> str:
     """Return a text table; columns of numbers are right-aligned.
 
-    With a ``width`` above 0, texts are wrapped where the table would be wider.
+    With a ``width`` above 0, texts are wrapped where the table would be wider, but those of the
+    columns ``whole``.
     """
     cells = [list(header), *([_cell(value) for value in row] for row in rows)]
     widths = [max(len(row[i]) for row in cells) for i in range(len(header))]
@@ -322,7 +328,8 @@ def table(rows: Sequence[Sequence[object]], header: Sequence[str], width: int = 
         for i in range(len(header))
     ]
     if width:
-        _narrow(widths, numeric, width)
+        fixed = [numeric[i] or name in whole for i, name in enumerate(header)]
+        _narrow(widths, fixed, width)
         cells = [line for row in cells for line in _wrapped(row, widths)]
     lines = [
         "  ".join(
@@ -344,9 +351,11 @@ def table_width(text: str) -> int:
     return max(map(len, text.splitlines()), default=0)
 
 
-def _narrow(widths: list[int], numeric: Sequence[bool], width: int) -> None:
-    """Make the widest columns of texts narrower until the table has ``width`` columns."""
-    texts = [i for i, is_number in enumerate(numeric) if not is_number]
+def _narrow(widths: list[int], fixed: Sequence[bool], width: int) -> None:
+    """Make the widest columns that are not ``fixed`` narrower until the table has ``width``
+    columns.
+    """
+    texts = [i for i, is_fixed in enumerate(fixed) if not is_fixed]
     while texts and (over := sum(widths) + 2 * (len(widths) - 1) - width) > 0:
         widest = max(texts, key=lambda i: widths[i])
         if widths[widest] <= _NARROWEST:

@@ -78,7 +78,8 @@ def _short(count: int) -> str:
 
 def _errors(entry: FitEntry) -> str:
     return (
-        f"The RAM is that of the whole firmware, exact to {entry.ram_error_bytes} bytes. "
+        "The RAM is that of the whole firmware: the workspace with inputs and outputs, which --ram "
+        f"of hil build limits, data and stacks, exact to {entry.ram_error_bytes} bytes. "
         f"Estimates: flash within {entry.flash_error:.0%} of the model's and "
         f"{entry.flash_error_bytes:,} bytes of libraries, and the count of an inference "
         f"({entry.counter}) within {entry.per_inference_error:.0%}."

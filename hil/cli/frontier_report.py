@@ -8,11 +8,13 @@ from hil.cli.console import table
 from hil.results.frontier import FrontierEntry, FrontierProgramEntry
 from hilc.schedule.frontier import Frontier
 
-_BAR = 30
+_BAR_TITLE = "share of the largest workspace"
+_BAR = len(_BAR_TITLE)
 
 
 def frontier_text(frontier: Frontier) -> str:
-    """Return a frontier as a table, the fastest program first; the bars show its workspace.
+    """Return a frontier as a table, the fastest program first; the bars show its
+    workspace relative to the largest.
 
     Options that give equal figures are one row.
     """
@@ -33,7 +35,8 @@ def frontier_text(frontier: Frontier) -> str:
         f"{frontier.model} for {frontier.cpu}: {len(rows)} program{'s' * (len(rows) != 1)}; "
         f"{frontier.counter} and flash are estimates"
     )
-    header = ["options", frontier.counter, "ratio", "workspace", "flash", "workspace"]
+    workspace = "workspace with I/O" if frontier.io_in_workspace else "workspace without I/O"
+    header = ["options", frontier.counter, "ratio", workspace, "flash", _BAR_TITLE]
     return "\n".join([head, table(rows, header), *_notes(frontier)])
 
 

@@ -45,7 +45,8 @@ def _fact(
     owner, accepted, given = tool, schema, arguments
     if len(path) > 1:
         owner, given = f"{tool}: options", arguments["options"]
-        accepted = schema["$defs"]["CompilerOptions"]
+        # The only object among the arguments of a tool.
+        (accepted,) = schema["$defs"].values()
     name, known = path[-1], accepted["properties"]
     if name not in known:
         names = f"{nearest(name, known)}: give only {', '.join(sorted(known))}"

@@ -41,6 +41,8 @@ for bad input, 3 if the build failed, 4 if the board failed; an entry of `result
 an `error` with a hint. Paths are relative to the folder in which the server was started.
 """
 
+#: A number of bytes.
+_BYTES = r"^[0-9]+[KM]?$"
 Goal = Literal["speed", "balanced", "ram", "size"] | None
 Models = Annotated[
     str | list[str],
@@ -67,7 +69,7 @@ def _parameter(stated: Option) -> tuple[Any, Any]:
     kind: Any = kinds.get(stated.form or "", str)
     if stated.choices:
         kind = Literal[stated.choices]
-    pattern = r"^[0-9]+[KM]?$" if stated.form == "bytes" else None
+    pattern = _BYTES if stated.form == "bytes" else None
     return kind | None, Field(default=None, description=stated.help, pattern=pattern)
 
 
@@ -75,6 +77,12 @@ _parameters: dict[str, Any] = {n: _parameter(o) for n, o in _compiler_options().
 #: The options of the command line, as far as they read no file and load no code.
 CompilerOptions: type[BaseModel] = create_model(
     "CompilerOptions", __config__=ConfigDict(extra="forbid"), **_parameters
+)
+#: Those of ``fit``, which looks for the others.
+FitOptions: type[BaseModel] = create_model(
+    "FitOptions",
+    __config__=ConfigDict(extra="forbid"),
+    **{n: p for n, p in _parameters.items() if n not in ("ram", "flash", "memory", "pin")},
 )
 Samples = Annotated[
     int | None, Field(description="the number of random samples; default: for about 5 s", ge=1)
@@ -121,9 +129,10 @@ class Tools:
         server = _Server(
             "hil", version=__version__, instructions=_INSTRUCTIONS, log_level="WARNING"
         )
-        own = (self.boards, self.doctor, self.compile, self.explain, self.verify, self.diagnose)
-        others = (self.bench, self.evaluate, self.console, self.flash, self.erase, self.reset)
-        for tool in (*own, *others, self.power):
+        own = (self.boards, self.doctor, self.compile, self.explain, self.fit, self.verify)
+        running = (self.diagnose, self.bench, self.evaluate, self.console)
+        changing = (self.flash, self.erase, self.reset, self.power)
+        for tool in (*own, *running, *changing):
             server.tool()(tool)
         for known in server._tool_manager.list_tools():
             # A misspelt argument must not be ignored: the default would be used in its place.
@@ -161,6 +170,29 @@ class Tools:
         """Return a model's memory plan on a board, its kernels, and what less memory costs."""
         on = self._allowed(self._reach.names, board)
         return await self._run("explain", *self._models(model), *on, *_compile(optimize, options))
+
+    async def fit(
+        self,
+        model: Models,
+        board: Board | None = None,
+        cpu: Annotated[str | None, Field(description="the core of a chip that is no board")] = None,
+        ram: Annotated[str | None, Field(description="RAM of that chip", pattern=_BYTES)] = None,
+        flash: Annotated[str | None, Field(description="its flash", pattern=_BYTES)] = None,
+        options: Annotated[
+            FitOptions | None,  # type: ignore[valid-type]
+            Field(description="further options of the compiler"),
+        ] = None,
+    ) -> dict[str, Any]:
+        """Return which boards hold a model, with which goal, and why others do not.
+
+        By default it looks at all boards; or at one, or at a chip of a core and its memory.
+        """
+        words = [] if board is None else self._allowed(self._reach.names, board)
+        words += _compile(None, options)
+        for name, value in (("--cpu", cpu), ("--ram", ram), ("--flash", flash)):
+            # One word, so that no value is taken for an option.
+            words += [] if value is None else [f"{name}={value}"]
+        return await self._run("fit", *self._models(model), *words)
 
     async def verify(
         self,

@@ -137,7 +137,10 @@ def run_each(
     called, perhaps again, and the exception passes.
     """
     is_only = len(plan) == 1
-    workers = 1 if is_only else getattr(args, "jobs", 1)
+    workers = getattr(args, "jobs", 1)
+    if is_only and workers > 1:
+        console.warn(f"--jobs {workers} has no effect: there is one combination to run")
+        workers = 1
     check_workers(f"--jobs {workers}", workers)
     status = Status(console, [c.label for c in plan], may_be_live=workers > 1)
     outcomes: dict[int, Outcome] = {}

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from hil.access import runner_named
 from hil.board import Board
 from hil.errors import InputError
+from hilc.artifact.library import ModelLibrary
 from hilc.lowering.choice import ChoiceReport
 from hilc.memory.pools import PoolSpec
 from hilc.schedule.tuning import Tuning, load_tuning
@@ -33,6 +34,13 @@ def scratch_remark(report: ChoiceReport) -> str:
         f"{report.scratch_bytes:,} of {workspace:,} B of workspace are scratch of a layer's "
         "fastest kernel: --optimize balanced weighs memory too"
     )
+
+
+def shared_remark(libraries: Iterable[ModelLibrary], workspace: str) -> str:
+    """Return that a workspace is shared which only one model has; else nothing."""
+    if workspace == "own" or sum(len(library.modules) for library in libraries) > 1:
+        return ""
+    return "--workspace shared has no effect: the image has one model"
 
 
 def tuning_remark(tuning: Tuning | str, board: Board) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
@@ -18,7 +19,7 @@ from hil.access import (
 )
 from hil.board import Board
 from hil.device.power import power_of_board
-from hil.errors import InputError
+from hil.errors import HilWarning, InputError
 from hil.link.line import await_port
 
 
@@ -71,8 +72,8 @@ class Route:
 
         Called before a build, so that the user does not wait for a firmware that cannot start.
         """
-        if self.connection.bulk:
-            self._check_bulk()
+        if self.connection.bulk is not None:
+            self._check_bulk(self.connection.bulk)
         power_of_board(self.board)  # report an error in it now, not when recovery needs it
         if self.attaches:
             assert self.connection.port is not None
@@ -80,8 +81,8 @@ class Route:
         elif self.runner is not None:
             check_installed(self.runner, self.board)
 
-    def _check_bulk(self) -> None:
-        """Raise if the board's memory is known to be inaccessible."""
+    def _check_bulk(self, wanted: bool) -> None:
+        """Raise if the board's memory is known to be inaccessible; warn if it is not ``wanted``."""
         board = self.board
         if self.connection.lab is not None:
             why = "a lab forwards a board's serial line, not its memory"
@@ -89,7 +90,7 @@ class Route:
             why = "a port gives access to the serial line only"
         elif not self.runner.reaches_memory:
             why = f"the runner {self.runner.name} has no access to memory besides the serial line"
-        elif self.is_machine:
+        elif self.is_machine or not wanted:
             return
         elif not board.is_over_rtt:
             raise InputError(
@@ -101,7 +102,9 @@ class Route:
             why = f"{board.name} has a data cache, which a probe would bypass"
         else:
             return
-        raise InputError(f"--bulk: {why}", "drop --bulk")
+        if wanted:
+            raise InputError(f"--bulk: {why}", "drop --bulk")
+        warnings.warn(HilWarning(f"--no-bulk has no effect: {why}"), stacklevel=2)
 
 
 def route_to(board: Board, runner: str | None, connection: Connection) -> Route:

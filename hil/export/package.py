@@ -14,6 +14,7 @@ from hil.export.bill import BILL, bill_of_materials
 from hil.export.samples import ModelSample
 from hil.firmware.glue import model_key
 from hil.firmware.project import is_foreign, needs_runtime
+from hil.firmware.sources import EXPORT_MARK
 from hilc.artifact.extra import is_extra
 from hilc.artifact.library import ModelLibrary, Module
 from hilc.codegen.banner import LICENSE_LINE
@@ -21,9 +22,6 @@ from hilc.codegen.cwriter import c_comment, c_static_assert
 from hilc.support.identifiers import C_HEADERS
 from hilc.support.resources import data_file
 from hilc.target import Cpu
-
-#: File that marks a folder as an exported library, and says what it was made from.
-MARK = "hil-export.json"
 
 _INCLUDES, _SOURCES, _OBJECTS = (f"codegen/host/{part}/" for part in ("include", "src", "lib"))
 _INCLUDE = re.compile(rb'^(#include )"([^"\n]+)"', re.MULTILINE)
@@ -235,7 +233,7 @@ class Package:
                 model_license=self.about.license,
                 compiler=self.compiler,
             ),
-            MARK: (json.dumps(made, indent=1) + "\n").encode(),
+            EXPORT_MARK: (json.dumps(made, indent=1) + "\n").encode(),
         }
 
     def _guard(self) -> bytes:

@@ -8,6 +8,7 @@ holds.
 from __future__ import annotations
 
 import time
+import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -15,10 +16,16 @@ from pathlib import Path
 from typing import Any
 
 from hil.board import Board, board_names, load_board
-from hil.errors import InputError
+from hil.errors import HilWarning, InputError
 from hil.firmware.fit import UNKNOWN_BYTES, Demand, estimate, room
 from hil.firmware.placement import GUARD_BYTES, static_bytes
-from hil.firmware.sources import ModelObject, ModelOptions, ModelSource, load_sources
+from hil.firmware.sources import (
+    ModelObject,
+    ModelOptions,
+    ModelSource,
+    load_sources,
+    unused_options,
+)
 from hil.results.fit import BoardFit, FitEntry, ProgramFit, Verdict
 from hilc.artifact.library import ModelLibrary, Module, TensorInfo
 from hilc.compiler import Compiler
@@ -85,14 +92,17 @@ def fit(
         )
     every_goal = bool(boards) or cpu is not None
     found: dict[str, BoardFit] = {}
-    title = ""
+    title, remarks = "", dict[str, None]()
     for core in dict.fromkeys(board.cpu.name for board in described):
         chosen = ModelOptions(core, given=options, progress=progress)
         on_core = _Core(source, chosen)
         title = on_core.name
+        remarks |= dict.fromkeys(on_core.remarks)
         for board in described:
             if board.cpu.name == core:
                 found[board.name] = on_core.on(board, every_goal)
+    for remark in remarks:
+        warnings.warn(HilWarning(f"{title}: {remark}"), stacklevel=2)
     results = tuple(found[board.name] for board in described)
     return FitEntry(
         model=title,
@@ -207,6 +217,11 @@ class _Core:
         """Name of the model."""
         return self._goal(_ORDER[0]).module.name
 
+    @property
+    def remarks(self) -> Iterator[str]:
+        """Sentences that name the options without effect on the model."""
+        return unused_options(self._options, self._goal(_ORDER[0]).module)
+
     def _compiler_for(self, options: ModelOptions) -> Compiler:
         source = self._source
         given = source.path if isinstance(source, ModelSource) else source.model
@@ -224,11 +239,9 @@ class _Core:
                 break
         if all(program.fits != "yes" for program in programs):
             try:
-                limited = self._within(board)
+                programs.append(_program(self._within(board), board))
             except LimitError as error:
                 refusal = error
-            else:
-                programs += [] if limited is None else [_program(limited, board)]
         verdicts = [program.fits for program in programs]
         fits: Verdict = "yes" if "yes" in verdicts else "maybe" if "maybe" in verdicts else "no"
         best = None if fits == "no" else verdicts.index(fits)
@@ -239,7 +252,7 @@ class _Core:
             remedies = tuple(self._remedies(board, programs, best))
         return BoardFit(board.name, board.cpu.name, fits, best, tuple(programs), reason, remedies)
 
-    def _within(self, board: Board) -> _Candidate | None:
+    def _within(self, board: Board) -> _Candidate:
         """Return the fastest program within the board's memory; raise :class:`LimitError` without
         any.
         """
@@ -249,10 +262,9 @@ class _Core:
         beside = _demands(candidate, board)["flash"].needed - _flash_bytes(candidate)
         free = board.regions("flash")[0].size - beside - _LIBRARY_BYTES
         flash = int(free / (1 + POLICY.flash_error))
-        if min(ram, flash) <= 0:
-            return None
         try:
-            library = self._compiler.compile("balanced", ram, flash)
+            # Where the firmware alone takes all, the refusal still states the smallest workspace.
+            library = self._compiler.compile("balanced", max(0, ram), max(0, flash))
         except LimitError:
             spread = self._spread(board, ram)
             if spread is None:

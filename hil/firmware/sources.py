@@ -32,6 +32,8 @@ if TYPE_CHECKING:
     from hilc.schedule.frontier import Frontier
 
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
+#: File that marks a folder as an exported library, and says what it was made from.
+EXPORT_MARK = "hil-export.json"
 #: Attempts to correct a flash limit by the error of the estimate after a link.
 _CORRECTIONS = 2
 
@@ -221,12 +223,12 @@ def load_sources(sources: Sequence[ModelInput], options: ModelOptions) -> list[M
     for source, library in zip(sources, libraries, strict=True):
         is_compiled = isinstance(source, ModelLibrary) or source.is_archive
         for module in () if is_compiled else library.modules:
-            for remark in _unused(options, module):
+            for remark in unused_options(options, module):
                 warnings.warn(HilWarning(f"{module.name}: {remark}"), stacklevel=2)
     return libraries
 
 
-def _unused(options: ModelOptions, module: Module) -> Iterator[str]:
+def unused_options(options: ModelOptions, module: Module) -> Iterator[str]:
     """Yield a sentence for each option that was given and has no effect on a model."""
     given = options.given
     if given.get("dynamic") is not None and not module.dynamic_forms:
@@ -234,6 +236,8 @@ def _unused(options: ModelOptions, module: Module) -> Iterator[str]:
             f"--dynamic {given['dynamic']} has no effect: the model has no layer whose activations "
             "are quantized at run time"
         )
+    if given.get("allow_float") and not module.float_layers:
+        yield "--allow-float has no effect: no layer of the model has to be computed in floats"
     if given.get("externals"):
         # Not at the top: it loads the compiler.
         from hilc.schedule.called import GENERATOR
@@ -415,6 +419,12 @@ def _existing(word: str) -> Path:
     if not word or not path.exists():
         raise InputError(f"{word!r} does not exist" if word else "a model's path is empty", hint)
     refuse_saved_model(path)
+    if (path / EXPORT_MARK).is_file():
+        raise InputError(
+            f"{path} is a library that `hil export` wrote for another build system, not a model",
+            "give the model file that it was exported from, or the tar or folder that "
+            "`hil compile -o` writes",
+        )
     check_regular(path, hint)
     return path
 

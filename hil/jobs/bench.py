@@ -16,7 +16,7 @@ from hil.device.route import Route, ready_route
 from hil.energy import Recorder, check_spec, opened_meter
 from hil.errors import InputError
 from hil.jobs.image import Image, ImageModel, recoveries_of
-from hil.jobs.job import Job, reference_for, require_one, warn_of_random_inputs
+from hil.jobs.job import Job, reference_for, require_one, warn_of_random_inputs, warn_unused
 from hil.jobs.run import Run
 from hil.verify.bench import BenchReport, check_countable, random_input, simulated_count
 from hil.verify.bench import bench as measure
@@ -84,6 +84,11 @@ class BenchJob(Job[BenchReport]):
     def _check(self, run: Run) -> None:
         if self.quantize:
             warn_of_random_inputs(run, "sample", self.sample)
+        if self.sample is not None and not self.check:
+            # The comparison has further samples, which are random.
+            without = run.option("check=False")
+            why = f"{run.option('sample')} states the input, and {without} compares no others"
+            warn_unused(run, "seed", self.seed, why)
 
     def _check_route(self, route: Route, run: Run) -> None:
         check_countable(route.board)

@@ -22,7 +22,7 @@ from hil.jobs.image import (
     recoveries_of,
     repeated_by,
 )
-from hil.jobs.job import Job, reference_for
+from hil.jobs.job import Job, reference_for, warn_unused
 from hil.jobs.run import Run
 from hil.verify.comparison import Oracle, RunnableModel
 from hil.verify.datasets import DataSet, ModelClasses, Scaling, array_data, load_data
@@ -170,6 +170,9 @@ class EvaluateJob(Job[Evaluation]):
 
     def _check(self, run: Run) -> None:
         self._metrics()
+        if self.samples is None:
+            why = "all samples of the data set are evaluated, and none are drawn"
+            warn_unused(run, "seed", self.seed, why)
         if self.jobs < 1:
             raise InputError(
                 f"{run.option('jobs')} is {self.jobs}", "give the number of boards, 1 or more"

@@ -19,7 +19,13 @@ from hil.access.bench_boards import held_board, reach_of, refuse_options
 from hil.board import Board, load_board
 from hil.board.bench import is_of_bench, unit_named
 from hil.device import Device, Model
-from hil.device.remarks import check_regions, feed_remark, scratch_remark, tuning_remark
+from hil.device.remarks import (
+    check_regions,
+    feed_remark,
+    scratch_remark,
+    shared_remark,
+    tuning_remark,
+)
 from hil.device.route import Route, ready_route
 from hil.device.session import open_compiled
 from hil.errors import Attempt, InputError
@@ -283,6 +289,8 @@ def compiled_models(
     sources = _sources(models, name, example)
     with run.compiling() as progress:
         libraries = load_sources(sources, chosen.reporting_to(progress))
+    if remark := shared_remark(libraries, chosen.workspace):
+        run.warn(remark)
     for library in libraries:
         for module in library.modules:
             if remark := check_suits(library, module, board):

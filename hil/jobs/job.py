@@ -196,6 +196,12 @@ def warn_of_random_inputs(run: Run, given: str, samples: Any) -> None:
         run.warn(no_quantization(run.option("quantize"), run.option(given)))
 
 
+def warn_unused(run: Run, option: str, given: object, why: str) -> None:
+    """Warn of an ``option`` that is ``given`` and has no effect, for the reason ``why``."""
+    if given:
+        run.warn(f"{run.option(option)} has no effect: {why}")
+
+
 def require_one(image: Image, run: Run, given: Mapping[str, Any], remedy: str) -> None:
     """Raise :class:`InputError` for the first of the options ``given`` that is for one model, if
     the image has several.

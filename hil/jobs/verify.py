@@ -12,7 +12,13 @@ import numpy.typing as npt
 
 from hil.errors import InputError
 from hil.jobs.image import Image, ImageModel, recoveries_of, repeated_by
-from hil.jobs.job import Job, reference_for, require_one, warn_of_random_inputs
+from hil.jobs.job import (
+    Job,
+    reference_for,
+    require_one,
+    warn_of_random_inputs,
+    warn_unused,
+)
 from hil.jobs.run import Run
 from hil.verify.comparison import Oracle, Report, RunnableModel, compare
 from hil.verify.fidelity import FidelityMeter, exact_meter, float_meter
@@ -71,6 +77,9 @@ class VerifyJob(Job[Report]):
         """Raise for options that exclude each other; warn of those without effect."""
         if self.quantize:
             warn_of_random_inputs(run, "samples", self.samples)
+        if not (self.samples is None or isinstance(self.samples, Integral)):
+            why = f"{run.option('samples')} states the inputs, and nothing is random"
+            warn_unused(run, "seed", self.seed, why)
         if self.expect is None:
             return
         if self.samples is None:

@@ -20,6 +20,7 @@ class ProgramFit:
     #: The goal; None for a program of limits.
     optimize: str | None
     fits: Verdict
+    #: With inputs and outputs: what ``--ram`` of ``hil build`` limits.
     workspace_bytes: int
     #: RAM of the whole firmware with its stacks, and that of the board, in all its regions.
     ram_bytes: int

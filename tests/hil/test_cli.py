@@ -188,7 +188,7 @@ BAD = [
     Bad("compile tiny.tar -o x.tar --pools calls", 2, "--pools cannot change it"),
     Bad("build tiny.tflite --board mps2-an386 --workspace both", 2, "invalid choice: 'both'"),
     Bad(
-        "build tiny.tflite --board mps2-an386 --workspace shared --pools internal",
+        "build a=tiny.tflite b=tiny.tflite --board mps2-an386 --workspace shared --pools internal",
         2,
         "part of its code",
     ),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import resource
 import signal
 import subprocess
@@ -292,6 +293,25 @@ def files(library: ModelLibrary, tmp_path: Path) -> tuple[str, str]:
     path = library.save(tmp_path / "net.tar")
     np.savez(tmp_path / "data.npz", x=INPUTS, labels=LABELS)
     return str(path), str(tmp_path / "data.npz")
+
+
+@pytest.mark.parametrize("columns", [50, 80, 200])
+def test_an_interval_is_in_one_piece(
+    columns: int,
+    files: tuple[str, str],
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setenv("COLUMNS", str(columns))
+    model, data = files
+    words = ["evaluate", model, "--board", "native", "--data", data, "--reference", "hilc"]
+    limits = ["--min", "0.01", "--max", "accuracy=1"]
+    main([*words, *limits, "--no-history"])
+    lines = capsys.readouterr().out.splitlines()
+    whole = [line for line in lines if re.search(r"\d\.\d{4} +\d\.\d{4} to \d\.\d{4}", line)]
+    assert len(whole) == 2
+    assert "device" in whole[0]
+    assert "hilc" in whole[1]
 
 
 def test_the_command(

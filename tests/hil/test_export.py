@@ -108,6 +108,17 @@ def test_a_library_is_complete_in_itself(libraries: Path, name: str) -> None:
 
 
 @pytest.mark.parametrize("name", FORMATS)
+def test_a_library_is_no_model(
+    libraries: Path, name: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The message says what a board takes instead."""
+    folder = str(libraries / name)
+    assert main(["verify", folder, "--board", "native"]) == 2
+    told = capsys.readouterr().err
+    assert all(word in told for word in (folder, "hil export", "hil compile -o", "model file"))
+
+
+@pytest.mark.parametrize("name", FORMATS)
 def test_the_flag_or_the_pragma_is_there(libraries: Path, name: str) -> None:
     """GCC leaves out layers without it, so each format states it where its build reads it."""
     files = files_of(libraries / name)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -19,8 +20,10 @@ from hil.cli import main
 from hil.errors import InputError
 from hil.firmware.fit import UNKNOWN_BYTES
 from hil.firmware.fitting import fit
+from hil.firmware.placement import static_bytes
 from hil.firmware.sources import ModelOptions, ModelSource, load_sources
 from hil.results.fit import FitEntry
+from hilc.errors import LimitError
 from hilc.options import CompileOptions
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -90,6 +93,24 @@ def test_flash_within_the_error_of_the_estimate() -> None:
     if tight.fits == "maybe":  # no limit finds a program that is smaller still
         assert "an estimate that may be off" in tight.reason
         assert tight.remedies == ("hil build says for certain",)
+
+
+@pytest.mark.parametrize("ram", [64, 4096])
+def test_the_least_ram_is_that_of_a_limit(ram: int) -> None:
+    """The smallest workspace is the one that the compiler's own refusal states."""
+
+    def compiled(limit: int) -> list[hil.ModelLibrary]:
+        options = ModelOptions("cortex-m0", given={"ram": limit})
+        return load_sources([ModelSource(DIGITS, None)], options)
+
+    with pytest.raises(LimitError) as refused:
+        compiled(0)
+    least = refused.value.least_ram
+    assert least is not None
+    (board,) = fit(DIGITS, cpu="cortex-m0", ram=ram, flash=1 << 20).boards
+    needed, own = re.findall(r"([\d,]+) (?:bytes needed|of them)", board.reason)
+    models = sum(static_bytes(compiled(least)[0].modules, "own").values())
+    assert int(needed.replace(",", "")) - int(own.replace(",", "")) == models
 
 
 def test_limits_are_tried_where_no_goal_fits() -> None:

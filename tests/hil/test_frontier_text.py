@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from hil.cli.frontier_report import frontier_text
 from hilc.lowering.choice import CostEstimate
 from hilc.schedule.frontier import Frontier, FrontierProgram
@@ -27,6 +29,15 @@ def test_equal_figures_are_one_row() -> None:
     assert "2 programs" in shown
     assert "--optimize speed, --optimize balanced " in shown
     assert "1 program;" in text(("speed", 1000, 500), ("size", 1000, 500))
+
+
+def test_columns_have_names_of_their_own() -> None:
+    """The workspace says whether inputs and outputs are in it; the bars are no further figure."""
+    heads = [text(("speed", 1000, 500), io_in_workspace=io).splitlines()[1] for io in (True, False)]
+    columns = [[word for word in re.split(r"\s{2,}", head) if word] for head in heads]
+    assert columns[0] != columns[1]
+    for own in columns:
+        assert len(own) == len(set(own)) == 6
 
 
 def test_where_inputs_and_outputs_are() -> None:

@@ -164,6 +164,27 @@ def test_options_of_the_compiler(folder: Path) -> None:
     with_server(folder, use)
 
 
+def test_boards_that_hold_a_model(folder: Path) -> None:
+    async def use(call: Tool) -> None:
+        found = (await call("fit", model="digits.tflite", board="mps2-an386")).structured_content
+        assert (found["command"], found["exit_code"]) == ("fit", 0)
+        (entry,) = found["results"]
+        assert [(b["board"], b["fits"]) for b in entry["boards"]] == [("mps2-an386", "yes")]
+        chip = {"cpu": "cortex-m0", "ram": "4K", "flash": "64K"}
+        small = (await call("fit", model="digits.tflite", **chip)).structured_content
+        assert small["exit_code"] == 1
+        assert [b["fits"] for b in small["results"][0]["boards"]] == ["no"]
+        both = await call("fit", model="digits.tflite", board="mps2-an386", **chip)
+        assert both.structured_content["exit_code"] == 2
+        wrong = await call("fit", model="digits.tflite", board="microbit", options={"ram": "4K"})
+        assert "no argument 'ram'" in error_of(wrong)
+        refused = error_of(await call("fit", model="../secret.tflite", board="mps2-an386"))
+        assert "outside the folder" in refused
+        assert (await call("fit", model="digits.tflite", board="--version")).is_error
+
+    with_server(folder, use)
+
+
 def test_an_allowed_board_is_used(folder: Path) -> None:
     """It is not connected here, which the command reports."""
 

@@ -44,10 +44,20 @@ def test_a_signature_shows_the_fields_once(function: Any) -> None:
     assert {p.kind for p in (options, *keywords)} == {inspect.Parameter.KEYWORD_ONLY}
     with pytest.raises(InputError, match=r"unknown option 'optimise' \(did you mean optimize\?\)"):
         function(convolutions(), optimise="speed")
-    with pytest.raises(TypeError, match="got options and 'cpu'"):
+    with pytest.raises(InputError, match="got options and 'cpu'"):
         function(convolutions(), options=CompileOptions(), cpu="host")
-    with pytest.raises(TypeError, match="positional"):
-        function(convolutions(), CompileOptions())
+
+
+@pytest.mark.parametrize(
+    ("second", "kind", "remedy"),
+    [(CompileOptions(), "CompileOptions", "options="), (bytearray(3), "bytearray", "samples=")],
+)
+def test_only_the_model_has_no_keyword(second: Any, kind: str, remedy: str) -> None:
+    functions: list[Any] = [hilc.compile, hilc.explain, hilc.frontier]
+    for function in functions:
+        with pytest.raises(InputError, match=f"the second is of type {kind}") as refused:
+            function(convolutions(), second)
+        assert remedy in refused.value.hint
 
 
 @pytest.mark.parametrize(

@@ -6,6 +6,7 @@ import itertools
 import random
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from types import SimpleNamespace
 from typing import Any
 
@@ -16,6 +17,7 @@ from hilc.errors import InputError, LimitError
 from hilc.fusion.bands import NotFusible
 from hilc.fusion.bounds import LeastCost, least_of
 from hilc.fusion.call import FusedCall
+from hilc.fusion.candidates import Lowering
 from hilc.lowering.choice import CostEstimate, Group, KernelSelection
 from hilc.lowering.compressed import CompressedCall
 from hilc.lowering.kernels import KernelCall
@@ -227,7 +229,7 @@ def a_partitioner(options: Options, **policy: Any) -> Partitioner:
     made._policy = replace(POLICY, **policy)
     made.is_fed = False
     made._groups_within = {}
-    made._impossible = 0
+    made._impossible = {}
     # Nothing was measured as a whole.
     made._whole, made._beyond, made.measured = {}, 1.0, []
     made.singles = [[s for s in found if s.first == s.last] for found in options]
@@ -603,6 +605,7 @@ def outlined(outlines: Callable[[Group], Any], names: Sequence[str], nodes: Sequ
     groups._positions = {name: at for at, name in enumerate(nodes)}
     groups._steps = {name: at for at, name in enumerate(names)}
     groups._lowering = SimpleNamespace(outlines=outlines, group=outlines)
+    groups._lowering.runs_by_rows = partial(Lowering.runs_by_rows, groups._lowering)
     groups._is_fed = lambda name: name == "fed"
     groups._segments, groups._sketches = {}, {}
     groups._estimator = SimpleNamespace(
@@ -917,8 +920,13 @@ def test_an_impossible_limit_is_tried_once() -> None:
     least = partitioner.cheapest(None, FASTEST)
     assert least is not None
     assert partitioner.cheapest(least.memory_bound - 1, Objective(200)) is None
+    options = partitioner._options
     partitioner._options = None  # not needed for what is known
+    assert partitioner.cheapest(least.memory_bound - 2, Objective(200)) is None
+    # With another price other groups are tried.
+    partitioner._options = options
     assert partitioner.cheapest(least.memory_bound - 2, FASTEST) is None
+    assert partitioner.cheapest(least.memory_bound, FASTEST) is not None
 
 
 def test_least_flash_within_instructions_is_exact() -> None:

@@ -22,9 +22,10 @@ from tflite_builder import ModelBuilder
 import hilc
 from hil.cli.render import chosen_lines
 from hilc import interpreter
-from hilc.errors import InputError
+from hilc.errors import InputError, LimitError
 from hilc.fusion.call import FusedCall
 from hilc.host import load
+from hilc.ir import Graph
 from hilc.lowering.choice import KernelSelection
 from hilc.memory.allocate import align
 from hilc.memory.plan import Planner, check_plan
@@ -35,8 +36,8 @@ from hilc.schedule.goals import Goals
 from hilc.schedule.groups import GroupsOfLayers, Objective
 from hilc.schedule.pareto import FASTEST, ParetoFrontier, PlannedProgram
 from hilc.schedule.partition import Partitioner
-from hilc.schedule.policy import POLICY, Goal
-from hilc.schedule.search import choose
+from hilc.schedule.policy import GOALS, POLICY, Goal
+from hilc.schedule.search import choose, search
 from hilc.source import PreparedModel, prepare
 from hilc.target import get_cpu
 
@@ -570,3 +571,92 @@ def test_speed_says_what_its_scratch_takes() -> None:
     workspace = report.fastest.workspace_bytes
     assert f"2,176 of {workspace:,} B of workspace are scratch" in lines["speed"]
     assert "scratch" not in lines["balanced"]
+
+
+# -- the least workspace ---------------------------------------------------------------------------
+
+
+def an_elementwise_layer(layer: str) -> Graph:
+    builder = GraphBuilder()
+    inputs = [builder.input(1, 4, 4, 4) for _ in range(2 if layer == "ADD" else 1)]
+    return builder.graph(builder.add(*inputs) if layer == "ADD" else builder.relu(*inputs))
+
+
+def an_elementwise_end(outputs: int) -> Graph:
+    """Convolutions and a sum; other outputs are read again."""
+    builder = GraphBuilder()
+    one = builder.conv(builder.input(1, 4, 4, 2), 2)
+    two = builder.relu(builder.conv(one, 2))
+    return builder.graph(builder.add(one, two), *[one, two][: outputs - 1])
+
+
+def least_of(planner: Planner, goal: str, known: dict[str, Goals]) -> int:
+    """Return the smallest workspace that a refusal reports; 0 where nothing is refused."""
+    try:
+        search(planner, optimize=goal, ram=0, known=known)
+    except LimitError as refused:
+        return refused.least_ram or 0
+    return 0
+
+
+def check_least_workspace(graph: Graph, cpu: str, *, io_in_pool: bool) -> None:
+    """The reported smallest workspace is a limit that can be kept, and one byte less is none."""
+    planner = Planner(graph, get_cpu(cpu), io_in_pool=io_in_pool)
+    known: dict[str, Goals] = {}
+    for goal in GOALS:
+        least = least_of(planner, goal, known)
+        kept = search(planner, optimize=goal, ram=least, known=known)
+        assert kept.program.workspace_bytes <= least
+        found = search(planner, optimize=goal, known=known)
+        assert found.program.workspace_bytes >= least
+        assert min(found.workspaces) == least
+        if least:
+            with pytest.raises(LimitError, match=f"smallest is {least} B") as refused:
+                search(planner, optimize=goal, ram=least - 1, known=known)
+            assert refused.value.least_ram == least
+
+
+_CORES = ["cortex-m4", "cortex-m55", "rv32imac", "host"]
+
+
+_FEW = {
+    "add": an_elementwise_layer("ADD"),
+    "relu": an_elementwise_layer("RELU"),
+    **{f"end of {outputs}": an_elementwise_end(outputs) for outputs in (1, 2, 3)},
+}
+
+
+@pytest.mark.parametrize("io_in_pool", [False, True])
+@pytest.mark.parametrize(
+    ("cpu", "graph"),
+    sampled(
+        itertools.product(_CORES, _FEW),
+        keep=[*itertools.product(_CORES, ["add", "relu"]), ("cortex-m4", "end of 2")],
+    ),
+)
+def test_the_smallest_workspace_of_few_layers(cpu: str, graph: str, io_in_pool: bool) -> None:
+    check_least_workspace(_FEW[graph], cpu, io_in_pool=io_in_pool)
+
+
+@pytest.mark.parametrize("io_in_pool", [False, True])
+@pytest.mark.parametrize(
+    ("cpu", "seed"),
+    sampled(
+        itertools.product(_CORES, range(60)),
+        # Among these, outputs are overwritten in place in a buffer of the caller.
+        keep=[*((core, 1 + at) for at, core in enumerate(_CORES)), ("cortex-m55", 1)],
+    ),
+)
+def test_the_smallest_workspace_is_a_limit(cpu: str, seed: int, io_in_pool: bool) -> None:
+    check_least_workspace(random_graph(seed), cpu, io_in_pool=io_in_pool)
+
+
+@pytest.mark.parametrize("io_in_pool", [False, True])
+@pytest.mark.parametrize("seed", sampled(range(60), keep=range(6)))
+def test_no_plan_is_below_the_bound_of_its_partition(seed: int, io_in_pool: bool) -> None:
+    frontier = ParetoFrontier(Planner(random_graph(seed), CPU, io_in_pool=io_in_pool))
+    for objective in (FASTEST, Objective(20.0), Objective(1e6)):
+        for partition in frontier.partitions(objective):
+            found = frontier.planned(partition)
+            assert isinstance(found, PlannedProgram)
+            assert found.workspace_bytes >= partition.memory_bound

@@ -85,6 +85,13 @@ class Lowering:
             raise NotFusible(found)
         return found
 
+    def runs_by_rows(self, node: str) -> bool:
+        """Return whether kernels compute all row bands of a layer."""
+        try:
+            return all(outline.calls is not None for outline in self.outlines(Group((node,))))
+        except NotFusible:
+            return False
+
     def has_expansions(self, group: Group) -> bool:
         """Return whether some layers of ``group`` can be computed by slices of channels."""
         return self._group_calls.has_expansions(group)

@@ -7,9 +7,11 @@ The planner, the search and the explanation of a plan use it. Only the checker
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import NamedTuple
 
 from hilc.errors import InputError
 from hilc.fusion.call import FusedCall
@@ -40,8 +42,7 @@ class Value:
     pin: tuple[int | None, int | None] = (None, None)
 
 
-@dataclass(frozen=True)
-class Neighbours:
+class Neighbours(NamedTuple):
     """Values in the pools that are live during consecutive steps."""
 
     #: Live before and after the steps.
@@ -190,6 +191,29 @@ def reads_of(node: Node, call: Call) -> tuple[str, ...]:
     if isinstance(call, FusedCall):
         return call.inputs
     return tuple(node.inputs[i] for i in call.inputs)
+
+
+class CallerBuffers:
+    """The buffers outside of the pools that values lie in, by the steps during which they do: a
+    value that is overwritten in place there may lie in the same one.
+    """
+
+    def __init__(self, values: Liveness) -> None:
+        self._held = Counter[tuple[BufferRef, int]]()
+        for value in values.distinct:
+            if value.buffer is not None:
+                self.hold(value.buffer, value)
+
+    def hold(self, buffer: BufferRef, value: Value) -> None:
+        """Note that ``buffer`` holds ``value``."""
+        self._held.update((buffer, step) for step in range(value.first, value.last + 1))
+
+    def have_room(self, buffer: BufferRef, operand: Value, output: Value) -> bool:
+        """Return whether ``operand`` may lie in the buffer of an ``output`` that overwrites it."""
+        return operand.tensor.nbytes == output.tensor.nbytes and all(
+            self._held[buffer, step] <= (output.first <= step <= output.last)
+            for step in range(operand.first, operand.last + 1)
+        )
 
 
 def may_overlap(

@@ -14,7 +14,6 @@ owner of each byte.
 from __future__ import annotations
 
 import itertools
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 
@@ -41,7 +40,15 @@ from hilc.memory.allocate import (
 from hilc.memory.checker import check_plan
 from hilc.memory.copies import with_copies, with_state_copies
 from hilc.memory.explanation import BEFORE
-from hilc.memory.liveness import Liveness, Value, may_overlap, reads_of, state_bytes, under_scratch
+from hilc.memory.liveness import (
+    CallerBuffers,
+    Liveness,
+    Value,
+    may_overlap,
+    reads_of,
+    state_bytes,
+    under_scratch,
+)
 from hilc.memory.pools import STATE_POOL, Pin, Pool, PoolSpec
 from hilc.memory.program import BufferRef, PlanError, Program, Step
 from hilc.target import Cpu
@@ -403,19 +410,10 @@ def _differences(
 
 def _extend_buffers(values: Liveness, differences: Sequence[_Pair]) -> None:
     """Assign the caller's output buffer to an operand that the step may overwrite in place."""
-    #: Number of values that each buffer of the caller holds at each step.
-    held = Counter[tuple[BufferRef, int]]()
-    for value in values.distinct:
-        if value.buffer is not None:
-            held.update((value.buffer, step) for step in range(value.first, value.last + 1))
+    buffers = CallerBuffers(values)
     for operand, output, forbidden in reversed(differences):
-        if operand.buffer is not None or output.buffer is None:
+        if operand.buffer is not None or output.buffer is None or not forbidden.allow(0):
             continue
-        buffer, steps = output.buffer, range(operand.first, operand.last + 1)
-        if (
-            operand.tensor.nbytes == output.tensor.nbytes
-            and forbidden.allow(0)
-            and all(held[buffer, s] <= (output.first <= s <= output.last) for s in steps)
-        ):
-            operand.buffer = buffer
-            held.update((buffer, step) for step in steps)
+        if buffers.have_room(output.buffer, operand, output):
+            operand.buffer = output.buffer
+            buffers.hold(output.buffer, operand)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from statistics import median
 
@@ -22,8 +22,16 @@ from hilc.lowering.compressed import DECODER_BYTES, LAYER_BYTES, CompressedCall
 from hilc.lowering.compressed import HEADER as DECODER
 from hilc.lowering.kernels import Kernel, KernelCall
 from hilc.memory.allocate import ALIGNMENT, Block, align, lower_bound
-from hilc.memory.liveness import Liveness, may_overlap, reads_of, under_scratch
+from hilc.memory.liveness import (
+    CallerBuffers,
+    Liveness,
+    Value,
+    may_overlap,
+    reads_of,
+    under_scratch,
+)
 from hilc.memory.plan import Planner, Program
+from hilc.memory.program import BufferRef
 from hilc.ops import OPS
 from hilc.schedule.offsets import Offsets, Passage
 from hilc.schedule.policy import POLICY, SearchPolicy
@@ -125,6 +133,13 @@ class Estimator:
         pairs = zip(self.nodes, self._calls, strict=True)
         liveness.set_reads([reads_of(node, calls[0]) for node, calls in pairs], planner.keep_inputs)
         liveness.set_pins(planner.pins)
+        #: The buffers of the caller in which a plan may place each value of a pool, by its id.
+        self._elsewhere = self._caller_buffers()
+        held = [(v.tensor.nbytes, self._elsewhere.get(id(v), ())) for v in liveness.pooled]
+        #: The number of these buffers by their size, which is that of each value in them.
+        self._buffers = Counter(
+            size for size, _ in {(size, b) for size, refs in held for b in refs}
+        )
         self._known_sizes: dict[tuple[int, int], tuple[int, int, int]] = {}
         #: By the identity of a call, which is stored too to keep it alive.
         self._known_arrays: dict[int, tuple[KernelCall, dict[object, int]]] = {}
@@ -242,6 +257,74 @@ class Estimator:
 
     # -- memory ---------------------------------------------------------------------------------
 
+    def _caller_buffers(self) -> Mapping[int, Set[BufferRef]]:
+        """Return, by its id, the buffers outside of the pools in which a plan may place a value of
+        a pool: those of outputs that some call writes in its place.
+
+        A group is taken to do that where its layers run by rows, so what it needs is not known.
+        """
+        buffers = CallerBuffers(self._liveness)
+        by_size: dict[int, list[Value]] = {}
+        for value in self._liveness.pooled:
+            by_size.setdefault(value.tensor.nbytes, []).append(value)
+        found: dict[int, set[BufferRef]] = {}
+        for step in reversed(range(len(self.nodes))):
+            for name in self.nodes[step].outputs:
+                output = self._liveness.by_name[name]
+                own = found.get(id(output), set()) if output.buffer is None else {output.buffer}
+                alike = by_size.get(output.tensor.nbytes, ()) if own else ()
+                for value in alike:
+                    held = {ref for ref in own if buffers.have_room(ref, value, output)}
+                    if held and self._may_overwrite(step, output, value):
+                        found.setdefault(id(value), set()).update(held)
+        return found
+
+    def _in_pools(self, values: Sequence[Value], beside: Sequence[Value] = ()) -> list[Value]:
+        """Return those of ``values``, which are live at once, that have to be in pools: the others
+        and ``beside`` may lie in buffers of the caller, one in each.
+        """
+        if not self._elsewhere:
+            return [*values]
+        left = self._buffers - Counter(v.tensor.nbytes for v in beside)
+        found: list[Value] = []
+        for value in values:
+            if id(value) in self._elsewhere and left[value.tensor.nbytes] > 0:
+                left[value.tensor.nbytes] -= 1
+            else:
+                found.append(value)
+        return found
+
+    def _may_overwrite(self, step: int, output: Value, value: Value) -> bool:
+        """Return whether a kernel of the layer ``step``, or a group that ends with it, may write
+        ``output`` in place of ``value``.
+        """
+        if not value.first < step or value.last > step:
+            return False
+        if value.last == step and self._in_place(step, output, value):
+            return True
+
+        def rows(at: int) -> bool:
+            return self._lowering.runs_by_rows(self.nodes[at].name)
+
+        # The last of several layers need not run by rows.
+        if value.last < step:
+            return all(map(rows, range(value.last, step)))
+        return rows(step) or (value.first < step - 1 and rows(step - 1))
+
+    def _in_place(self, step: int, output: Value, value: Value) -> bool:
+        """Return whether a kernel of a layer can write ``output`` in place of ``value``, which the
+        layer reads last.
+        """
+        writes = self.nodes[step].outputs
+        for call in self._calls[step]:
+            reads = reads_of(self.nodes[step], call)
+            dying = {name: v for name, v in self._liveness.dying(step, reads).items() if v is value}
+            written = {n: output for n in writes if self._liveness.by_name[n] is output}
+            pairs = may_overlap(self._lowering, call, reads, writes, dying, written)
+            if any(forbidden.allow(0) for _, _, forbidden in pairs):
+                return True
+        return False
+
     def least_memory_bound(self, first: int, last: int) -> int:
         """Return a lower bound of the memory, in bytes, of any group of these layers."""
         around, ending, starting = self._sizes(first, last)
@@ -270,14 +353,17 @@ class Estimator:
         return room + ALIGNMENT - 1, room - starting - ending
 
     def _sizes(self, first: int, last: int) -> tuple[int, int, int]:
-        """Return the sizes of :class:`Neighbours`."""
+        """Return the sizes of :class:`Neighbours`, as far as they have to be in pools."""
         if (first, last) not in self._known_sizes:
             alive = self._liveness.neighbours(first, last)
+            around = self._in_pools(alive.around)
+            beside = [v for v in alive.around if v not in around]
             ending, starting = (
-                sum(v.tensor.nbytes for v in vs) for vs in (alive.ending, alive.starting)
+                sum(v.tensor.nbytes for v in self._in_pools(values, beside))
+                for values in (alive.ending, alive.starting)
             )
-            around = sum(align(v.tensor.nbytes) for v in alive.around)
-            self._known_sizes[first, last] = around, ending, starting
+            sizes = sum(align(v.tensor.nbytes) for v in around), ending, starting
+            self._known_sizes[first, last] = sizes
         return self._known_sizes[first, last]
 
     def _memory(
@@ -290,36 +376,53 @@ class Estimator:
     ) -> _Memory:
         """Return the bounds of a segment's memory without a plan."""
         alive = self._liveness.neighbours(first, last)
+        by_name, elsewhere = self._liveness.by_name, self._elsewhere
+        ids = set(map(id, alive.ending))
+        dying = {n: by_name[n] for n in reads if n in by_name and id(by_name[n]) in ids}
+        pairs = may_overlap(
+            self._lowering, call, reads, writes, dying, {n: by_name[n] for n in writes}
+        )
+        # What this call writes over in a buffer of the caller takes no bytes of a pool.
+        over = {
+            id(operand)
+            for operand, output, forbidden in pairs
+            if id(operand) in elsewhere
+            and (output.buffer is not None or id(output) in elsewhere)
+            and forbidden.allow(0)
+        }
+        around = self._in_pools(alive.around)
+        beside = [v for v in alive.around if v not in around]
+        overwritten = self._in_pools([v for v in alive.ending if id(v) in over], beside)
+        ending = [v for v in alive.ending if id(v) not in over or v in overwritten]
+        starting = self._in_pools(alive.starting, beside)
         # As in a plan of this step, with the steps before and after it.
-        blocks = [Block(v.tensor.nbytes, 0, 2, *v.pin) for v in alive.around]
-        blocks += [Block(v.tensor.nbytes, 0, 1, *v.pin) for v in alive.ending]
-        blocks += [Block(v.tensor.nbytes, 1, 2, *v.pin) for v in alive.starting]
+        blocks = [Block(v.tensor.nbytes, 0, 2, *v.pin) for v in around]
+        blocks += [Block(v.tensor.nbytes, 0, 1, *v.pin) for v in ending]
+        blocks += [Block(v.tensor.nbytes, 1, 2, *v.pin) for v in starting]
         blocks += [Block(call.scratch_bytes, 1, 1)] if call.scratch_bytes else []
-        values = (*alive.around, *alive.ending, *alive.starting)
+        values = (*around, *ending, *starting)
         index = {id(value): position for position, value in enumerate(values)}
-        by_name = self._liveness.by_name
-        ending, starting = set(map(id, alive.ending)), set(map(id, alive.starting))
-        dying = {n: by_name[n] for n in reads if n in by_name and id(by_name[n]) in ending}
-        written = {n: by_name[n] for n in writes if id(by_name[n]) in starting}
         overlaps = {
             (index[id(operand)], index[id(output)]): forbidden
-            for operand, output, forbidden in may_overlap(
-                self._lowering, call, reads, writes, dying, written
-            )
+            for operand, output, forbidden in pairs
+            if id(operand) in index and id(output) in index
         }
-        in_place = not ending or any(forbidden.allow(0) for forbidden in overlaps.values())
+        in_place = (
+            len(ending) < len(alive.ending)
+            or not ending
+            or any(forbidden.allow(0) for forbidden in overlaps.values())
+        )
         if call.scratch_bytes:
             overlaps |= {
                 (index[id(value)], len(values)): forbidden
-                for value, forbidden in under_scratch(
-                    self._lowering, call, reads, dying, written.values()
-                )
+                for value, forbidden in under_scratch(self._lowering, call, reads, dying, starting)
+                if id(value) in index
             }
         passages: dict[int, Passage] = {}
-        output = id(alive.starting[0]) if len(alive.starting) == 1 else None
+        output = id(starting[0]) if len(starting) == 1 else None
         if output is not None and self._one_pool and not any(v.pin != _NO_PIN for v in values):
-            output_bytes, place = alive.starting[0].tensor.nbytes, index[output]
-            for value in alive.ending:
+            output_bytes, place = starting[0].tensor.nbytes, index[output]
+            for value in ending:
                 own = index[id(value)]
                 passages[id(value)] = Passage(
                     value.tensor.nbytes,

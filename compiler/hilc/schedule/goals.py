@@ -8,12 +8,15 @@ from heapq import heapify, heappop, heappush
 
 from hilc.errors import LimitError
 from hilc.memory.allocate import align
-from hilc.schedule.limits import fastest_within
+from hilc.schedule.limits import fastest_within, refusal, smallest_within
 from hilc.schedule.pareto import ParetoFrontier, PlannedProgram
 from hilc.schedule.partition import Partition
 from hilc.schedule.policy import Goal
 
 __all__ = ["Goals", "LimitError"]
+
+#: Goals whose programs are kept where they are within limits.
+LIMITED_GOALS = ("ram", "size")
 
 
 class Goals:
@@ -26,6 +29,8 @@ class Goals:
         self.tuned = frontier.tuned
         #: Unit of the costs.
         self.counter = frontier.counter
+        #: Programs with the least workspace, by the limit of flash.
+        self._smallest: dict[int | None, PlannedProgram | None] = {}
         self._affordable: dict[tuple[str, int | None], list[Partition]] = {}
 
     @cached_property
@@ -93,14 +98,52 @@ class Goals:
         return least
 
     def workspaces(self) -> Sequence[int]:
-        """Return the workspaces in bytes of the programs of the frontier, from the fastest on."""
-        return [program.workspace_bytes for program in self._frontier.programs()]
+        """Return the workspaces in bytes of the programs of the frontier, from the fastest on, and
+        at last the smallest that there is.
+        """
+        found = [program.workspace_bytes for program in self._frontier.programs()]
+        smallest = self.smallest()
+        return found if smallest is None else [*dict.fromkeys((*found, smallest.workspace_bytes))]
 
     def within(self, ram: int | None, flash: int | None) -> PlannedProgram:
         """Return the fastest program within the limits, in bytes of workspace and of flash; raise
-        :class:`LimitError` if there is none.
+        :class:`LimitError`, with the least possible values, if there is none, or the planner's last
+        error if nothing can be planned.
         """
-        return fastest_within(self._frontier, ram, flash)
+        if (found := fastest_within(self._frontier, ram, flash)) is not None:
+            return found
+        smallest = None
+        if ram is not None:
+            # Where nothing can be planned at all, the search for the fastest says why.
+            least = self.smallest(flash) or self.smallest() or self.fastest
+            if least.cost.keeps(ram, flash):
+                return least
+            smallest = least.workspace_bytes
+        raise refusal(self._frontier, ram, flash, smallest)
+
+    def smallest(self, flash: int | None = None) -> PlannedProgram | None:
+        """Return the program with the least workspace for a limit of flash: nothing is found with
+        less. None if there is none.
+        """
+        if flash not in self._smallest:
+            least = smallest_within(self._frontier, flash)
+            smaller = least
+            while smaller is not None:
+                least = smaller
+                smaller = self._smaller(least.workspace_bytes - 1, flash)
+            self._smallest[flash] = least
+        return self._smallest[flash]
+
+    def _smaller(self, ram: int, flash: int | None) -> PlannedProgram | None:
+        """Return the program with the least workspace, of those that the searches for goals and
+        limits find in ``ram`` bytes; None if they find none.
+        """
+        tried = [
+            fastest_within(self._frontier, ram, flash),
+            *(self.program(name, ram) for name in LIMITED_GOALS),
+        ]
+        found = [p for p in tried if p is not None and p.cost.keeps(ram, flash)]
+        return min(found, key=lambda p: p.workspace_bytes, default=None)
 
 
 def _rank(goal: Goal, partition: Partition) -> tuple[float, int]:

@@ -514,12 +514,7 @@ class FusedGroups:
         return OPS[self._graph.nodes[self._positions[name]].op].fed
 
     def _runs_by_rows(self, name: str) -> bool:
-        if self._is_fed(name):
-            return True
-        try:
-            return all(o.calls is not None for o in self._lowering.outlines(Group((name,))))
-        except NotFusible:
-            return False
+        return self._is_fed(name) or self._lowering.runs_by_rows(name)
 
 
 def _may_be_within(

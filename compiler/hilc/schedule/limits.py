@@ -8,7 +8,6 @@ from dataclasses import replace
 from hilc.errors import LimitError
 from hilc.schedule.groups import Objective
 from hilc.schedule.pareto import FASTEST, ParetoFrontier, PlannedProgram
-from hilc.schedule.partition import Partition
 
 #: Shares of a program's limit that its segments may use.
 _SHARES = (1.0, 0.95, 0.9, 0.8)
@@ -16,9 +15,11 @@ _SHARES = (1.0, 0.95, 0.9, 0.8)
 _WORTHS = (20.0, 1e6)
 
 
-def fastest_within(frontier: ParetoFrontier, ram: int | None, flash: int | None) -> PlannedProgram:
-    """Return the fastest program in ``ram`` bytes of workspace and ``flash`` bytes of flash; raise
-    :class:`LimitError`, with the least possible values, if there is none.
+def fastest_within(
+    frontier: ParetoFrontier, ram: int | None, flash: int | None
+) -> PlannedProgram | None:
+    """Return the fastest program in ``ram`` bytes of workspace and ``flash`` bytes of flash; None
+    if there is none.
     """
     best: PlannedProgram | None = None
     objective = replace(FASTEST, flash_limit=flash)
@@ -40,8 +41,6 @@ def fastest_within(frontier: ParetoFrontier, ram: int | None, flash: int | None)
         kept = [p for own in _priced(flash) for p in _keeping(frontier, own, ram)]
         found = [*kept, *([] if best is None else [best])]
         best = min(found, key=lambda p: p.instructions, default=None)
-    if best is None:
-        raise _refusal(frontier, ram, flash)
     return best
 
 
@@ -67,24 +66,35 @@ def _keeping(
                 break
 
 
-def _refusal(frontier: ParetoFrontier, ram: int | None, flash: int | None) -> LimitError:
+def smallest_within(frontier: ParetoFrontier, flash: int | None) -> PlannedProgram | None:
+    """Return the program with the least workspace of those for a limit of flash; None if none can
+    be planned.
+    """
+    objectives = [replace(FASTEST, flash_limit=flash), *_priced(flash)]
+    partitions = [p for one in objectives for p in frontier.partitions(one)]
+    least: PlannedProgram | None = None
+    for partition in sorted(partitions, key=lambda p: p.memory_bound):
+        if least is not None and partition.memory_bound >= least.workspace_bytes:
+            break
+        found = frontier.planned_within(partition)
+        if found is not None and (least is None or found.workspace_bytes < least.workspace_bytes):
+            least = found
+    return least
+
+
+def refusal(
+    frontier: ParetoFrontier, ram: int | None, flash: int | None, smallest: int | None
+) -> LimitError:
     """Return an error that says, for each limit, the smallest value possible while the other is
-    kept.
+    kept; ``smallest`` is that of the workspace in bytes.
     """
     parts = []
-    smallest = None
     partitioner = frontier.partitioner
     tried = [partitioner.cheapest(ram, objective) for objective in _priced(None)]
     if not any(tried):
         tried = [partitioner.cheapest(None, Objective(_WORTHS[-1]))]
     least_flash = min(p.flash for p in tried if p is not None)
     if ram is not None:
-        fast = replace(FASTEST, flash_limit=flash)
-        objectives = [fast, *(_priced(flash) if flash is not None else [])]
-        both = [p for one in objectives for p in frontier.partitions(one)]
-        smallest = _least_workspace(frontier, both)
-        if smallest is None:
-            smallest = _least_workspace(frontier, list(frontier.partitions()))
         parts.append(f"a workspace of {ram} B (the smallest is {smallest} B)")
     if flash is not None:
         parts.append(f"{flash} B of flash (the least is about {least_flash} B)")
@@ -98,15 +108,3 @@ def _refusal(frontier: ParetoFrontier, ram: int | None, flash: int | None) -> Li
         least_flash,
         smallest,
     )
-
-
-def _least_workspace(frontier: ParetoFrontier, partitions: list[Partition]) -> int | None:
-    """Return the smallest workspace, in bytes, of those that can be planned; None if none can."""
-    least: int | None = None
-    for partition in sorted(partitions, key=lambda p: p.memory_bound):
-        if least is not None and partition.memory_bound >= least:
-            break
-        found = frontier.planned_within(partition)
-        if found is not None and (least is None or found.workspace_bytes < least):
-            least = found.workspace_bytes
-    return least

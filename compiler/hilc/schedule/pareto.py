@@ -268,6 +268,8 @@ class ParetoFrontier:
         cheapest = self.partitioner.cheapest
         if bound is None:
             return cheapest(None, objective)
+        if bound == 0:
+            return None
         for limit in self._limits_below(bound):
             if (partition := cheapest(limit, objective)) is not None:
                 return partition
@@ -276,4 +278,5 @@ class ParetoFrontier:
     def _limits_below(self, bound: int) -> tuple[int, int]:
         """Return a limit clearly below ``bound`` bytes, and one a little below it."""
         policy = self.policy
-        return int(policy.frontier_step * bound) - 1, bound - policy.small_step_bytes
+        limits = int(policy.frontier_step * bound) - 1, bound - policy.small_step_bytes
+        return max(0, limits[0]), max(0, limits[1])

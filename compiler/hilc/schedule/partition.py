@@ -68,8 +68,9 @@ class Partitioner:
         self._groups = FusedGroups(planner, self.estimator, self.singles, policy)
         #: Groups by limit of memory, price of flash, and whether expansions are sliced.
         self._groups_within: dict[tuple[int | None, float, bool], Sequence[GroupsOfLayers]] = {}
-        #: The largest limit of memory in bytes that nothing is known to keep.
-        self._impossible = 0
+        #: The largest limit of memory in bytes that nothing is known to keep, by the price of
+        #: flash, on which the groups that are tried depend.
+        self._impossible: dict[float, int] = {}
         tuned = [] if tuning is None else list(tuning.shared_as(optimize))
         known = [(program, self._segments_of(program.choice)) for program in tuned]
         #: Costs of programs that were measured as a whole, by their segments.
@@ -90,15 +91,15 @@ class Partitioner:
         layers that have others. Expansions are computed by slices of channels only where no
         partition keeps the limit otherwise.
         """
-        if limit is not None and limit <= self._impossible:
+        worth = objective.flash_worth
+        if limit is not None and limit <= self._impossible.get(worth, -1):
             return None
         segments = self._cheapest(*self._options(limit, objective, in_place=in_place), objective)
         if segments is None and self._groups.has_expansions:
             options = self._options(limit, objective, in_place=in_place, sliced=True)
             segments = self._cheapest(*options, objective)
         if segments is None and limit is not None and objective.flash_limit is None:
-            # Whatever the price of flash.
-            self._impossible = max(self._impossible, limit)
+            self._impossible[worth] = limit
         return None if segments is None else self._partition(segments)
 
     def least_flash(

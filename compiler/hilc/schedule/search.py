@@ -17,7 +17,7 @@ from hilc.lowering.choice import ChoiceReport, KernelSelection
 from hilc.memory.explanation import Saving
 from hilc.memory.plan import Planner, check_plan
 from hilc.memory.program import Program
-from hilc.schedule.goals import Goals
+from hilc.schedule.goals import LIMITED_GOALS, Goals
 from hilc.schedule.pareto import ParetoFrontier, PlannedProgram
 from hilc.schedule.policy import POLICY, SearchPolicy
 from hilc.schedule.tuning import Tuning
@@ -124,7 +124,7 @@ def choose(
     """
     limited = ram is not None or flash is not None
     chosen, goal = None, optimize
-    if not limited or optimize in ("ram", "size"):
+    if not limited or optimize in LIMITED_GOALS:
         chosen = goals.program(optimize, ram)
     if chosen is None or not chosen.cost.keeps(ram, flash):
         chosen, goal = goals.within(ram, flash), "limits"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import hashlib
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from functools import partial
 from math import prod
@@ -23,8 +23,7 @@ from hil.results.answer import Answer
 from hil.support.cache import cache_folder, writable_folder
 from hil.verify.comparison import NOT_INDEPENDENT
 from hil.verify.datasets import DataSet, Scaling, load_data
-from hil.verify.evaluation import Evaluation
-from hil.verify.metrics import Score
+from hil.verify.evaluation import Evaluation, MetricReport
 from hil.verify.provenance import command_text
 from hilc.artifact.library import Module
 from hilc.errors import InputError
@@ -34,6 +33,7 @@ from hilc.support.outputs import check_file, write_file
 
 #: Rows of the tables of mismatches and of the confusion matrix.
 _SHOWN_MISMATCHES, _SHOWN_CLASSES = 5, 20
+_INTERVAL = "95 % interval"
 
 
 def evaluate_command(args: argparse.Namespace, console: Console) -> int:
@@ -187,18 +187,10 @@ def evaluation_text(report: Evaluation) -> str:
         f"{report.seconds:.1f} s{shared}, {report.rate:.1f} samples/s through {report.transport}",
         f"reference {report.reference_description}",
         table(
-            [
-                [
-                    metric.name,
-                    _interval(metric.device),
-                    _interval(metric.reference),
-                    metric.device.method,
-                    _limit(metric.minimum, metric.maximum, metric.is_met),
-                ]
-                for metric in report.metrics
-            ],
-            ["metric", "device (95%)", f"{report.reference} (95%)", "interval", "limit"],
+            [row for metric in report.metrics for row in _metric_rows(metric, report.reference)],
+            ["metric", "of", "value", _INTERVAL, "method", "limit"],
             screen_width(),
+            whole=[_INTERVAL],
         ),
     ]
     if report.nonfinite:
@@ -245,11 +237,17 @@ def _confusion_table(names: Sequence[str], counts: Sequence[Sequence[int]]) -> s
     return table(rows, [corner, *map(str, range(len(names)))], screen_width())
 
 
-def _interval(score: Score) -> str:
-    return f"{score.value:.4f} ({score.low:.4f} to {score.high:.4f})"
+def _metric_rows(metric: MetricReport, reference: str) -> Iterator[list[str]]:
+    """Yield the rows of the device and of the reference."""
+    limit = _limit(metric.minimum, metric.maximum, metric.is_met)
+    scores = (("device", metric.device, limit), (reference, metric.reference, ""))
+    for at, (of, score, limited) in enumerate(scores):
+        interval = f"{score.low:.4f} to {score.high:.4f}"
+        name = "" if at else metric.name
+        yield [name, of, f"{score.value:.4f}", interval, score.method, limited]
 
 
-def _limit(minimum: float | None, maximum: float | None, is_met: bool) -> str | None:
+def _limit(minimum: float | None, maximum: float | None, is_met: bool) -> str:
     words = [f"at least {minimum:g}"] if minimum is not None else []
     words += [f"at most {maximum:g}"] if maximum is not None else []
-    return f"{' and '.join(words)}: {'met' if is_met else 'MISSED'}" if words else None
+    return f"{' and '.join(words)}: {'met' if is_met else 'MISSED'}" if words else ""

@@ -40,6 +40,8 @@ def run_command(args: argparse.Namespace, console: Console) -> int:
         {_word(images, module, t): t for module in images for t in module.inputs},
         args.quantize_inputs,
     )
+    if args.seed and len(given) == sum(len(module.inputs) for module in images):
+        console.warn("--seed has no effect: --input states all inputs")
     inputs: dict[str, Sample] = {}
     for module in images:
         random = random_sample(module.inputs, args.seed, 0)
