@@ -90,7 +90,7 @@ HIL_INLINE void hil_mve_lstm_s16_gates(const int16_t *x, int32_t depth, const in
         .depth = depth,
         .chunks = chunks,
         .columns = HIL_LSTM_GATES * HIL_MVE_LSTM_UNITS * eights,
-        .shifted = 0,
+        .scaling = HIL_MVE_S16_UPPER_WORD,
         .out_min = INT16_MIN,
         .out_max = INT16_MAX,
         .stream = stream,
