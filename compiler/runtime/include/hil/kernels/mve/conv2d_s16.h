@@ -89,8 +89,8 @@ HIL_INLINE void hil_mve_conv2d_s16_split(const struct hil_mve_conv2d_s16_split *
     const struct hil_mve_split_s16 columns = HIL_MVE_SPLIT_S16(p);
     const struct hil_patch window = HIL_PATCH_OF(p, (int32_t)sizeof(int16_t), p->in_zero_point);
     const int32_t depth = p->filter_h * p->filter_w * p->in_c;
-    int8_t *const x = (int8_t *)scratch;
-    int16_t *const gathered = (int16_t *)(x + 2 * HIL_MVE_CHUNK * p->chunks);
+    int16_t *const gathered = (int16_t *)scratch;
+    int8_t *const x = (int8_t *)scratch + 4 * ((depth + 1) / 2);
     hil_mve_clear_split_s16(x, depth, p->chunks);
     for (int32_t images = p->batch; images > 0; images--) {
         for (int32_t y = 0; y < p->out_h; y++) {
