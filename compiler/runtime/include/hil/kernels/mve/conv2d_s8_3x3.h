@@ -95,13 +95,7 @@ HIL_MVE_AT(hil_mve_windows, high, 88);
 #define HIL_MVE_WINDOWS_TAP_2(first, second, x)                                                    \
     HIL_MVE_WINDOWS_TAP("vmladava.s8", first, second, x, "q4", "q7")
 
-#define HIL_MVE_WINDOWS_WEIGHTS                                                                    \
-    "vldrb.8 q2, [r9], #16\n"                                                                      \
-    "vldrb.8 q3, [r9], #16\n"                                                                      \
-    "vldrb.8 q4, [r9], #16\n"                                                                      \
-    "vldrb.8 q5, [r9], #16\n"                                                                      \
-    "vldrb.8 q6, [r9], #16\n"                                                                      \
-    "vldrb.8 q7, [r9], #16\n"
+#define HIL_MVE_WINDOWS_WEIGHTS "vldmia r9!, {d4-d15}\n"
 
 /* A row of the filter and a chunk of the depth `c`, of which `multiply` begins the sums. */
 /* clang-format off */

@@ -47,10 +47,7 @@
 
 /* Two windows of two chunks. */
 #define HIL_MVE_WINDOWS_TWO(first, second, other_first, other_second)                              \
-    "vldrb.8 q0, [r1], #16\n"                                                                      \
-    "vldrb.8 q1, [r1], #16\n"                                                                      \
-    "vldrb.8 q2, [r1], #16\n"                                                                      \
-    "vldrb.8 q3, [r1], #16\n"                                                                      \
+    "vldmia r1!, {d0-d7}\n"                                                                        \
     "vmladava.s8 " first ", q0, q4\n"                                                              \
     "vmladava.s8 " other_first ", q0, q6\n"                                                        \
     "vmladava.s8 " first ", q1, q5\n"                                                              \

@@ -59,11 +59,7 @@ HIL_MVE_AT(hil_mve_quads, sixteens, 40);
 HIL_MVE_AT(hil_mve_quads, x_bytes, 44);
 
 /* clang-format off */
-#define HIL_MVE_QUADS_WEIGHTS                                                                      \
-    "vldrb.8 q4, [r9], #16\n"                                                                      \
-    "vldrb.8 q5, [r9], #16\n"                                                                      \
-    "vldrb.8 q6, [r9], #16\n"                                                                      \
-    "vldrb.8 q7, [r9], #16\n"
+#define HIL_MVE_QUADS_WEIGHTS "vldmia r9!, {d8-d15}\n"
 #define HIL_MVE_QUADS_TWO(from, x, y)                                                              \
     "ldmia " from ", {r0, r2, r4, r6, r8, r10, r12, lr}\n"                                         \
     "vmladava.s8 r0, " x ", q4\n"                                                                  \

@@ -80,9 +80,7 @@ HIL_MVE_AT(hil_mve_sixes, x_bytes, 52);
 #define HIL_MVE_SIXES_STORE_APART                                                                  \
     "stmia r11!, {r0, r2, r4, r6}\n"                                                               \
     "stmia r5!, {r8, r10, r12, lr}\n"
-#define HIL_MVE_SIXES_WEIGHTS                                                                      \
-    "vldrb.8 q6, [r9], #16\n"                                                                      \
-    "vldrb.8 q7, [r9], #16\n"
+#define HIL_MVE_SIXES_WEIGHTS "vldmia r9!, {d12-d15}\n"
 #define HIL_MVE_SIXES_FOUR_PIXELS                                                                  \
     "vmladava.s8 r0, q0, q6\n"                                                                     \
     "vmladava.s8 r2, q1, q6\n"                                                                     \
