@@ -28,7 +28,7 @@
  *
  * Scratch: windows and sums of `lines` rows.
  *
- * Cost: 6.5 instructions a window that lies within the image, 26 for four windows and two filters,
+ * Cost: 6.5 instructions a window that lies within the image, 20 for four windows and two filters,
  * 17.5 for 16 outputs, 20.5 with far shifts. Measured (`hil tune` on mps3-an547, instructions under
  * QEMU) a MAC: 96x96x3 to 8, stride 2 (vww) 0.207, 32x32x3 to 16 (ic) 0.198;
  * hil_mve_conv2d_s8_rgb 0.232 and 0.246.

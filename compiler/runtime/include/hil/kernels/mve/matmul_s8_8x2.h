@@ -39,7 +39,7 @@
  *
  * Scratch: pixels and sums of a block.
  *
- * Cost: 12 instructions for four pixels and two columns with depth 8, 14 with depth 16; 17.5 for 16
+ * Cost: 11 instructions for four pixels and two columns of either depth; 17.5 for 16
  * outputs, 20.5 with far shifts. Measured (`hil bench --per-layer` on mps3-an547,
  * instructions under QEMU) an output: 48x48x8 to 16 (vww) 2.76, 24x24x16 to 32 3.05;
  * hil_mve_matmul_s8_2x16 3.63 and 3.66.
