@@ -94,6 +94,8 @@ _POWERS_OF_MINUS_TWO = tuple(
     c * np.float32(-2) ** (len(_POWERS) - 1 - i) for i, c in enumerate(_POWERS)
 )
 _ONE, _TWO = np.array(1, np.float32), np.array(2, np.float32)
+_THREE, _SIX = np.array(3, np.float32), np.array(6, np.float32)
+_HALF, _MINUS_HALF = np.array(0.5, np.float32), np.array(-0.5, np.float32)
 #: Parabola near 1 / x for x of 1 to 2, the highest power first: its relative error is 1/99.
 _RECIPROCAL = tuple(
     np.array(float.fromhex(c), np.float32)
@@ -225,7 +227,7 @@ def elu_on_vectors(x: Array) -> Floats:
     """Return exp(x) - 1 of float32 numbers below 0 by the steps of ``SINGLE``, within 3 units of
     the last place, and the others as they are.
     """
-    half = multiply(np.abs(x), np.float32(0.5), Rounding.SINGLE)
+    half = multiply(np.abs(x), _HALF, Rounding.SINGLE)
     e = _exp_less_one(np.where(half > _TANH_ONE_FROM, _TANH_ONE_FROM, half))
     return np.where(_flushed(x) < 0, e, x)
 
@@ -239,7 +241,7 @@ def gelu_on_vectors(x: Array) -> Floats:
     fused = Rounding.SINGLE
     size = np.abs(x)
     size = np.where(size > _NO_TAIL_FROM, _NO_TAIL_FROM, size)
-    power = exp_of_negative(multiply(multiply(size, size, fused), np.float32(-0.5), fused))
+    power = exp_of_negative(multiply(multiply(size, size, fused), _MINUS_HALF, fused))
     inverse = _wide_reciprocal(multiply_add(_ONE, size, _QUARTER, fused))
     tail: Array = np.broadcast_to(_NORMAL_TAIL[0], x.shape)
     for coefficient in _NORMAL_TAIL[1:]:
@@ -277,7 +279,7 @@ def log_on_vectors(x: Array) -> Floats:
         rest = multiply_add(coefficient, rest, f, fused)
     rest = multiply(rest, multiply(square, f, fused), fused)
     rest = multiply_add(rest, n, _LN2[1], fused)
-    rest = multiply_add(rest, square, np.float32(-0.5), fused)
+    rest = multiply_add(rest, square, _MINUS_HALF, fused)
     y = multiply_add(add(rest, f, fused), n, _LN2[0], fused)
     y = np.where(np.isinf(x), x, y)
     y = np.where(np.isnan(x) | (x < 0), np.float32(np.nan), y)
@@ -287,13 +289,13 @@ def log_on_vectors(x: Array) -> Floats:
 def hard_swish_on_vectors(x: Array) -> Floats:
     """Return x * min(max(x + 3, 0), 6) / 6 of float32 numbers by the steps of ``SINGLE``."""
     fused = Rounding.SINGLE
-    ramp = clamp_on_vectors(add(x, np.float32(3), fused), np.float32(0), np.float32(6))
-    return divide(multiply(x, ramp, fused), np.float32(6), fused)
+    ramp = clamp_on_vectors(add(x, _THREE, fused), 0, 6)
+    return divide(multiply(x, ramp, fused), _SIX, fused)
 
 
 def leaky_relu_on_vectors(x: Array, alpha: float) -> Floats:
     """Return float32 numbers, those not above 0 times ``alpha``, by the steps of ``SINGLE``."""
-    return np.where(_flushed(x) > 0, x, multiply(x, np.float32(alpha), Rounding.SINGLE))
+    return np.where(_flushed(x) > 0, x, multiply(x, np.array(alpha, np.float32), Rounding.SINGLE))
 
 
 def clamp_on_vectors(x: Array, low: float, high: float) -> Floats:

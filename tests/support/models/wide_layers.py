@@ -118,9 +118,10 @@ def long_layer(rng: np.random.Generator, shapes: Shapes, bias_bits: int, signs: 
     )
 
 
-def make_bias(values: Array, x: Quant | None, weights: Quant) -> Tensor:
+def make_bias(values: Array, x: Quant | None, weights: Quant | None) -> Tensor:
     """The bias of a layer, on the scale of its sums."""
     assert x is not None
+    assert weights is not None
     scales = tuple(float(np.float32(x.scale[0]) * np.float32(s)) for s in weights.scale)
     return Tensor("b", values.shape, "int64", Quant(scales, (0,) * len(scales)), values)
 
