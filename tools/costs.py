@@ -233,6 +233,12 @@ def odd_layers(dtype: str) -> Iterator[Graph]:
         (1, 640, 30),
     ):
         layers.fully_connected(rows, depth, channels)
+    if dtype == "int16":
+        # Sums beyond 32 bits, and a little below.
+        for rows, depth, channels in ((1, 2048, 12), (1, 1500, 9), (3, 2560, 10), (2, 1200, 16)):
+            layers.fully_connected(rows, depth, channels)
+        layers.conv(4, 4, 256, 8, 3, 1)
+        layers.conv(3, 3, 300, 7, 3, 2)
     for op in ("AVERAGE_POOL_2D", "MAX_POOL_2D"):
         layers.pool(op, 6, 6, 32, 2, 2)
         layers.pool(op, 9, 9, 12, 3, 3)

@@ -15,7 +15,15 @@ from kernel_layers import conv
 from kernel_runner import run
 from sixteen_by_eight import BIASES, network, operator
 from tflm import EXISTS
-from wide_layers import DEEP_SHAPES, SHAPES, even_layer, long_layer, wide_layer
+from wide_layers import (
+    DEEP_SHAPES,
+    LONG_SHAPES,
+    SHAPES,
+    deep_layer,
+    even_layer,
+    long_layer,
+    wide_layer,
+)
 
 from hil.board import load_board
 from hil.cli import main
@@ -67,6 +75,22 @@ def test_every_way_of_a_layer(name: str, specialise: bool) -> None:
         for other in overlapping_checks(one, layer)
     ]
     check(checks if specialise else checks + over, board)
+
+
+def test_sums_beyond_32_bits_on_helium() -> None:
+    """By high and low bytes; no layer is left to the portable kernel."""
+    rng = np.random.default_rng(10)
+    board = load_board("mps3-an547")
+    layers = [
+        deep_layer(rng, shapes, bits, signs)
+        for shapes in LONG_SHAPES
+        for bits, signs in ((20, True), (33, True), (38, False), (20, False))
+    ]
+    checks = [one for layer in layers for one in checks_of(layer, board.cpu)]
+    check(checks, board)
+    own = sum(many for kernel, many in count(checks).items() if "mve" in kernel)
+    assert own == len(layers)
+    assert sum(np.unique(one.expected[0]).size for one in checks) > 4 * len(checks)
 
 
 @pytest.mark.full

@@ -115,7 +115,8 @@ BLOCKS, WIDE = "hil/kernels/mve/blocks_s8.h", "hil/kernels/mve/wide_s8.h"
 SLOTS = [
     (BLOCKS, 8, "HIL_MVE_ROWS_SLOT_BYTES"),
     (BLOCKS, 8, "HIL_MVE_VECTOR_SLOT_BYTES"),
-    (WIDE, 6, "HIL_MVE_WIDE_SLOT_BYTES"),
+    (WIDE, 3, "HIL_MVE_WIDE_SLOT_BYTES"),
+    (WIDE, 8, "HIL_MVE_WIDE_FAR_SLOT_BYTES"),
 ]
 ASSEMBLERS: dict[str, tuple[str, ...]] = {
     "gcc": ("arm-none-eabi-gcc", *HELIUM, "-mthumb"),
@@ -127,7 +128,8 @@ ALL_BLOCKS = f"""\
 void *const blocks[] = {{
     hil_mve_rows_s8, hil_mve_rows_s8_linear, hil_mve_vector_s8, hil_mve_vector_s8_linear,
     hil_mve_vector_s8_uniform, hil_mve_vector_s8_uniform_linear, hil_mve_wide_s8,
-    hil_mve_wide_s8_added, hil_mve_rows_s8_matrix,
+    hil_mve_wide_s8_added, hil_mve_wide_s8_raised, hil_mve_wide_s8_raised_added,
+    hil_mve_rows_s8_matrix,
 }};
 """
 

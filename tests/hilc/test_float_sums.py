@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 from fractions import Fraction
+from math import erfc, sqrt
 
 import numpy as np
 import pytest
@@ -15,11 +16,17 @@ from single_op import random_op
 
 from hilc.errors import UnsupportedError
 from hilc.frontends import load_model
-from hilc.ir import Graph, Node, Rounding
+from hilc.ir import Array, Graph, Node, Rounding
 from hilc.numerics.floats import (
     add,
     divide,
+    elu_on_vectors,
     exp_of_negative,
+    exp_on_vectors,
+    gelu_on_vectors,
+    gelu_tanh_on_vectors,
+    hard_swish_on_vectors,
+    log_on_vectors,
     logistic_on_vectors,
     multiply,
     multiply_add,
@@ -202,6 +209,56 @@ def test_functions_of_vectors_are_within_three_units(border: float) -> None:
         ):
             units = np.spacing(np.abs(function.astype(np.float32))).astype(np.float64)
             assert (np.abs(found - function) / units).max() < 3
+
+
+def _far_off(x: Array, found: Array, exact: Array) -> Array:
+    """Units of the last place of the exact numbers, less what a rounded square makes of them."""
+    units = np.spacing(np.abs(exact.astype(np.float32))).astype(np.float64)
+    result: Array = np.abs(found - exact) / units - x.astype(np.float64) ** 2 / 2
+    return result
+
+
+def test_exponentials_and_logarithms_are_within_two() -> None:
+    rng = np.random.default_rng(4)
+    x = np.concatenate([rng.uniform(-87, 88.7, 50_000), -(10.0 ** rng.uniform(-20, 1.4, 50_000))])
+    x = x.astype(np.float32)
+    exact = x.astype(np.float64)
+    units = np.spacing(np.exp(exact).astype(np.float32)).astype(np.float64)
+    assert (np.abs(exp_on_vectors(x) - np.exp(exact)) / units).max() < 2
+    units = np.spacing(np.abs(np.expm1(exact)).astype(np.float32)).astype(np.float64)
+    assert (np.abs(elu_on_vectors(x) - np.where(x < 0, np.expm1(exact), exact)) / units).max() < 3
+    x = np.concatenate([np.exp(exact), 1 + exact[exact > -0.5]]).astype(np.float32)
+    exact = np.log(x.astype(np.float64))
+    units = np.spacing(np.abs(exact).astype(np.float32)).astype(np.float64)
+    assert (np.abs(log_on_vectors(x) - exact) / units).max() < 2
+
+
+def test_gelu_of_vectors_is_as_far_off_as_a_square() -> None:
+    rng = np.random.default_rng(5)
+    x = np.concatenate([rng.uniform(-12.9, 20, 20_000), rng.normal(0, 1e-3, 2_000)])
+    x = x.astype(np.float32)
+    exact = x.astype(np.float64)
+    share = np.array([erfc(-value / sqrt(2)) / 2 for value in exact.tolist()])
+    assert _far_off(x, gelu_on_vectors(x), exact * share).max() < 8
+    x = x[x > -5]
+    exact = x.astype(np.float64)
+    inner = 2 * sqrt(2 / np.pi) * (exact + 0.044715 * exact**3)
+    far_off = _far_off(x, gelu_tanh_on_vectors(x), exact / (1 + np.exp(-inner)))
+    assert (far_off - 2 * np.abs(inner)).max() < 4
+
+
+def test_more_functions_of_vectors_take_odd_numbers() -> None:
+    odd = np.array([0, -0.0, np.inf, -np.inf, np.nan, 1e-40, 3e38, -3e38], np.float32)
+    inf, nan = np.float32(np.inf), np.float32(np.nan)
+    for function, expected in (
+        (exp_on_vectors, [1, 1, inf, 0, nan, 1, inf, 0]),
+        (elu_on_vectors, [0, 0, inf, -1, nan, odd[5], odd[6], -1]),
+        (log_on_vectors, [-inf, -inf, inf, nan, nan, -inf, np.log(odd[6]), nan]),
+        (gelu_on_vectors, [0, 0, inf, nan, nan, 0, odd[6], 0]),
+        (gelu_tanh_on_vectors, [0, 0, inf, nan, nan, 0, odd[6], 0]),
+        (hard_swish_on_vectors, [0, 0, inf, nan, nan, 0, inf, 0]),
+    ):
+        np.testing.assert_allclose(function(odd), np.array(expected, np.float32), rtol=2e-7)
 
 
 def test_functions_of_vectors_take_odd_numbers() -> None:

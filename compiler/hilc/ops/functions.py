@@ -17,9 +17,16 @@ from math import erfc
 import numpy as np
 import numpy.typing as npt
 
-from hilc.ir import Array, Attributes, Node, Numerics, Tensor
+from hilc.ir import Array, Attributes, Node, Numerics, Rounding, Tensor
 from hilc.numerics import interpolate
 from hilc.numerics.fixed_point import inverse_sqrt
+from hilc.numerics.floats import (
+    elu_on_vectors,
+    exp_on_vectors,
+    gelu_on_vectors,
+    gelu_tanh_on_vectors,
+    log_on_vectors,
+)
 from hilc.numerics.libm import Float32Array, expf
 from hilc.numerics.requantize import FixedPoint, Int64Array, requantize
 from hilc.ops import permuting
@@ -117,8 +124,9 @@ def _reference(
     source, x = operand(node, ins, 0), values[0]
     assert x is not None
     if not has_scale(node, source):
+        functions = _ON_VECTORS if node.rounding is Rounding.SINGLE else _PLAIN
         with np.errstate(all="ignore"):
-            return [np.asarray(_PLAIN[node.op](node, x)).astype(x.dtype)]
+            return [np.asarray(functions[node.op](node, x)).astype(x.dtype)]
     if source.element.tabled:
         return [look_up(function_table(node, source, outs[0]), x)]
     if node.op in INTERPOLATED:
@@ -281,6 +289,11 @@ def _gelu(node: Node, x: Array) -> Array:
     return weighted
 
 
+def _gelu_on_vectors(node: Node, x: Array) -> Array:
+    is_approximate = GeluAttributes.of(node).approximate
+    return gelu_tanh_on_vectors(x) if is_approximate else gelu_on_vectors(x)
+
+
 def _of_double(function: Callable[[Float64Array], Float64Array]) -> Callable[[Node, Array], Array]:
     return lambda node, x: function(x.astype(np.float64))
 
@@ -305,6 +318,14 @@ _PLAIN: Mapping[str, Callable[[Node, Array], Array]] = {
     "ZEROS_LIKE": lambda node, x: np.zeros_like(x),
 }
 
+#: Functions that vectors of floats compute without the C library.
+_ON_VECTORS: Mapping[str, Callable[[Node, Array], Array]] = {
+    "EXP": lambda node, x: exp_on_vectors(x),
+    "LOG": lambda node, x: log_on_vectors(x),
+    "ELU": lambda node, x: elu_on_vectors(x),
+    "GELU": _gelu_on_vectors,
+}
+
 
 def _by_numerics(
     node: Node, ins: Sequence[Tensor | None], outs: Sequence[Tensor]
@@ -317,6 +338,7 @@ FUNCTION = OpDef(
     _infer,
     _reference,
     _check,
+    vector_floats=lambda node, ins: node.op in _ON_VECTORS,
     by_numerics=_by_numerics,
     bounds=mapped,
     rows=SameRows(),

@@ -23,7 +23,13 @@ import numpy.typing as npt
 
 from hilc.ir import ELEMENT_TYPES, Array, Attributes, Node, Numerics, Rounding, Tensor
 from hilc.numerics import fixed_point, interpolate
-from hilc.numerics.floats import logistic_on_vectors, tanh_on_vectors
+from hilc.numerics.floats import (
+    clamp_on_vectors,
+    hard_swish_on_vectors,
+    leaky_relu_on_vectors,
+    logistic_on_vectors,
+    tanh_on_vectors,
+)
 from hilc.numerics.libm import Float32Array, Function, expf, host_function, tanhf
 from hilc.numerics.requantize import FixedPoint, requantize, rounding_divide_by_pot
 from hilc.ops import permuting
@@ -128,7 +134,7 @@ def _reference(
         result = integer_function(node, source, outs[0]).of(x.astype(np.int64))
         return [result.astype(outs[0].dtype)]
     if node.rounding is Rounding.SINGLE:
-        return [_ON_VECTORS[node.op](x)]
+        return [_ON_VECTORS[node.op](node, x)]
     return [_FLOAT32[node.op](node, x)]
 
 
@@ -417,6 +423,10 @@ def _clamped_float32(node: Node, x: Array) -> Array:
     return np.minimum(np.maximum(x, low), high)
 
 
+def _clamped_on_vectors(node: Node, x: Array) -> Array:
+    return clamp_on_vectors(x, *float_range(node, node.op))
+
+
 def _logistic_float32(node: Node, x: Array) -> Array:
     return logistic_float32(x)
 
@@ -451,9 +461,15 @@ _FLOAT32: Mapping[str, Callable[[Node, Array], Array]] = {
     "HARD_SWISH": _hard_swish_float32,
 }
 #: Functions that vectors of floats compute without the C library.
-_ON_VECTORS: Mapping[str, Function] = {
-    "LOGISTIC": logistic_on_vectors,
-    "TANH": tanh_on_vectors,
+_ON_VECTORS: Mapping[str, Callable[[Node, Array], Array]] = {
+    "RELU": _clamped_on_vectors,
+    "RELU6": _clamped_on_vectors,
+    "RELU_0_TO_1": _clamped_on_vectors,
+    "RELU_N1_TO_1": _clamped_on_vectors,
+    "LEAKY_RELU": lambda node, x: leaky_relu_on_vectors(x, LeakyReluAttributes.of(node).alpha),
+    "LOGISTIC": lambda node, x: logistic_on_vectors(x),
+    "TANH": lambda node, x: tanh_on_vectors(x),
+    "HARD_SWISH": lambda node, x: hard_swish_on_vectors(x),
 }
 
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 from kernel_layers import Shapes, conv, depthwise
@@ -98,18 +100,29 @@ def float_layers(rng: np.random.Generator) -> list[Layer]:
 LENGTHS = (1, 2, 3, 4, 5, 7, 8, 15, 16, 17, 19, 20, 32, 37, 48, 61)
 
 
+#: Functions of single elements, with their attributes.
+FUNCTIONS: Mapping[str, Sequence[dict[str, Any]]] = {
+    **dict.fromkeys(("LOGISTIC", "TANH", "ELU", "EXP", "LOG", "HARD_SWISH", "RELU", "RELU6"), [{}]),
+    **dict.fromkeys(("ABS", "CEIL", "FLOOR", "NEG", "ROUND", "RSQRT", "SQRT", "SQUARE"), [{}]),
+    "RELU_N1_TO_1": [{}],
+    "GELU": [{"approximate": False}, {"approximate": True}],
+    "LEAKY_RELU": [{"alpha": 0.1}, {"alpha": 1.5}],
+}
+
+
 def float_op(rng: np.random.Generator, op: str, special: bool) -> SingleOp:
     """An operator without weights; ``special`` adds numbers that are infinite, none, subnormal or
     nearly so."""
     count = pick(rng, *LENGTHS)
-    attrs, extra = {"activation": pick(rng, *ACTIVATIONS)}, []
+    attrs: dict[str, Any] = {"activation": pick(rng, *ACTIVATIONS)}
+    extra: list[Tensor] = []
     image = (1, *(int(n) for n in rng.integers(4, 9, 2)), count)
     shapes = [image]
     if op in ("ADD", "SUB", "MUL"):
         shapes = pick(rng, [image, image], [image, (count,)], [(1, 1, 1, 1), image])
         shapes = shapes[:: pick(rng, 1, -1)]
-    elif op in ("LOGISTIC", "TANH"):
-        attrs = {}
+    elif op in FUNCTIONS:
+        attrs = pick(rng, *FUNCTIONS[op])
     elif op == "SOFTMAX":
         shapes, attrs = [(int(rng.integers(1, 5)), count)], {"beta": pick(rng, 1.0, 0.3, 7.0)}
     elif op in ("MEAN", "SUM"):
@@ -136,12 +149,13 @@ def odd_numbers(rng: np.random.Generator, values: np.ndarray) -> np.ndarray:
     return chosen
 
 
-#: Operators without weights that other cores compute by the exponential of the C library.
-C_LIBRARY = ("SOFTMAX", "LOGISTIC", "TANH")
+#: Operators without weights that other cores compute by functions of the C library.
+C_LIBRARY = ("SOFTMAX", "LOGISTIC", "TANH", "ELU", "EXP", "GELU", "LOG")
 #: Operators without weights that Helium computes with vectors of floats.
 FLOAT_OPERATORS = (
     *("ADD", "SUB", "MUL", "AVERAGE_POOL_2D", "MAX_POOL_2D", "MEAN", "SUM"),
-    *C_LIBRARY,
+    "SOFTMAX",
+    *FUNCTIONS,
 )
 
 

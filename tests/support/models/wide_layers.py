@@ -104,9 +104,47 @@ def long_layer(rng: np.random.Generator, shapes: Shapes, extreme: bool = False) 
     return replace(layer, ins=(x, weights, replace(bias, data=values)), out=out)
 
 
-def make_bias(values: Array, x: Quant | None, weights: Quant) -> Tensor:
+#: Layers whose sums leave 32 bits where their weights are at the ends.
+LONG_SHAPES: tuple[Shapes, ...] = (
+    ("FULLY_CONNECTED", (1, 2048), (8, 2048), {"activation": "NONE"}),
+    ("FULLY_CONNECTED", (3, 600), (5, 600), {"activation": "RELU"}),
+    ("CONV_2D", (1, 3, 2, 1030), (6, 1, 1, 1030), conv("SAME", 1, "NONE")),
+    ("CONV_2D", (2, 4, 3, 64), (7, 3, 3, 64), conv("SAME", 1, "RELU6")),
+    ("CONV_2D", (1, 5, 4, 100), (4, 3, 3, 100), conv("SAME", 2, "NONE")),
+)
+
+
+def deep_layer(rng: np.random.Generator, shapes: Shapes, bias_bits: int, signs: bool) -> Layer:
+    """A layer whose sums leave 32 bits, with biases below 2^bias_bits. ``signs``: weights of both
+    signs; else inputs and weights are at one end, and sums as large as can be."""
+    layer = wide_layer(rng, shapes)
+    x, weights, _ = layer.ins
+    assert x is not None
+    assert weights is not None
+    assert weights.quant is not None
+    ends, inputs = np.array([-128, 127], np.int8), np.array([-32768, 32767], np.int16)
+    data = rng.choice(ends, weights.shape) if signs else np.full(weights.shape, rng.choice(ends))
+    value = rng.choice(inputs, x.shape, p=(0.1, 0.9) if signs else None)
+    if not signs:
+        value[:] = rng.choice(inputs)
+    weights = replace(weights, data=data)
+    bias = rng.integers(-(1 << bias_bits), 1 << bias_bits, weights.shape[0])
+    assert layer.out.quant is not None
+    (scale,) = layer.out.quant.scale
+    # The largest sum is somewhat more than the largest output.
+    depth = data.size // weights.shape[0]
+    largest = (depth << 22) + (1 << bias_bits)
+    scale = float(np.float32(scale * largest / (74 * depth**0.5) / 2**15))
+    ins: list[Any] = [x, weights, make_bias(bias.astype(np.int64), x.quant, weights.quant)]
+    return replace(
+        layer, ins=tuple(ins), x=value, out=replace(layer.out, quant=Quant((scale,), (0,)))
+    )
+
+
+def make_bias(values: Array, x: Quant | None, weights: Quant | None) -> Tensor:
     """The bias of a layer, on the scale of its sums."""
     assert x is not None
+    assert weights is not None
     scales = tuple(float(np.float32(x.scale[0]) * np.float32(s)) for s in weights.scale)
     return Tensor("b", values.shape, "int64", Quant(scales, (0,) * len(scales)), values)
 

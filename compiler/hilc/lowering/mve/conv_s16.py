@@ -1,6 +1,8 @@
-"""Linear layers of 16-bit activations, where sums fit 32 bits (:mod:`hilc.lowering.sums32`).
+"""Linear layers of 16-bit activations.
 
-The multiplication that requantizes doubles its product: every shift is 16 to 31.
+Where sums fit 32 bits (:mod:`hilc.lowering.sums32`), the multiplication that requantizes doubles
+its product: every shift is 16 to 31. Sums of rows that are split into bytes have 40 bits, in two
+words: one counts 256.
 """
 
 from __future__ import annotations
@@ -28,12 +30,15 @@ from hilc.lowering.linear import (
 from hilc.lowering.parameters import (
     HilMveColumnsS16,
     HilMveConv2dS16,
+    HilMveConv2dS16Split,
     HilMveDepthwiseConv2dS163x3,
     HilMveMatmulS16,
     HilMveMatvecS16,
+    HilMveSplitS16,
 )
 from hilc.lowering.registry import Layer, lowers
 from hilc.lowering.sums32 import NarrowSums, narrow_sums_of
+from hilc.numerics.requantize import INT32_MAX, reduced_multiplier, reduced_shift
 
 #: Columns of a step, and weights of a chunk: of two rows, and of a vector split into bytes.
 _FOUR = 4
@@ -44,6 +49,10 @@ _MOST_OFFSET = 65535
 _LANES = 4
 #: Addend of a vector's low bytes that makes them signed.
 _FLIPPED = 128
+#: Scaling of sums beyond 32 bits, and the least shift of their products.
+_LONG, _LEAST_LONG_SHIFT = 2, 25
+#: Exclusive bound of the magnitude of such a sum: 256 times a word.
+_MOST_LONG = 2**39
 
 
 @lowers(
@@ -79,12 +88,10 @@ def _scales(form: LinearWeights, sums: NarrowSums) -> list[npt.NDArray[np.int64]
 
 
 def _rows(form: MatrixProduct) -> Iterator[Parameters]:
-    if _sums(form.packing) is None:
-        return
-    if form.rows == 1:
-        yield _vector_s16(form.packing)
-    elif columns := _columns_s16(form.packing):
+    if form.rows > 1 and (columns := rows_of_s16(form)):
         yield form.parameters(HilMveMatmulS16, mve_columns_s16=columns)
+    if split := _split_s16(form.packing):
+        yield HilMveMatvecS16(rows=form.rows, depth=form.depth, mve_split_s16=split)
 
 
 def rows_of_s16(form: LinearForm) -> HilMveColumnsS16 | None:
@@ -96,6 +103,8 @@ def _conv2d(form: Convolution) -> Iterator[Parameters]:
     columns = rows_of_s16(form)
     if columns is not None:
         yield form.parameters(HilMveConv2dS16, mve_columns_s16=columns)
+    if split := _split_s16(form.packing):
+        yield form.parameters(HilMveConv2dS16Split, mve_split_s16=split)
 
 
 @packed_once
@@ -119,20 +128,54 @@ def _columns_s16(form: LinearWeights) -> HilMveColumnsS16 | None:
 
 
 @packed_once
-def _vector_s16(form: LinearWeights) -> HilMveMatvecS16:
-    """Return the columns in fours for a single row, which is split into bytes."""
+def _split_s16(form: LinearWeights) -> HilMveSplitS16 | None:
+    """Return the columns in fours for rows that are split into bytes; None where no kernel serves
+    the layer.
+    """
     sums = _sums(form)
-    assert sums is not None, "the caller has found them"
-    return HilMveMatvecS16(
-        rows=1,
-        depth=form.depth,
+    stream: npt.NDArray[np.int8] | None
+    if sums is None:
+        scaling, stream = _LONG, _long_stream(form)
+    else:
+        scaling = sums.shifted
+        stream = vector_stream(form.matrix, sums.bias, *_scales(form, sums))
+    if stream is None:
+        return None
+    requant = form.wide.requant
+    return HilMveSplitS16(
         chunks=-(-form.depth // _VECTOR_CHUNK),
         columns=form.channels,
-        shifted=sums.shifted,
-        out_min=sums.low,
-        out_max=sums.high,
-        stream=vector_stream(form.matrix, sums.bias, *_scales(form, sums)),
+        scaling=scaling,
+        out_min=requant.low,
+        out_max=requant.high,
+        stream=stream,
     )
+
+
+def _long_stream(form: LinearWeights) -> npt.NDArray[np.int8] | None:
+    """Return columns whose sums leave 32 bits, or are rounded by other shifts than those of 32, as
+    ``mve/blocks_s16.h`` draws them; None if their bounds are exceeded.
+    """
+    outputs = form.wide
+    requant, matrix = outputs.requant, form.matrix.astype(np.int64)
+    if requant.sums != "int64" or requant.rounding is not Rounding.SINGLE:
+        return None
+    if form.matrix.dtype != np.int8 or outputs.bound >= _MOST_LONG:
+        return None
+    # A word of low bytes and the lowest byte of a bias.
+    if _FLIPPED * np.abs(matrix).sum(axis=1).max() + 0x100 > INT32_MAX:
+        return None
+    shape = (form.channels,)
+    multipliers = np.broadcast_to(reduced_multiplier(requant.multipliers), shape)
+    shifts = np.broadcast_to(reduced_shift(requant.shifts.astype(np.int64)), shape)
+    # Products with 0 are 0 by any shift.
+    shifts = np.where(multipliers == 0, _LEAST_LONG_SHIFT, shifts)
+    if shifts.min() < _LEAST_LONG_SHIFT:
+        return None
+    bias = outputs.bias + _FLIPPED * matrix.sum(axis=1)
+    scales = [bias >> 8, multipliers, _LEAST_LONG_SHIFT - 1 - shifts]
+    chunks = -(-form.depth // _VECTOR_CHUNK)
+    return _stream(form.matrix, bias & 0xFF, scales, chunks, _VECTOR_CHUNK)
 
 
 def vector_stream(

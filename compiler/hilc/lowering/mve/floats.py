@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 
 import numpy as np
 
@@ -27,27 +27,45 @@ from hilc.lowering.linear import (
 from hilc.lowering.matrices import matrices_form
 from hilc.lowering.parameters import (
     HilBinaryF32,
+    HilMveAbsF32,
     HilMveAddF32,
     HilMveAveragePoolF32,
     HilMveBatchMatmulF32,
     HilMveBatchMatmulF32Rows,
+    HilMveCeilF32,
+    HilMveClampF32,
     HilMveColumnsF32,
     HilMveConv2dF32,
     HilMveDepthwiseConv2dF32,
+    HilMveEluF32,
+    HilMveExpF32,
+    HilMveFloorF32,
+    HilMveGeluF32,
+    HilMveGeluTanhF32,
+    HilMveHardSwishF32,
+    HilMveLeakyReluF32,
+    HilMveLogF32,
     HilMveLogisticF32,
     HilMveMatmulF32,
     HilMveMatvecF32,
     HilMveMaxPoolF32,
     HilMveMeanF32,
     HilMveMulF32,
+    HilMveNegF32,
+    HilMveRoundF32,
+    HilMveRsqrtF32,
     HilMveSoftmaxF32,
+    HilMveSqrtF32,
+    HilMveSquareF32,
     HilMveSubF32,
     HilMveTanhF32,
 )
 from hilc.lowering.registry import Layer, lowers
+from hilc.ops.functions import GeluAttributes
 from hilc.ops.mean import block_of_values, divisor
-from hilc.ops.operands import plain_clamp
+from hilc.ops.operands import ACTIVATION_RANGES, float_range, plain_clamp
 from hilc.ops.softmax import SoftmaxAttributes
+from hilc.ops.unary import LeakyReluAttributes
 
 #: Columns next to each other for one row.
 _SIXTEEN = 16
@@ -98,13 +116,61 @@ def elements(layer: Layer) -> KernelCall:
     return KernelCall(_OF_TWO[layer.node.op](binary_f32=bounded), (0, 1))
 
 
-_FUNCTIONS = {"LOGISTIC": HilMveLogisticF32, "TANH": HilMveTanhF32}
+_Function = Callable[..., Parameters]
+#: Those of several steps, which the reference takes too.
+_FUNCTIONS: Mapping[str, _Function] = {
+    "ELU": HilMveEluF32,
+    "EXP": HilMveExpF32,
+    "HARD_SWISH": HilMveHardSwishF32,
+    "LOG": HilMveLogF32,
+    "LOGISTIC": HilMveLogisticF32,
+    "TANH": HilMveTanhF32,
+}
+#: Those of one instruction, which rounds as on any core.
+_INSTRUCTIONS: Mapping[str, _Function] = {
+    "ABS": HilMveAbsF32,
+    "CEIL": HilMveCeilF32,
+    "FLOOR": HilMveFloorF32,
+    "NEG": HilMveNegF32,
+    "ROUND": HilMveRoundF32,
+    "RSQRT": HilMveRsqrtF32,
+    "SQRT": HilMveSqrtF32,
+    "SQUARE": HilMveSquareF32,
+}
 
 
 @lowers(*_FUNCTIONS, dtypes={"float32"}, requires=_VECTORS, roundings={Rounding.SINGLE})
 def functions(layer: Layer) -> KernelCall:
     """Return the function of each element."""
     return KernelCall(_FUNCTIONS[layer.node.op](size=layer.out.size))
+
+
+@lowers("GELU", dtypes={"float32"}, requires=_VECTORS, roundings={Rounding.SINGLE})
+def gelu(layer: Layer) -> KernelCall:
+    """Return the function by either form of it."""
+    approximate = GeluAttributes.of(layer.node).approximate
+    kernel = HilMveGeluTanhF32 if approximate else HilMveGeluF32
+    return KernelCall(kernel(size=layer.out.size))
+
+
+@lowers("LEAKY_RELU", dtypes={"float32"}, requires=_VECTORS, roundings={Rounding.SINGLE})
+def leaky_relu(layer: Layer) -> KernelCall:
+    """Return the elements, those below 0 times a factor."""
+    alpha = float(np.float32(LeakyReluAttributes.of(layer.node).alpha))
+    return KernelCall(HilMveLeakyReluF32(size=layer.out.size, alpha=alpha))
+
+
+@lowers(*ACTIVATION_RANGES, dtypes={"float32"}, requires=_VECTORS, roundings={Rounding.SINGLE})
+def clamps(layer: Layer) -> KernelCall:
+    """Return the elements within bounds."""
+    low, high = float_range(layer.node, layer.node.op)
+    return KernelCall(HilMveClampF32(size=layer.out.size, low=low, high=high))
+
+
+@lowers(*_INSTRUCTIONS, dtypes={"float32"}, requires=_VECTORS)
+def instructions(layer: Layer) -> KernelCall:
+    """Return the instruction of each element."""
+    return KernelCall(_INSTRUCTIONS[layer.node.op](size=layer.out.size))
 
 
 @lowers("AVERAGE_POOL_2D", dtypes={"float32"}, requires=_VECTORS, roundings={Rounding.SINGLE})

@@ -31,9 +31,12 @@ def narrow(layer: Layer) -> Iterator[KernelCall]:
     form = lstm_form(layer)
     inputs, hidden = (_groups(sums) for sums in (form.inputs, form.hidden))
     if _shifts_all(form) and inputs is not None and hidden is not None:
-        yield KernelCall(
-            HilMveLstmS8(mve_lstm=_parameters(form, inputs, hidden)), TENSORS, form.macs
+        factors = (*form.inputs.factors, *form.hidden.factors)
+        parameters = HilMveLstmS8(
+            mve_lstm=_parameters(form, inputs, hidden),
+            raised=int(any(factor.shift > 0 for factor in factors)),
         )
+        yield KernelCall(parameters, TENSORS, form.macs)
 
 
 @lowers("UNIDIRECTIONAL_SEQUENCE_LSTM", dtypes={"int16"}, requires={"mve"})

@@ -12,21 +12,25 @@
  * for loads that widen take a low register; r7 end of x; r9 address of the slot to jump to; r11
  * outputs; q4 offsets of the outputs; q5 q6 low and high. The stack is that of blocks_s8.h.
  *
- * Data: n chunks, depths filled up with weights of 0. Packed by `_columns_s16()` and
- * `_vector_s16()`.
+ * Data: n chunks, depths filled up with weights of 0. Packed by `_columns_s16()`,
+ * `_split_s16()` and `_long_stream()`.
  *
  *   x        rows: int16 [n][2][8]; vector: int8 [n][2][16], high bytes, low bytes less 128
  *   rows     per four columns, 32n + 32 bytes: int8 [n][4][8] weights, int32[4] biases, multipliers
  *            where outputs are shifted 32 more: int32[4] shifts, below 0, and zero points
  *   vector   per four columns, 64n + 32 bytes: int8 [n][4][16], int32[4] biases, of which 128 times
- *            the sum of the weights is part, int32[4] multipliers
+ *            the sum of the weights is part, int32[4] multipliers; shifted: as of rows
+ *   long     per four columns, 64n + 64 bytes: weights as of the vector, then int32[4] biases of
+ *            low bytes, 0 to 255, biases of high bytes, multipliers, shifts, below 0
  *
  * The first chunk starts the sums; further ones are slots of code, as in blocks_s8.h.
  *
  * Order: x is read whole for each four columns.
  *
  * Bounds: vmladava adds modulo 2^32; a sum, bias included, is below 2^31 (`narrow_sums()`), of
- * which 256 * high + low is the vector's. Offsets are 16 bits, which `_columns_s16()` checks.
+ * which 256 * high + low is the vector's. Where that leaves 32 bits (long), high and low do not,
+ * and neither does a sum / 256 (`_long_stream()`). Offsets are 16 bits, which `_columns_s16()`
+ * checks.
  *
  * Output: vqrdmulh by m << (31 - s) is sum * m / 2^s, half up, for a multiplier m below 2^15 and
  * 16 <= s <= 31: the single rounding itself. vqmovn, then the clamp.
@@ -34,10 +38,15 @@
  * Shifted: vqdmulh by a multiplier of 31 bits rounds down, vrshl rounds once, half up, and the zero
  * point is added.
  *
+ * Long: for a sum 256 h + l and h = 2^16 a + b, m * sum / 2^24 rounded down is a * m plus the upper
+ * half of b * m + (l * m >> 8), an unsigned word: 2^16 (2^15 - 1) + 2^15 at most. What rounding
+ * down leaves off is less than a unit, half of a step is at least one, so that vrshl by 24 - s
+ * rounds the whole once, half up, for 25 <= s <= 46.
+ *
  * Scratch: x, where it is gathered.
  *
  * Cost: 13 instructions for 64 MACs of rows, 11 of the vector; 18 for eight outputs of rows, 21 for
- * four of the vector.
+ * four of the vector, 35 of a long one.
  * Measured by `python tools/measure.py wide` (docs/reference/wide.md).
  *
  * Tests: no twin in C; the numpy reference gives what must come out
@@ -148,11 +157,36 @@ HIL_MVE_AT(hil_mve_block_s16, offsets, 20);
     "vstrh.16 q0, [r11, q4, uxtw #1]\n"                                                            \
     "adds r11, #8\n" HIL_MVE_NEXT
 
-#define HIL_MVE_S16_ONE_VECTOR(scaled, shifts, placed)                                             \
-    HIL_MVE_S16_SUMS(HIL_MVE_S16_VECTOR_CHUNK, "s8", HIL_MVE_S16_VECTOR_SLOT_BYTES)                \
+/* The sum of a vector's high and low bytes in 32 bits, scaled. */
+#define HIL_MVE_S16_WORD(scaled, shifts, placed)                                                   \
     "vshl.i32 q0, q0, #8\n"                                                                        \
     "vadd.i32 q0, q0, q1\n"                                                                        \
-    "vadd.i32 q0, q0, q2\n" scaled("q0") shifts placed("q0")                                       \
+    "vadd.i32 q0, q0, q2\n" scaled("q0") shifts placed("q0")
+
+/* The sum 256 * h + l, 0 <= l < 256, in h (q0) and l (q1), then 2^16 times what becomes the output
+ * in q0: the upper half of h times m, plus the upper half of (the lower half of h) * m + l * m / 256. */
+#define HIL_MVE_S16_LONG_SUM                                                                       \
+    "vadd.i32 q1, q1, q2\n"                                                                        \
+    "vadd.i32 q0, q0, q3\n"                                                                        \
+    "vldmia r5!, {d4-d7}\n"                                                                        \
+    "vshr.s32 q7, q1, #8\n"                                                                        \
+    "vadd.i32 q0, q0, q7\n"                                                                        \
+    "vmovlb.u8 q1, q1\n"                                                                           \
+    "vmovlb.u16 q1, q1\n"                                                                          \
+    "vmul.i32 q1, q1, q2\n"                                                                        \
+    "vshr.u32 q1, q1, #8\n"                                                                        \
+    "vmovlb.u16 q7, q0\n"                                                                          \
+    "vmul.i32 q7, q7, q2\n"                                                                        \
+    "vadd.i32 q1, q1, q7\n"                                                                        \
+    "vshr.u32 q1, q1, #16\n"                                                                       \
+    "vshr.s32 q0, q0, #16\n"                                                                       \
+    "vmul.i32 q0, q0, q2\n"                                                                        \
+    "vadd.i32 q0, q0, q1\n"                                                                        \
+    "vrshl.s32 q0, q0, q3\n"
+
+#define HIL_MVE_S16_ONE_VECTOR(outputs)                                                            \
+    HIL_MVE_S16_SUMS(HIL_MVE_S16_VECTOR_CHUNK, "s8", HIL_MVE_S16_VECTOR_SLOT_BYTES)                \
+    outputs                                                                                        \
     "vqmovnb.s32 q0, q0\n"                                                                         \
     "vmax.s16 q0, q0, q5\n"                                                                        \
     "vmin.s16 q0, q0, q6\n"                                                                        \
@@ -172,11 +206,17 @@ HIL_MVE_S16_FUNCTION(hil_mve_rows_s16_shifted) {
 
 /* A vector x, split into bytes, by fours of columns. */
 HIL_MVE_S16_FUNCTION(hil_mve_vector_s16) {
-    __asm__(HIL_MVE_S16_ONE_VECTOR(HIL_MVE_S16_SCALED, "", HIL_MVE_S16_NOTHING));
+    __asm__(HIL_MVE_S16_ONE_VECTOR(HIL_MVE_S16_WORD(HIL_MVE_S16_SCALED, "", HIL_MVE_S16_NOTHING)));
 }
 
 HIL_MVE_S16_FUNCTION(hil_mve_vector_s16_shifted) {
-    __asm__(HIL_MVE_S16_ONE_VECTOR(HIL_MVE_S16_PRODUCT, HIL_MVE_S16_SHIFTS, HIL_MVE_S16_PLACED));
+    __asm__(HIL_MVE_S16_ONE_VECTOR(
+        HIL_MVE_S16_WORD(HIL_MVE_S16_PRODUCT, HIL_MVE_S16_SHIFTS, HIL_MVE_S16_PLACED)));
+}
+
+/* The same where sums leave 32 bits. */
+HIL_MVE_S16_FUNCTION(hil_mve_vector_s16_long) {
+    __asm__(HIL_MVE_S16_ONE_VECTOR(HIL_MVE_S16_LONG_SUM));
 }
 
 #endif

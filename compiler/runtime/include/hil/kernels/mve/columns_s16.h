@@ -44,8 +44,8 @@ HIL_INLINE void hil_mve_place_s16(int16_t *to, const int16_t *from, int32_t dept
     }
 }
 
-/* Bytes behind the weights of four columns. */
-HIL_INLINE int32_t hil_mve_s16_scales(int32_t shifted) { return shifted ? 64 : 32; }
+/* Bytes behind the weights of four columns, whose sums are scaled by an upper word (0) or not. */
+HIL_INLINE int32_t hil_mve_s16_scales(int32_t scaling) { return scaling ? 64 : 32; }
 
 HIL_INLINE void hil_mve_rows_s16_by(int32_t shifted, const int16_t *x, const int8_t *stream,
                                     int16_t *out, const struct hil_mve_block_s16 *block) {

@@ -136,4 +136,28 @@ HIL_INLINE float32x4_t hil_mve_divided_f32(float32x4_t x, float divisor, float r
     return hil_mve_add_if_number_f32(quotient, rest, reciprocal);
 }
 
+/* A function of four numbers by the scalar instruction of each, which takes subnormal numbers as
+ * they are: vectors have none for roots and quotients, and no other for the rest. */
+#define HIL_MVE_LANES_F32(name, each)                                                              \
+    HIL_INLINE float32x4_t name(float32x4_t x) {                                                   \
+        register float32x4_t lanes __asm__("q0") = x;                                              \
+        __asm__(each("s0") each("s1") each("s2") each("s3") : "+w"(lanes) : : HIL_MVE_LANES_LOST); \
+        return lanes;                                                                              \
+    }
+#define HIL_MVE_LANES_LOST "s4", "s5"
+#define HIL_MVE_ROOT_F32(s) "vsqrt.f32 " s ", " s "\n\t"
+#define HIL_MVE_INVERSE_ROOT_F32(s)                                                                \
+    "vmov.f32 s4, #1.0\n\tvsqrt.f32 s5, " s "\n\tvdiv.f32 " s ", s4, s5\n\t"
+#define HIL_MVE_FLOOR_F32(s) "vrintm.f32 " s ", " s "\n\t"
+#define HIL_MVE_CEIL_F32(s) "vrintp.f32 " s ", " s "\n\t"
+#define HIL_MVE_ROUND_F32(s) "vrintn.f32 " s ", " s "\n\t"
+#define HIL_MVE_SQUARE_F32(s) "vmul.f32 " s ", " s ", " s "\n\t"
+
+HIL_MVE_LANES_F32(hil_mve_root_of_f32, HIL_MVE_ROOT_F32)
+HIL_MVE_LANES_F32(hil_mve_inverse_root_of_f32, HIL_MVE_INVERSE_ROOT_F32)
+HIL_MVE_LANES_F32(hil_mve_floor_of_f32, HIL_MVE_FLOOR_F32)
+HIL_MVE_LANES_F32(hil_mve_ceil_of_f32, HIL_MVE_CEIL_F32)
+HIL_MVE_LANES_F32(hil_mve_round_of_f32, HIL_MVE_ROUND_F32)
+HIL_MVE_LANES_F32(hil_mve_square_of_f32, HIL_MVE_SQUARE_F32)
+
 #endif

@@ -42,9 +42,8 @@ HIL_INLINE float32x4_t hil_mve_logistic_of_f32(float32x4_t x) {
     return hil_mve_quotient_f32(top, vaddq_f32(added, one));
 }
 
-/* hilc.numerics.floats.tanh_on_vectors(): -e / (e + 2), where e = exp(-2 |x|) - 1. */
-HIL_INLINE float32x4_t hil_mve_tanh_of_f32(float32x4_t x) {
-    const float32x4_t size = hil_mve_lowered_f32(vabsq_f32(x), vdupq_n_f32(10.0F));
+/* exp(-2 size) - 1 without cancellation, for sizes of 0 to 10. */
+HIL_INLINE float32x4_t hil_mve_exp_less_one(float32x4_t size) {
     const float32x4_t moved = vfmaq_n_f32(vdupq_n_f32(0x1.8p23F), size, -0x1.715476p+1F);
     const float32x4_t n = vaddq_n_f32(moved, -0x1.8p23F);
     const float32x4_t rest = vfmaq_n_f32(vfmaq_n_f32(size, n, 0x1.62e4p-2F), n, 0x1.7f7d1cp-21F);
@@ -57,7 +56,13 @@ HIL_INLINE float32x4_t hil_mve_tanh_of_f32(float32x4_t x) {
     const int32x4_t exponent = vshlq_n_s32(vreinterpretq_s32_f32(moved), 23);
     const float32x4_t scale =
         vreinterpretq_f32_s32(vaddq_s32(exponent, vreinterpretq_s32_f32(vdupq_n_f32(1.0F))));
-    const float32x4_t e = vfmaq_f32(vaddq_n_f32(scale, -1.0F), scale, less_one);
+    return vfmaq_f32(vaddq_n_f32(scale, -1.0F), scale, less_one);
+}
+
+/* hilc.numerics.floats.tanh_on_vectors(): -e / (e + 2), where e = exp(-2 |x|) - 1. */
+HIL_INLINE float32x4_t hil_mve_tanh_of_f32(float32x4_t x) {
+    const float32x4_t size = hil_mve_lowered_f32(vabsq_f32(x), vdupq_n_f32(10.0F));
+    const float32x4_t e = hil_mve_exp_less_one(size);
     const float32x4_t y = hil_mve_quotient_f32(vnegq_f32(e), vaddq_n_f32(e, 2.0F));
     const int32x4_t sign = vandq_s32(vreinterpretq_s32_f32(x), vdupq_n_s32(INT32_MIN));
     return vreinterpretq_f32_s32(vorrq_s32(vreinterpretq_s32_f32(y), sign));

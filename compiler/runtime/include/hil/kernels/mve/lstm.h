@@ -36,6 +36,7 @@ eight_chunk = "4 * eight * (in_chunks + hidden_chunks)"
 @*/
 struct hil_mve_lstm_s8 {
     HIL_MVE_LSTM_FIELDS;
+    int32_t raised; /* 1: sums of gates are shifted to the left, 0: none is */
 };
 
 HIL_INLINE void hil_mve_lstm_s8_step(const struct hil_mve_lstm_s8 *p, const int8_t *x,
@@ -47,8 +48,8 @@ HIL_INLINE void hil_mve_lstm_s8_step(const struct hil_mve_lstm_s8 *p, const int8
     int8_t *const row = (int8_t *)behind;
     int8_t *const hidden_row = hil_mve_copy_chunks(row, x, p->depth, HIL_MVE_CHUNK);
     int8_t *const next = hil_mve_copy_chunks(hidden_row, h, p->units, HIL_MVE_CHUNK);
-    hil_mve_wide(0, row, p->in_stream, p->in_chunks, groups, gates);
-    hil_mve_wide(1, hidden_row, p->hidden_stream, p->hidden_chunks, groups, gates);
+    hil_mve_wide(p->raised, 0, row, p->in_stream, p->in_chunks, groups, gates);
+    hil_mve_wide(p->raised, 1, hidden_row, p->hidden_stream, p->hidden_chunks, groups, gates);
     const struct hil_mve_units units = HIL_MVE_LSTM_SHARED(p, gates, c, new_c, next);
     hil_mve_lstm_units_s8(&units);
 }
@@ -90,7 +91,7 @@ HIL_INLINE void hil_mve_lstm_s16_gates(const int16_t *x, int32_t depth, const in
         .depth = depth,
         .chunks = chunks,
         .columns = HIL_LSTM_GATES * HIL_MVE_LSTM_UNITS * eights,
-        .shifted = 0,
+        .scaling = HIL_MVE_S16_UPPER_WORD,
         .out_min = INT16_MIN,
         .out_max = INT16_MAX,
         .stream = stream,

@@ -6,9 +6,9 @@
  *
  * Registers, at the top of eight columns: r0 r2 r4 r6 r8 r10 r12 lr their sums; r1 place in the
  * row; r3 eights left; r5 address of the slot to jump to; r7 end of the row; r9 place in the
- * stream; r11 place of the sums; q2 to q7 the row's first six chunks, fewer in the last of these
- * registers; q1 weights, q0 a chunk of the row that is not kept. On the stack: d8-d15 at 0, r0
- * (where r1 starts again) at 64.
+ * stream; r11 place of the sums; q5 to q7 the row's first three chunks, fewer in the last of these
+ * registers; q0 to q3 weights, four columns in one load, q4 a chunk of the row that is not kept. On
+ * the stack: d8-d15 at 0, r0 (where r1 starts again) at 64.
  *
  * Data: packed by `_sums_of_vector()`; n chunks, columns filled up to sixteens:
  *
@@ -32,8 +32,8 @@
  *
  * Scratch: the sums, and the row, where it is no whole chunks.
  *
- * Cost: 16 instructions for a chunk of eight columns (128 MACs), and one more for each chunk behind
- * the sixth; 4 for eight columns, 21 for sixteen outputs. Measured (`hil
+ * Cost: 10 instructions for a chunk of eight columns (128 MACs), and one more for each chunk behind
+ * the third; 4 for eight columns, 21 for sixteen outputs. Measured (`hil
  * bench --per-layer` on mps3-an547, instructions under QEMU) a MAC: 128 to 128 (ad) 0.146, 640 to
  * 128 0.138; hil_mve_matvec_s8 0.162 and 0.140.
  *
@@ -49,7 +49,7 @@
 
 /* The assembly knows the offsets. */
 struct hil_mve_sums {
-    int32_t turns;   /* 0: sixteens of columns; eights, where a row has more than fourteen chunks */
+    int32_t turns;   /* 0: sixteens of columns; eights, where a row has more than eleven chunks */
     int32_t skipped; /* 4: bytes of the code of chunks to skip */
     int32_t x_bytes; /* 8: of the chunks whose code is skipped; of the row, where it is so long */
 };
@@ -59,22 +59,24 @@ HIL_MVE_AT(hil_mve_sums, skipped, 4);
 HIL_MVE_AT(hil_mve_sums, x_bytes, 8);
 
 /* Chunks that are kept, chunks behind them that are written out, and the code's size of one. */
-#define HIL_MVE_SUMS_KEPT 6
-#define HIL_MVE_SUMS_KEPT_BYTES 64
+#define HIL_MVE_SUMS_KEPT 3
+#define HIL_MVE_SUMS_KEPT_BYTES 40
 #define HIL_MVE_SUMS_PASSING 8
-#define HIL_MVE_SUMS_PASSING_BYTES 68
+#define HIL_MVE_SUMS_PASSING_BYTES 44
 
 /* clang-format off */
-#define HIL_MVE_SUMS_COLUMN(sum, x) "vldrb.8 q1, [r9], #16\nvmladava.s8 " sum ", " x ", q1\n"
+#define HIL_MVE_SUMS_FOUR(a, b, c, d, x)                                                           \
+    "vldmia r9!, {d0-d7}\n"                                                                        \
+    "vmladava.s8 " a ", " x ", q0\n"                                                               \
+    "vmladava.s8 " b ", " x ", q1\n"                                                               \
+    "vmladava.s8 " c ", " x ", q2\n"                                                               \
+    "vmladava.s8 " d ", " x ", q3\n"
 #define HIL_MVE_SUMS_CHUNK(x)                                                                      \
-    HIL_MVE_SUMS_COLUMN("r0", x) HIL_MVE_SUMS_COLUMN("r2", x) HIL_MVE_SUMS_COLUMN("r4", x)         \
-    HIL_MVE_SUMS_COLUMN("r6", x) HIL_MVE_SUMS_COLUMN("r8", x) HIL_MVE_SUMS_COLUMN("r10", x)        \
-    HIL_MVE_SUMS_COLUMN("r12", x) HIL_MVE_SUMS_COLUMN("lr", x)
+    HIL_MVE_SUMS_FOUR("r0", "r2", "r4", "r6", x) HIL_MVE_SUMS_FOUR("r8", "r10", "r12", "lr", x)
 #define HIL_MVE_SUMS_CHUNKS                                                                        \
-    HIL_MVE_SUMS_CHUNK("q2") HIL_MVE_SUMS_CHUNK("q3") HIL_MVE_SUMS_CHUNK("q4")                     \
     HIL_MVE_SUMS_CHUNK("q5") HIL_MVE_SUMS_CHUNK("q6") HIL_MVE_SUMS_CHUNK("q7")
-#define HIL_MVE_SUMS_AT(at) "vldrb.8 q0, [r1, #" at "]\n" HIL_MVE_SUMS_CHUNK("q0")
-#define HIL_MVE_SUMS_NEXT "vldrb.8 q0, [r1], #16\n" HIL_MVE_SUMS_CHUNK("q0")
+#define HIL_MVE_SUMS_AT(at) "vldrb.8 q4, [r1, #" at "]\n" HIL_MVE_SUMS_CHUNK("q4")
+#define HIL_MVE_SUMS_NEXT "vldrb.8 q4, [r1], #16\n" HIL_MVE_SUMS_CHUNK("q4")
 
 #define HIL_MVE_SUMS_ENTER                                                                         \
     "push {r0-r11, lr}\n"                                                                          \
@@ -89,12 +91,9 @@ HIL_MVE_AT(hil_mve_sums, x_bytes, 8);
     "add " place ", " skipped "\n"                                                                 \
     "orr " place ", " place ", #1\n"
 #define HIL_MVE_SUMS_LOAD                                                                          \
-    "vldrb.8 q2, [r0]\n"                                                                           \
-    "vldrb.8 q3, [r0, #16]\n"                                                                      \
-    "vldrb.8 q4, [r0, #32]\n"                                                                      \
-    "vldrb.8 q5, [r0, #48]\n"                                                                      \
-    "vldrb.8 q6, [r0, #64]\n"                                                                      \
-    "vldrb.8 q7, [r0, #80]\n"
+    "vldrb.8 q5, [r0]\n"                                                                           \
+    "vldrb.8 q6, [r0, #16]\n"                                                                      \
+    "vldrb.8 q7, [r0, #32]\n"
 #define HIL_MVE_SUMS_FIRST "ldmia r9!, {r0, r2, r4, r6, r8, r10, r12, lr}\n"
 #define HIL_MVE_SUMS_STORE "stmia r11!, {r0, r2, r4, r6, r8, r10, r12, lr}\n"
 
@@ -129,7 +128,7 @@ HIL_MVE_AT(hil_mve_sums, x_bytes, 8);
         __asm__(code);                                                                             \
     }
 
-/* Rows of at most six chunks, of which the last are kept; of at most fourteen; of more. */
+/* Rows of at most three chunks, of which the last are kept; of at most eleven; of more. */
 HIL_MVE_SUMS_FUNCTION(hil_mve_sums_near,
     HIL_MVE_SUMS_ENTER
     HIL_MVE_SUMS_TARGET("r5", "2f", "r4")
@@ -151,7 +150,7 @@ HIL_MVE_SUMS_FUNCTION(hil_mve_sums_middle,
     HIL_MVE_SUMS_ENTER
     HIL_MVE_SUMS_TARGET("r5", "2f", "r4")
     HIL_MVE_SUMS_TARGET("r7", "6f", "r4")
-    "add r1, r0, #96\n"
+    "add r1, r0, #48\n"
     "sub r1, r6\n"
     HIL_MVE_SUMS_LOAD
     ".p2align 2\n"
@@ -165,7 +164,7 @@ HIL_MVE_SUMS_FUNCTION(hil_mve_sums_far,
     HIL_MVE_SUMS_TARGET("r5", "2f", "r4")
     "add r7, r0, r6\n"
     HIL_MVE_SUMS_LOAD
-    "add r0, #96\n"
+    "add r0, #48\n"
     "str r0, [sp, #64]\n"
     ".p2align 2\n"
     "1:\n"
@@ -262,8 +261,8 @@ row = "rows"
 group_call = "rows * ((columns + group - 1) // group)"
 eight = "2 * rows * ((columns + 15) // 16)"
 eight_chunk = "eight * chunks"
-passing_chunk = "eight * max(0, chunks - 6)"
-far_eight = "eight * max(0, chunks - 7) // 8"
+passing_chunk = "eight * max(0, chunks - 3)"
+far_eight = "eight * max(0, chunks - 4) // 8"
 clamped_eight = "eight * (any % 2)"
 scaled_eight = "eight * (1 - uniform)"
 @*/

@@ -20,7 +20,7 @@ HIL_INLINE void hil_mve_svdf_features(const int8_t *in, int32_t depth, const int
                                       int32_t chunks, int32_t eights, int16_t *features,
                                       int8_t *row) {
     hil_mve_copy_chunks(row, in, depth, HIL_MVE_CHUNK);
-    hil_mve_wide(0, row, stream, chunks, eights, features);
+    hil_mve_wide(1, 0, row, stream, chunks, eights, features);
 }
 
 /* Moves a filter's features on and adds their products with the moments to the sum. */

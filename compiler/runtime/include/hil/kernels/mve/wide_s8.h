@@ -7,12 +7,12 @@
  *
  *   columns   0   2   4   6     1   3   5   7
  *   sums      r0  r2  r4  r6    r8  r10 r12 lr
- *   weights   q0
- *   row       q2 ... q7, the last six chunks; chunks before them in q1 in turn
+ *   weights   q0 ... q3, four columns in one load
+ *   row       q5 ... q7, the last three chunks; chunks before them in q4 in turn
  *
  * Registers, at the top of a group: the sums; r1 place in the row; r3 groups left; r5 address of
- * the code for the depth; r7 where the last six chunks begin; r9 place in the stream; r11 outputs.
- * On the stack: d8-d15 at 0, r0 (the row) at 64.
+ * the code for the depth; r7 where the last three chunks begin; r9 place in the stream; r11
+ * outputs. On the stack: d8-d15 at 0, r0 (the row) at 64.
  *
  * Data: n chunks, depths filled up with weights of 0. Packed by `wide_groups()`.
  *
@@ -22,8 +22,9 @@
  *            to products below 0 (-1 with a shift, else 0), shift of sums to the left
  *   out      int16[8] a group
  *
- * Sums start with the biases. The slots of code for the last six chunks follow each other, as do
- * the loads of these; a jump skips those that a depth does not have: the assembler checks the size.
+ * Sums start with the biases. The slots of code for the last three chunks follow each other, as do
+ * the loads of these, and eight slots for chunks before them, in turns; jumps skip those that a
+ * depth does not have: the assembler checks the size.
  *
  * Order: the row is read before the first output is written.
  *
@@ -32,12 +33,13 @@
  *
  * Output: the sum, shifted to the left, then vqrdmulh and vrshl, the reference's double rounding
  * but for halves below zero, which go up instead of away from zero: one is taken from negative
- * products first where there is a shift. Then saturation to 16 bits. The function `_added` adds
- * what is at the output, saturated.
+ * products first where there is a shift. Then saturation to 16 bits. The functions `_added`
+ * add what is at the output, saturated; those without `_raised` shift no sum to the left.
  *
  * Scratch: none.
  *
- * Cost: 16 instructions for 128 MACs, 19 beyond the last six chunks; 22 a group, 24 with addition.
+ * Cost: 10 instructions for 128 MACs, 11 beyond the last three chunks; 20 a group, 22 with
+ * addition, 2 more where sums are shifted to the left.
  *
  * Tests: no twin in C; the numpy reference gives what must come out (tests/board/test_kernels.py).
  * Layout: tests/c/test_kernel_layouts.py; size of a slot: tests/c/test_headers.py.
@@ -51,59 +53,60 @@
 struct hil_mve_wide_block {
     int32_t groups;    /* 0: of eight columns */
     int32_t skipped;   /* 4: bytes of code to skip for the depth */
-    int32_t x_bytes;   /* 8: of the row, in whole chunks */
-    int32_t far_bytes; /* 12: of its chunks before the last six */
+    int32_t unloaded;  /* 8: bytes of loads to skip for it */
+    int32_t x_bytes;   /* 12: of the row, in whole chunks */
+    int32_t far_bytes; /* 16: of its chunks before the last three */
 };
 
 HIL_MVE_AT(hil_mve_wide_block, groups, 0);
 HIL_MVE_AT(hil_mve_wide_block, skipped, 4);
-HIL_MVE_AT(hil_mve_wide_block, x_bytes, 8);
-HIL_MVE_AT(hil_mve_wide_block, far_bytes, 12);
+HIL_MVE_AT(hil_mve_wide_block, unloaded, 8);
+HIL_MVE_AT(hil_mve_wide_block, x_bytes, 12);
+HIL_MVE_AT(hil_mve_wide_block, far_bytes, 16);
 
-/* Chunks of a row that stay in registers, and the code's size of one. */
-#define HIL_MVE_WIDE_SLOTS 6
-#define HIL_MVE_WIDE_SLOT_BYTES 64
+/* Chunks of a row that stay in registers, and the code's size of one; those before them. */
+#define HIL_MVE_WIDE_SLOTS 3
+#define HIL_MVE_WIDE_SLOT_BYTES 40
+#define HIL_MVE_WIDE_FAR_SLOTS 8
+#define HIL_MVE_WIDE_FAR_SLOT_BYTES 44
 
-#define HIL_MVE_WIDE_COLUMN(sum, x) "vldrb.8 q0, [r9], #16\nvmladava.s8 " sum ", " x ", q0\n"
+#define HIL_MVE_WIDE_FOUR(a, b, c, d, x)                                                           \
+    "vldmia r9!, {d0-d7}\n"                                                                        \
+    "vmladava.s8 " a ", " x ", q0\n"                                                               \
+    "vmladava.s8 " b ", " x ", q1\n"                                                               \
+    "vmladava.s8 " c ", " x ", q2\n"                                                               \
+    "vmladava.s8 " d ", " x ", q3\n"
 
 #define HIL_MVE_WIDE_CHUNK(x)                                                                      \
-    HIL_MVE_WIDE_COLUMN("r0", x)                                                                   \
-    HIL_MVE_WIDE_COLUMN("r2", x)                                                                   \
-    HIL_MVE_WIDE_COLUMN("r4", x)                                                                   \
-    HIL_MVE_WIDE_COLUMN("r6", x)                                                                   \
-    HIL_MVE_WIDE_COLUMN("r8", x)                                                                   \
-    HIL_MVE_WIDE_COLUMN("r10", x)                                                                  \
-    HIL_MVE_WIDE_COLUMN("r12", x)                                                                  \
-    HIL_MVE_WIDE_COLUMN("lr", x)
+    HIL_MVE_WIDE_FOUR("r0", "r2", "r4", "r6", x)                                                   \
+    HIL_MVE_WIDE_FOUR("r8", "r10", "r12", "lr", x)
 
 /* clang-format off */
 
-#define HIL_MVE_WIDE(add)                                                                          \
+#define HIL_MVE_WIDE(raise, add)                                                                   \
     "push {r0, r4-r11, lr}\n"                                                                      \
     "vpush {d8-d15}\n"                                                                             \
     "mov r9, r1\n"                                                                                 \
+    "mov r1, r0\n"                                                                                 \
     "mov r11, r2\n"                                                                                \
     "ldrd r4, r6, [r3, #4]\n"                                                                      \
-    "adr r5, 2f\n"                                                                                 \
-    "add r5, r5, r4\n"                                                                             \
-    "ldr r8, [r3, #12]\n"                                                                          \
+    "ldrd r8, r10, [r3, #12]\n"                                                                    \
     "ldr r3, [r3]\n"                                                                               \
-    "add r7, r0, r8\n"                                                                             \
-    "cmp r8, #0\n"                                                                                 \
+    "adr r5, 2f\n"                                                                                 \
+    "add r7, r0, r10\n"                                                                            \
+    "cmp r10, #0\n"                                                                                \
     "beq 0f\n"                                                                                     \
     "adr r5, 4f\n"                                                                                 \
     "0:\n"                                                                                         \
+    "add r5, r5, r4\n"                                                                             \
     "orr r5, r5, #1\n"                                                                             \
-    "add r0, r0, r6\n"                                                                             \
-    "adr r6, 6f\n"                                                                                 \
-    "add r6, r6, r4, lsr #4\n"                                                                     \
-    "orr r6, r6, #1\n"                                                                             \
-    "bx r6\n"                                                                                      \
+    "add r0, r0, r8\n"                                                                             \
+    "adr r4, 6f\n"                                                                                 \
+    "add r4, r4, r6\n"                                                                             \
+    "orr r4, r4, #1\n"                                                                             \
+    "bx r4\n"                                                                                      \
     ".p2align 2\n"                                                                                 \
     "6:\n"                                                                                         \
-    "vldrb.8 q2, [r0, #-96]\n"                                                                     \
-    "vldrb.8 q3, [r0, #-80]\n"                                                                     \
-    "vldrb.8 q4, [r0, #-64]\n"                                                                     \
     "vldrb.8 q5, [r0, #-48]\n"                                                                     \
     "vldrb.8 q6, [r0, #-32]\n"                                                                     \
     "vldrb.8 q7, [r0, #-16]\n"                                                                     \
@@ -113,17 +116,18 @@ HIL_MVE_AT(hil_mve_wide_block, far_bytes, 12);
     "bx r5\n"                                                                                      \
     ".p2align 2\n"                                                                                 \
     "4:\n"                                                                                         \
-    "ldr r1, [sp, #64]\n"                                                                          \
+    ".rept " HIL_MVE_TEXT(HIL_MVE_WIDE_FAR_SLOTS) "\n"                                             \
+    "vldrb.8 q4, [r1], #16\n"                                                                      \
+    HIL_MVE_WIDE_CHUNK("q4")                                                                       \
+    ".endr\n"                                                                                      \
     "5:\n"                                                                                         \
-    "vldrb.8 q1, [r1], #16\n"                                                                      \
-    HIL_MVE_WIDE_CHUNK("q1")                                                                       \
+    HIL_MVE_CHECK_BYTES("5b - 4b",                                                                 \
+                        HIL_MVE_TEXT(HIL_MVE_WIDE_FAR_SLOTS * HIL_MVE_WIDE_FAR_SLOT_BYTES))        \
     "cmp r1, r7\n"                                                                                 \
-    "blo 5b\n"                                                                                     \
+    "blo.w 4b\n"                                                                                   \
+    "ldr r1, [sp, #64]\n"                                                                          \
     ".p2align 2\n"                                                                                 \
     "2:\n"                                                                                         \
-    HIL_MVE_WIDE_CHUNK("q2")                                                                       \
-    HIL_MVE_WIDE_CHUNK("q3")                                                                       \
-    HIL_MVE_WIDE_CHUNK("q4")                                                                       \
     HIL_MVE_WIDE_CHUNK("q5")                                                                       \
     HIL_MVE_WIDE_CHUNK("q6")                                                                       \
     HIL_MVE_WIDE_CHUNK("q7")                                                                       \
@@ -134,8 +138,7 @@ HIL_MVE_AT(hil_mve_wide_block, far_bytes, 12);
     "vmov q1[2], q1[0], r8, r12\n"                                                                 \
     "vmov q1[3], q1[1], r10, lr\n"                                                                 \
     "ldmia r9!, {r0, r4, r6, r8}\n"                                                                \
-    "vshl.s32 q0, r8\n"                                                                            \
-    "vshl.s32 q1, r8\n"                                                                            \
+    raise                                                                                          \
     "vqrdmulh.s32 q0, q0, r0\n"                                                                    \
     "vqrdmulh.s32 q1, q1, r0\n"                                                                    \
     "vpt.s32 lt, q0, zr\n"                                                                         \
@@ -161,23 +164,40 @@ HIL_MVE_AT(hil_mve_wide_block, far_bytes, 12);
         int16_t *out __attribute__((unused)),                                                      \
         const struct hil_mve_wide_block *block __attribute__((unused)))
 
-HIL_MVE_WIDE_FUNCTION(hil_mve_wide_s8) { __asm__(HIL_MVE_WIDE("")); }
+#define HIL_MVE_WIDE_RAISED "vshl.s32 q0, r8\nvshl.s32 q1, r8\n"
+#define HIL_MVE_WIDE_ADDED "vldrh.16 q1, [r11]\nvqadd.s16 q0, q0, q1\n"
 
-HIL_MVE_WIDE_FUNCTION(hil_mve_wide_s8_added) {
-    __asm__(HIL_MVE_WIDE("vldrh.16 q1, [r11]\nvqadd.s16 q0, q0, q1\n"));
+HIL_MVE_WIDE_FUNCTION(hil_mve_wide_s8) { __asm__(HIL_MVE_WIDE("", "")); }
+
+HIL_MVE_WIDE_FUNCTION(hil_mve_wide_s8_added) { __asm__(HIL_MVE_WIDE("", HIL_MVE_WIDE_ADDED)); }
+
+HIL_MVE_WIDE_FUNCTION(hil_mve_wide_s8_raised) { __asm__(HIL_MVE_WIDE(HIL_MVE_WIDE_RAISED, "")); }
+
+HIL_MVE_WIDE_FUNCTION(hil_mve_wide_s8_raised_added) {
+    __asm__(HIL_MVE_WIDE(HIL_MVE_WIDE_RAISED, HIL_MVE_WIDE_ADDED));
 }
 
-/* The outputs of a row of `chunks`, in groups of eight; `added` adds them to what is there. */
-HIL_INLINE void hil_mve_wide(int32_t added, const int8_t *x, const int8_t *stream, int32_t chunks,
-                             int32_t groups, int16_t *out) {
+/* The outputs of a row of `chunks`, in groups of eight; `raised`: sums are shifted to the left;
+ * `added` adds outputs to what is there. */
+HIL_INLINE void hil_mve_wide(int32_t raised, int32_t added, const int8_t *x, const int8_t *stream,
+                             int32_t chunks, int32_t groups, int16_t *out) {
     const int32_t far = chunks > HIL_MVE_WIDE_SLOTS ? chunks - HIL_MVE_WIDE_SLOTS : 0;
+    const int32_t without = HIL_MVE_WIDE_SLOTS - (chunks - far);
+    const int32_t far_without =
+        (HIL_MVE_WIDE_FAR_SLOTS - far % HIL_MVE_WIDE_FAR_SLOTS) % HIL_MVE_WIDE_FAR_SLOTS;
     const struct hil_mve_wide_block block = {
         .groups = groups,
-        .skipped = (HIL_MVE_WIDE_SLOTS - (chunks - far)) * HIL_MVE_WIDE_SLOT_BYTES,
+        .skipped =
+            far > 0 ? far_without * HIL_MVE_WIDE_FAR_SLOT_BYTES : without * HIL_MVE_WIDE_SLOT_BYTES,
+        .unloaded = 4 * without,
         .x_bytes = HIL_MVE_CHUNK * chunks,
         .far_bytes = HIL_MVE_CHUNK * far,
     };
-    (added ? hil_mve_wide_s8_added : hil_mve_wide_s8)(x, stream, out, &block);
+    if (raised) {
+        (added ? hil_mve_wide_s8_raised_added : hil_mve_wide_s8_raised)(x, stream, out, &block);
+    } else {
+        (added ? hil_mve_wide_s8_added : hil_mve_wide_s8)(x, stream, out, &block);
+    }
 }
 
 #endif
