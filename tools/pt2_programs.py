@@ -91,6 +91,12 @@ class Doubling(nn.Module):  # type: ignore[misc]
         return while_loop(lambda i, x: (i < 9) & (x.abs().max() < 50), turn, (start, x))
 
 
+def doubled(x: torch.Tensor) -> Any:
+    """Return the number of turns, and the doubled numbers."""
+    start = torch.zeros((), dtype=torch.int64)
+    return while_loop(lambda i, x: x.sum() < 50, lambda i, x: (i + 1, x * 2 + 1), (start, x))
+
+
 def in_place(x: torch.Tensor) -> torch.Tensor:
     y = x * 2
     y.relu_()
@@ -421,6 +427,7 @@ def programs() -> dict[str, tuple[nn.Module, tuple[torch.Tensor, ...]]]:
     )
     add("accumulator", Accumulator(), torch.randn(1, 4))
     add("loop", Doubling(), torch.randn(2, 4))
+    add("loop_value", lambda x: doubled(x)[1], Y)
     small = language.Size(dim=16, layers=2, heads=4, kv_heads=2, hidden=32, vocab=32, context=24)
     add("decoder", language.Decoder(small), torch.tensor([1]))
     return found

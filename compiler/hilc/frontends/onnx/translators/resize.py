@@ -143,18 +143,20 @@ def _places(
     differs: onnxruntime's is single. An interpolation is nearly the same by either.
     """
     real = np.float32 if n.text("mode", "nearest") == "nearest" else np.float64
-    i, scale = np.arange(target, dtype=real), real(scale)
+    i: Array = np.arange(target, dtype=real)
+    # An array, which numbers of Python do not widen.
+    by: Array = np.array(scale, real)
     # The standard's length_resized is the length of the output, a whole number, for every
     # transformation. Only half_pixel_symmetric names the length before it is rounded.
     match transformation:
         case "half_pixel":
-            return (i + 0.5) / scale - 0.5
+            return (i + 0.5) / by - 0.5
         case "half_pixel_symmetric":
-            return size / 2 * (1 - target / (scale * size)) + (i + 0.5) / scale - 0.5
+            return size / 2 * (1 - target / (by * size)) + (i + 0.5) / by - 0.5
         case "pytorch_half_pixel":
-            return (i + 0.5) / scale - 0.5 if target > 1 else np.zeros(target)
+            return (i + 0.5) / by - 0.5 if target > 1 else np.zeros(target)
         case "asymmetric":
-            return i / scale
+            return i / by
         case "align_corners":
             return i * (size - 1) / (target - 1) if target > 1 else np.zeros(target)
         case "tf_crop_and_resize":

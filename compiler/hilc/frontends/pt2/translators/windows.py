@@ -255,12 +255,14 @@ def nearest_exact(c: Operation) -> str:
 
 
 def _places(c: Operation, centre: float) -> list[Array]:
-    """Return the nearest input to each output along each axis, as PyTorch computes it in float32."""
+    """Return the nearest input to each output along each axis, by PyTorch's rule in float32."""
     sizes, targets, factors = c.shape(_source(c))[2:], c.result_shape[2:], _factors(c)
     made = []
     for axis, (size, target) in enumerate(zip(sizes, targets, strict=True)):
         ratio = 1 / factors[axis] if len(factors) == len(sizes) else size / target
-        points = (np.arange(target, dtype=np.float32) + np.float32(centre)) * np.float32(ratio)
+        points: Array = (np.arange(target, dtype=np.float32) + np.float32(centre)) * np.float32(
+            ratio
+        )
         if centre == 0 and len(sizes) == 2 and target in (size, 2 * size):
             # Of images alone, whatever the factor is.
             points = np.arange(target) // (target // size)
@@ -329,7 +331,7 @@ def _resize(c: Operation, **attributes: Any) -> str:
         copies = attributes["mode"] == "linear" or "antialias" in attributes
         sizes = zip(c.shape(_source(c))[2:], c.result_shape[2:], factors, strict=True)
         factors = [
-            np.float32(1) if copies and size == target else _single(size, target, factor)
+            1.0 if copies and size == target else _single(size, target, factor)
             for size, target, factor in sizes
         ]
     if factors and attributes["coordinate_transformation_mode"] != "align_corners":
@@ -337,7 +339,7 @@ def _resize(c: Operation, **attributes: Any) -> str:
     return c.emit("Resize", x, "", "", c.integers(c.result_shape), **attributes)
 
 
-def _single(size: int, target: int, factor: float) -> np.float32:
+def _single(size: int, target: int, factor: float) -> float:
     """Return a factor in single precision by which the size becomes the target, as it does by the
     factor in double precision.
     """
@@ -346,7 +348,7 @@ def _single(size: int, target: int, factor: float) -> np.float32:
         made = int(np.float32(size) * found)
         if made != target:
             found = np.nextafter(found, np.float32(0 if made > target else np.inf))
-    return found
+    return float(found)
 
 
 def _source(c: Operation) -> str:
