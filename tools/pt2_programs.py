@@ -141,6 +141,7 @@ def programs() -> dict[str, tuple[nn.Module, tuple[torch.Tensor, ...]]]:
         add(name, getattr(F, name), X * 3)
     add("gelu_tanh", lambda x: F.gelu(x, approximate="tanh"), X)
     add("softplus_beta", lambda x: F.softplus(x, beta=2), X)
+    add("softplus_threshold", lambda x: F.softplus(x, beta=3, threshold=1), X)
     add("threshold", lambda x: F.threshold(x, 0.1, 20.0), X)
     add("prelu", lambda x: F.prelu(x, torch.tensor([0.1, -0.2, 0.3])), X)
     add("clamp", lambda x: x.clamp(-1, 1), X)
