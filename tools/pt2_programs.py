@@ -91,6 +91,12 @@ class Doubling(nn.Module):  # type: ignore[misc]
         return while_loop(lambda i, x: (i < 9) & (x.abs().max() < 50), turn, (start, x))
 
 
+def doubled(x: torch.Tensor) -> Any:
+    """Return the number of turns, and the doubled numbers."""
+    start = torch.zeros((), dtype=torch.int64)
+    return while_loop(lambda i, x: x.sum() < 50, lambda i, x: (i + 1, x * 2 + 1), (start, x))
+
+
 def in_place(x: torch.Tensor) -> torch.Tensor:
     y = x * 2
     y.relu_()
@@ -135,6 +141,7 @@ def programs() -> dict[str, tuple[nn.Module, tuple[torch.Tensor, ...]]]:
         add(name, getattr(F, name), X * 3)
     add("gelu_tanh", lambda x: F.gelu(x, approximate="tanh"), X)
     add("softplus_beta", lambda x: F.softplus(x, beta=2), X)
+    add("softplus_threshold", lambda x: F.softplus(x, beta=3, threshold=1), X)
     add("threshold", lambda x: F.threshold(x, 0.1, 20.0), X)
     add("prelu", lambda x: F.prelu(x, torch.tensor([0.1, -0.2, 0.3])), X)
     add("clamp", lambda x: x.clamp(-1, 1), X)
@@ -355,6 +362,17 @@ def programs() -> dict[str, tuple[nn.Module, tuple[torch.Tensor, ...]]]:
         "adaptive_max_pool": lambda x: F.adaptive_max_pool2d(x, 1),
         "upsample_nearest": lambda x: F.interpolate(x, scale_factor=2),
         "upsample_bilinear": lambda x: F.interpolate(x, scale_factor=2, mode="bilinear"),
+        # By factors that the places of float32 and of float64 differ for, sizes too.
+        "upsample_nearest_places": lambda x: F.interpolate(x, scale_factor=(41 / 8, 37 / 12)),
+        "upsample_nearest_line": lambda x: F.interpolate(x[..., 0], scale_factor=2.1),
+        "upsample_nearest_twice": lambda x: F.interpolate(x, scale_factor=(2.1, 1.1)),
+        "upsample_kept": lambda x: F.interpolate(x, scale_factor=(1.1, 2.3), mode="bilinear"),
+        "upsample_size": lambda x: F.interpolate(
+            x[:, :, :1].repeat(1, 1, 25, 1), scale_factor=(1.16, 1.1), mode="bicubic"
+        ),
+        "antialias_kept": lambda x: F.interpolate(
+            x, scale_factor=(1.1, 0.6), mode="bicubic", antialias=True
+        ),
         "upsample_corners": lambda x: F.interpolate(
             x, size=(5, 13), mode="bilinear", align_corners=True
         ),
@@ -410,6 +428,7 @@ def programs() -> dict[str, tuple[nn.Module, tuple[torch.Tensor, ...]]]:
     )
     add("accumulator", Accumulator(), torch.randn(1, 4))
     add("loop", Doubling(), torch.randn(2, 4))
+    add("loop_value", lambda x: doubled(x)[1], Y)
     small = language.Size(dim=16, layers=2, heads=4, kv_heads=2, hidden=32, vocab=32, context=24)
     add("decoder", language.Decoder(small), torch.tensor([1]))
     return found
@@ -530,6 +549,15 @@ def results(
     return arrays
 
 
+def strip_folder(module: torch.fx.GraphModule) -> None:
+    """Let the lines of code that made the nodes be in files without this machine's folders."""
+    folders = [f"{ROOT}/", f"{Path(torch.__file__).parents[1]}/"]
+    for part in module.modules():
+        for node in part.graph.nodes if isinstance(part, torch.fx.GraphModule) else ():
+            for folder in folders if node.stack_trace else ():
+                node.stack_trace = node.stack_trace.replace(folder, "")
+
+
 def main() -> int:
     # In one stream, as the programs have most of their text in common.
     with tarfile.open(TARGET, "w:xz") as archive:
@@ -544,6 +572,7 @@ def main() -> int:
             program = torch.export.export(module, x, dynamic_shapes=axes and (axes,))
             if name not in ("in_place", "partly_in_place", "batch_norm"):
                 program = program.run_decompositions({})
+            strip_folder(program.graph_module)
             file = io.BytesIO()
             torch.export.save(program, file)
             write(f"{name}.pt2", file.getvalue())

@@ -10,6 +10,7 @@ import numpy.typing as npt
 from hilc.errors import InputError
 from hilc.ir import Array, Graph, Node, Tensor
 from hilc.ops import OPS
+from hilc.ops.opdef import RunGraph
 from hilc.support.arguments import typed
 from hilc.support.numbers import numbers
 
@@ -84,14 +85,25 @@ def run_all(graph: Graph, inputs: Mapping[str, Array]) -> dict[str, Array]:
     return Interpreter(graph).run_all(inputs)
 
 
-def run_node(graph: Graph, node: Node, operands: Sequence[Array | None]) -> list[Array]:
-    """Return the outputs of a node for its inputs, None for an absent one."""
+def _run_graph(graph: Graph, operands: Sequence[Array | None]) -> list[Array]:
+    given = zip(graph.inputs, operands, strict=True)
+    results = run(graph, {name: value for name, value in given if value is not None})
+    return [results[name] for name in graph.outputs]
+
+
+def run_node(
+    graph: Graph, node: Node, operands: Sequence[Array | None], run_graph: RunGraph = _run_graph
+) -> list[Array]:
+    """Return the outputs of a node for its inputs, None for an absent one.
+
+    ``run_graph`` runs the graphs that the node calls.
+    """
     outs = graph.outs(node)
     op = OPS[node.op]
     if op.subgraph is not None:
-        results = _run_subgraph(op.subgraph(node), operands)
+        results = run_graph(op.subgraph(node), operands)
     elif op.control is not None:
-        results = op.control.run(node, operands, _run_subgraph)
+        results = op.control.run(node, operands, run_graph)
     else:
         # Infinities and NaNs are results like others. numpy's functions turn arrays without
         # dimensions into scalars.
@@ -104,12 +116,6 @@ def run_node(graph: Graph, node: Node, operands: Sequence[Array | None]) -> list
                 f"which is {tensor.dtype}{list(tensor.shape)}"
             )
     return results
-
-
-def _run_subgraph(graph: Graph, operands: Sequence[Array | None]) -> list[Array]:
-    given = zip(graph.inputs, operands, strict=True)
-    results = run(graph, {name: value for name, value in given if value is not None})
-    return [results[name] for name in graph.outputs]
 
 
 def check_inputs(graph: Graph, inputs: Mapping[str, Array]) -> None:

@@ -7,7 +7,7 @@ does is measured here, with this compiler's interpreter.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -16,7 +16,7 @@ import numpy as np
 from hil.verify.samples import Sample
 from hilc.artifact.library import TensorInfo
 from hilc.errors import HilError
-from hilc.ir import Array, Graph
+from hilc.ir import Array, Graph, Node
 
 #: Relative change of every float operand in a trial. It is far larger than the rounding of float32,
 #: so that a trial measures a slope: a step of a function that rounds or compares then allows less
@@ -70,11 +70,11 @@ class Sensitivity:
     def slope(self, tensor: TensorInfo) -> Array | None:
         """Return the change of each element of a tensor per relative change of all operands.
 
-        The float operands of every layer change at random, independently of each other; the result
-        is the root mean square, in the tensor's units, 0 where it is not finite. Integers and what
-        is computed from integers alone do not change. None for a tensor that the graph does not
-        have, for one of integers, and where a changed operand cannot be computed with, such as one
-        that a loop's graph takes an index from.
+        The float operands of every layer change at random, independently of each other, and so do
+        the terms that an operator adds inside; the result is the root mean square, in the tensor's
+        units, 0 where it is not finite. Integers and what is computed from integers alone do not
+        change, nor does the number of iterations of a loop. None for a tensor that the graph does
+        not have, for one of integers, and where the interpreter cannot compute the sample.
         """
         if self._pending:
             self._compute()
@@ -99,9 +99,10 @@ class Sensitivity:
         try:
             for sample in pending:
                 inputs = self._source.given(sample)
-                unchanged = self._exact.run(inputs, None)
+                integers: list[dict[str, Array]] = []
+                unchanged = self._exact.run(inputs, integers)
                 pairs = [
-                    (one.run(inputs, unchanged), other.run(inputs, unchanged))
+                    (one.run(inputs, integers), other.run(inputs, integers))
                     for one, other in self._pairs
                 ]
         except HilError:
@@ -124,6 +125,12 @@ def _slope(pairs: list[tuple[Array, Array]]) -> Array:
     return np.asarray(np.where(np.isfinite(slope), slope, 0.0))
 
 
+def _appended(new: list[dict[str, Array]]) -> Iterator[dict[str, Array]]:
+    while True:
+        new.append({})
+        yield new[-1]
+
+
 class _Trial:
     """Runs of a graph, one after the other, whose float operands are changed by chance.
 
@@ -136,32 +143,64 @@ class _Trial:
         # Not begun again with each run: as rounding, changes of a sequence do not add up one way.
         self._rng = np.random.default_rng(number)
         self._states = {state.name: graph.reset_value(state) for state in graph.states}
+        #: Those of the graphs that the current run has yet to begin.
+        self._integers: Iterator[dict[str, Array]] = iter(())
 
-    def run(self, inputs: _Values, unchanged: _Values | None) -> _Values:
-        """Return all values of a run; integers are those of ``unchanged``, unless it is None."""
-        # Not at the top: the interpreter loads every operator.
-        from hilc.interpreter import run_node
+    def run(self, inputs: _Values, integers: list[dict[str, Array]]) -> dict[str, Array]:
+        """Return all values of a run.
 
-        graph = self._graph
-        values = {name: t.data for name, t in graph.tensors.items() if t.data is not None}
-        values.update(inputs)
-        values.update(self._states)
-        for node in graph.nodes:
-            operands = [values[name] if name else None for name in node.inputs]
-            if unchanged is None:
-                values.update(zip(node.outputs, run_node(graph, node, operands), strict=True))
-                continue
-            kept = {t.name: unchanged[t.name] for t in graph.outs(node) if not t.element.is_real}
-            if len(kept) < len(node.outputs):
-                operands = [None if one is None else self._changed(one) for one in operands]
-                values.update(zip(node.outputs, run_node(graph, node, operands), strict=True))
-            values.update(kept)
-        self._states = {state.name: values[state.after] for state in graph.states}
+        ``integers`` has those of each graph that runs, in the order of the calls. A run without
+        changes appends them; the others read them, and so take the same branches.
+        """
+        self._integers = iter(integers) if self._change else _appended(integers)
+        values = self._values(self._graph, {**inputs, **self._states})
+        self._states = {state.name: values[state.after] for state in self._graph.states}
         return values
+
+    def _values(self, graph: Graph, given: _Values) -> dict[str, Array]:
+        # Not at the top: the interpreter loads every operator.
+        from hilc.ops import OPS
+
+        integers = next(self._integers)
+        values = {name: t.data for name, t in graph.tensors.items() if t.data is not None}
+        values.update(given)
+        for node in graph.nodes:
+            is_known = bool(self._change) and integers.keys() >= set(node.outputs)
+            if is_known and not OPS[node.op].runs_graphs:
+                values.update((name, integers[name]) for name in node.outputs)
+                continue
+            operands = [values[name] if name else None for name in node.inputs]
+            outs = graph.outs(node)
+            for tensor, result in zip(outs, self._results(graph, node, operands), strict=True):
+                is_real = tensor.element.is_real
+                values[tensor.name] = (
+                    result if is_real else integers.setdefault(tensor.name, result)
+                )
+        return values
+
+    def _results(self, graph: Graph, node: Node, operands: Sequence[Array | None]) -> list[Array]:
+        from hilc.interpreter import run_node
+        from hilc.ops import OPS
+
+        op = OPS[node.op]
+        if not op.runs_graphs:
+            # The layers of a called graph change their operands themselves.
+            operands = [None if one is None else self._changed(one) for one in operands]
+        results = run_node(graph, node, operands, self._run_graph)
+        first = operands[0] if operands else None
+        if op.inner_terms is not None and first is not None and first.dtype.kind == "f":
+            terms = op.inner_terms(first)
+            results[0] = results[0] + (self._changed(terms) - terms)
+        return results
+
+    def _run_graph(self, graph: Graph, operands: Sequence[Array | None]) -> list[Array]:
+        given = zip(graph.inputs, operands, strict=True)
+        values = self._values(graph, {name: one for name, one in given if one is not None})
+        return [values[name] for name in graph.outputs]
 
     def _changed(self, operand: Array) -> Array:
         """Return the floats ``operand`` with each changed up or down by the same part of it."""
-        if operand.dtype.kind != "f":
+        if operand.dtype.kind != "f" or not self._change:
             return operand
         factors = np.array([1 - self._change, 1 + self._change], operand.dtype)
         with np.errstate(all="ignore"):

@@ -31,7 +31,7 @@ Arrays = Mapping[str, Array]
 FEATURES = 32
 
 
-def onnx_file(nodes: list[Any], constants: Arrays, path: Path) -> Path:
+def onnx_file(nodes: list[Any], constants: Arrays, path: Path, version: int = 13) -> Path:
     """Write a model from x to y, each a row, as a file."""
     value = helper.make_tensor_value_info
     graph = helper.make_graph(
@@ -41,7 +41,7 @@ def onnx_file(nodes: list[Any], constants: Arrays, path: Path) -> Path:
         [value("y", TensorProto.FLOAT, [1, 1])],
         [numpy_helper.from_array(array, name) for name, array in constants.items()],
     )
-    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=8)
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", version)], ir_version=8)
     onnx.save(model, path)
     return path
 
@@ -140,6 +140,40 @@ def variance(path: Path) -> Path:
     return onnx_file(nodes, {"far": f32(1e4)}, path)
 
 
+def certainty(path: Path) -> Path:
+    """The logarithm of the probability of a class, which is nearly certain in many samples."""
+    rng = np.random.default_rng(1)
+    w = rng.standard_normal((FEATURES, 4)).astype(np.float32)
+    node = helper.make_node
+    nodes = [
+        node("MatMul", ["x", "w"], ["logits"]),
+        node("LogSoftmax", ["logits"], ["all"], axis=1),
+        node("Gather", ["all", "class"], ["y"], axis=1),
+    ]
+    return onnx_file(nodes, {"w": w, "class": np.array([2])}, path)
+
+
+def gate(path: Path) -> Path:
+    """A unit that is nearly zero in many samples."""
+    w = np.random.default_rng(1).standard_normal((FEATURES, 1)).astype(np.float32)
+    nodes = [
+        helper.make_node("MatMul", ["x", "w"], ["sum"]),
+        helper.make_node("Gelu", ["sum"], ["y"]),
+    ]
+    return onnx_file(nodes, {"w": w}, path, version=20)
+
+
+@pytest.mark.parametrize("model", [certainty, gate])
+def test_terms_that_cancel_inside(model: Callable[[Path], Path], tmp_path: Path) -> None:
+    """Of one operator: no change of its operands shows them."""
+    library = hilc.compile(model(tmp_path / "net.onnx"))
+    oracle = reference_of(library, library.modules[0], "onnx")
+    with hilc.host.load(library) as here:
+        strict = verified(here, replace(oracle, sensitivity=None), 300)
+        assert strict.outputs[0].mismatches > 5
+        assert verified(here, oracle, 300).match
+
+
 WRONG: Mapping[str, Callable[[Array], Array]] = {
     "zeros": np.zeros_like,
     "halves": lambda y: y / 2,
@@ -151,7 +185,7 @@ WRONG: Mapping[str, Callable[[Array], Array]] = {
 
 
 @pytest.mark.parametrize("wrong", WRONG)
-@pytest.mark.parametrize("model", [ridge, anomaly, variance])
+@pytest.mark.parametrize("model", [ridge, anomaly, variance, certainty, gate])
 def test_wrong_outputs_differ(model: Callable[[Path], Path], wrong: str, tmp_path: Path) -> None:
     """However much a model amplifies rounding."""
     library = hilc.compile(model(tmp_path / "net.onnx"))
@@ -167,8 +201,8 @@ def test_wrong_outputs_differ(model: Callable[[Path], Path], wrong: str, tmp_pat
     assert report.outputs[0].mismatches > 5
 
 
-def test_a_loop_that_changes_take_astray(tmp_path: Path) -> None:
-    """A changed index is outside of its table: only the first tolerance counts then."""
+def test_a_loop_keeps_its_turns(tmp_path: Path) -> None:
+    """And its indices, which a change would take out of their table."""
     node, value = helper.make_node, helper.make_tensor_value_info
     steps = [
         node("Cast", ["v"], ["index"], to=TensorProto.INT64),
@@ -200,6 +234,45 @@ def test_a_loop_that_changes_take_astray(tmp_path: Path) -> None:
             wanted = {"y": np.full((1, 1, 1), y, np.float32)}
             expected = expected_outputs(wanted, library.modules[0], 1, library)
             assert run(here, samples, expected).match == match
+
+
+def test_a_loop_in_a_loop(tmp_path: Path) -> None:
+    """What the inner loop adds and subtracts again is all that rounds."""
+    node, value = helper.make_node, helper.make_tensor_value_info
+
+    def loop(steps: list[Any], before: str, after: str) -> Any:
+        given = [
+            value("i" + before, TensorProto.INT64, []),
+            value("c" + before, TensorProto.BOOL, []),
+            value(before, TensorProto.FLOAT, [1, FEATURES]),
+        ]
+        # A loop whose number of turns is known would be written out.
+        end = node("Less", ["i" + before, "last_turn"], ["o" + before])
+        results = [
+            value("o" + before, TensorProto.BOOL, []),
+            value(after, TensorProto.FLOAT, [1, FEATURES]),
+        ]
+        return helper.make_graph([*steps, end], "body" + before, given, results)
+
+    inner = [node("Add", ["v", "far"], ["sum"]), node("Sub", ["sum", "far"], ["v_next"])]
+    outer = [node("Loop", ["", "begin", "w"], ["w_next"], body=loop(inner, "v", "v_next"))]
+    nodes = [
+        node("ReduceMax", ["x"], ["most"], keepdims=0),
+        node("Less", ["most", "high"], ["begin"]),
+        node("Loop", ["", "begin", "x"], ["last"], body=loop(outer, "w", "w_next")),
+        node("ReduceMean", ["last"], ["y"], axes=[1]),
+    ]
+    far = np.full((1, FEATURES), 1e4, np.float32)
+    constants = {"far": far, "last_turn": np.array(2), "high": np.array(9, np.float32)}
+    graph = load_model(onnx_file(nodes, constants, tmp_path / "net.onnx"))
+    assert [node.op for node in graph.nodes] == ["REDUCE_MAX", "LESS", "WHILE", "MEAN"]
+    sample = {"x": np.ones((1, FEATURES), np.float32)}
+    slopes = sensitivity(graph)
+    slopes.follow(sample, is_first=True)
+    found = slopes.slope(info(graph.tensors["y"]))
+    assert found is not None
+    # Nine changes of both operands, of 32 elements each.
+    assert found.item() == pytest.approx(1e4 * np.sqrt(2 * 9 / FEATURES), rel=0.5)
 
 
 def test_rounding_in_an_exported_example(library: ModelLibrary) -> None:

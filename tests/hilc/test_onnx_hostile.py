@@ -113,6 +113,29 @@ def test_what_is_declared_holds() -> None:
     assert "declared float[1, 2, 6, 6], and the nodes compute int64[1, 2, 6, 6]" in said
 
 
+@pytest.mark.parametrize(
+    ("opset", "nodes"),
+    [
+        (19, one("Resize", "", "k")),
+        (10, one("Resize", "k")),
+        (9, one("Upsample", "k")),
+        (7, one("Upsample", scales=[1.0, 1.0, 5 / 3, 1.0])),
+    ],
+)
+def test_shapes_inferred_in_double(opset: int, nodes: list[onnx.NodeProto]) -> None:
+    """6 times 5 / 3: of float32 the product is 10, as a float64 less."""
+    scales = {"k": np.array([1, 1, 5 / 3, 1], np.float32)}
+    nodes[0].output[0] = "up"
+    nodes.append(helper.make_node("Relu", ["up"], ["y"]))
+    data = model(nodes, constants=scales, opset=opset)
+    assert import_graph(data, "m").graph.tensors["y"].shape == (1, 2, 10, 6)
+    inferred = onnx.shape_inference.infer_shapes(onnx.load_from_string(data))
+    said = refusal(inferred.SerializeToString())
+    assert said.startswith(f"node 0 ({nodes[0].op_type}): the output 'y' is declared float")
+    assert "the first that differs is 'up', declared float[1, 2, 9, 6] and computed as" in said
+    assert "remove the stored shapes, or state the sizes in place of the scales" in said
+
+
 def test_a_function_named_like_an_operator() -> None:
     body = [helper.make_node("Neg", ["a"], ["b"])]
     opset = [helper.make_opsetid("", 18)]

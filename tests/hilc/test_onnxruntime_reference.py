@@ -66,6 +66,30 @@ def test_fractional_sizes(mode: str, transformation: str, scales: tuple[float, f
     np.testing.assert_allclose(run(graph, {"x": x})["y"], expected, rtol=1e-5, atol=2e-6)
 
 
+@pytest.mark.parametrize("version", [10, 19])
+def test_sizes_and_places_by_scales(version: int) -> None:
+    """Of quotients of small numbers, by which a product or a place is nearly a whole number."""
+    rng = np.random.default_rng(0)
+    for _ in range(30):
+        size, scale = int(rng.integers(2, 40)), rng.integers(3, 49) / rng.integers(2, 13)
+        scales = numpy_helper.from_array(np.array([1, 1, scale, 1], np.float32), "scales")
+        attributes = {"coordinate_transformation_mode": "asymmetric", "nearest_mode": "floor"}
+        graph = helper.make_graph(
+            [helper.make_node("Resize", ["x", *["", "scales"][version < 11 :]], ["y"],
+                              mode="nearest", **(attributes if version >= 11 else {}))],
+            "g",
+            [helper.make_tensor_value_info("x", TensorProto.FLOAT, (1, 1, size, 1))],
+            [helper.make_tensor_value_info("y", TensorProto.FLOAT, [None] * 4)],
+            [scales],
+        )  # fmt: skip
+        opset = helper.make_opsetid("", version)
+        data = helper.make_model(graph, opset_imports=[opset], ir_version=8).SerializeToString()
+        x = np.arange(size, dtype=np.float32).reshape(1, 1, size, 1)
+        read = load_model(data)
+        expected = get_reference("onnxruntime", read, data).run_all({"x": x})["y"]
+        np.testing.assert_array_equal(run(read, {"x": x})["y"], expected, f"{size} * {scale}")
+
+
 def test_aligned_corners_take_the_native_operator() -> None:
     data = resize(
         (1, 2, 5, 6),

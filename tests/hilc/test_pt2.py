@@ -41,7 +41,7 @@ REFUSED: dict[str, str] = {
     "statistics": "reads output 1 of aten.native_layer_norm.default at pt2_programs.py:",
 }
 #: How many of the programs the interpreter computes at least; the others are refused.
-COMPUTED = 304
+COMPUTED = 312
 #: Relative to the largest value: sums in another order.
 TOLERANCE = 2e-6
 
@@ -216,6 +216,17 @@ def test_the_bound_of_a_loop_is_stated() -> None:
     assert node.attrs.bound == LoopBound(loop, 9)
     with pytest.raises(InputError, match="has no loop 'other'"):
         read_model(data, "loop", specialization=Specialization(loop_bounds={"other": 9}))
+
+
+def test_a_loop_is_called_as_its_node() -> None:
+    """Also where nothing reads its first result, the number of turns."""
+    data = files()["loop_value.pt2"]
+    stated = Specialization(loop_bounds={"while_loop": 9})
+    graph = read_model(data, "loop", specialization=stated).graph
+    (node,) = (node for node in graph.nodes if node.op == "WHILE")
+    assert node.name == "while_loop"
+    assert isinstance(node.attrs, WhileAttributes)
+    assert node.attrs.bound == LoopBound("while_loop", 9)
 
 
 # Files --------------------------------------------------------------------------------------------

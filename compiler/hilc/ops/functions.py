@@ -345,13 +345,16 @@ FUNCTION = OpDef(
     permuted=permuting.first_operand,
     channel_groups=channelwise,
 )
-GELU = replace(FUNCTION, attributes=GeluAttributes)
+# exp(x) - 1 of small x.
+ELU = replace(FUNCTION, inner_terms=lambda x: (x < 0).astype(x.dtype))
+# x / 2 + x / 2 * erf(x / sqrt(2)) of x far below zero.
+GELU = replace(FUNCTION, attributes=GeluAttributes, inner_terms=lambda x: np.abs(x) / 2)
 
 OPERATORS: Mapping[str, OpDef] = {
     "ABS": FUNCTION,
     "CEIL": FUNCTION,
     "COS": FUNCTION,
-    "ELU": FUNCTION,
+    "ELU": ELU,
     "EXP": FUNCTION,
     "FLOOR": FUNCTION,
     "GELU": GELU,

@@ -149,7 +149,15 @@ def _l2_normalization(
     return [np.clip(y, *outs[0].element.bounds).astype(outs[0].dtype)]
 
 
-LOG_SOFTMAX = OpDef(_infer, _log_softmax, _check, rows=SameRows())
+LOG_SOFTMAX = OpDef(
+    _infer,
+    _log_softmax,
+    _check,
+    rows=SameRows(),
+    # The logarithm of a sum moves by the part by which the sum does. Of a class that is nearly
+    # certain nothing else is left.
+    inner_terms=np.ones_like,
+)
 L2_NORMALIZATION = OpDef(_infer, _l2_normalization, _check, rows=SameRows())
 
 OPERATORS: Mapping[str, OpDef] = {

@@ -153,6 +153,9 @@ class OpDef:
     explicit_padding: Callable[[Node, Ins], Array] | None = None
     #: Whether a node whose output has shape, type and quantization of its input returns the input.
     is_identity: Callable[[Node, Ins], bool] | None = None
+    #: The magnitude of the terms that it adds inside, for the values of its first input: a float
+    #: result that is far smaller holds their rounding. None where no such terms cancel.
+    inner_terms: Callable[[Array], Array] | None = None
     #: Lower and upper bounds of its outputs.
     bounds: Bounds | None = None
     #: Relation of its output rows to its input rows; None if it cannot be divided into bands.
@@ -186,6 +189,11 @@ class OpDef:
     def attribute_types(self) -> Mapping[str, Any]:
         """The accepted values of its attributes, by name (:mod:`hilc.ops.attributes`)."""
         return field_types(self.attributes)
+
+    @property
+    def runs_graphs(self) -> bool:
+        """Whether its results are those of graphs that its nodes hold."""
+        return self.subgraph is not None or self.control is not None
 
     def called_graphs(self, node: Node) -> tuple[Graph, ...]:
         """Return the graphs that a node calls; none for operators without ``control``."""

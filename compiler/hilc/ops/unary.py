@@ -497,13 +497,15 @@ RELU = replace(UNARY, as_activation="RELU")
 RELU6 = replace(UNARY, as_activation="RELU6")
 RELU_N1_TO_1 = replace(UNARY, as_activation="RELU_N1_TO_1")
 LEAKY_RELU = replace(UNARY, attributes=LeakyReluAttributes)
+# 1 / 2 + tanh(x / 2) / 2 of x far below zero.
+LOGISTIC = replace(UNARY, inner_terms=lambda x: np.full_like(x, 0.5))
 
 OPERATORS: Mapping[str, OpDef] = {
     "RELU": RELU,
     "RELU6": RELU6,
     "RELU_0_TO_1": UNARY,
     "RELU_N1_TO_1": RELU_N1_TO_1,
-    "LOGISTIC": UNARY,
+    "LOGISTIC": LOGISTIC,
     "TANH": UNARY,
     "HARD_SWISH": UNARY,
     "LEAKY_RELU": LEAKY_RELU,

@@ -159,6 +159,12 @@ class _NoIntegersError(Exception):
     """A tensor of floats has no integers; the text says why."""
 
 
+def _reason(node: Node, error: _NoIntegersError) -> str:
+    """Return why a node stays in floats, without the names of tensors that a reader made."""
+    made = f"'{_STEPS.sub('', node.name)}:"
+    return "it has no integer form on these operands" if made in str(error) else str(error)
+
+
 @dataclass(frozen=True)
 class FusedGraph:
     """A graph after :func:`fuse_quantized`."""
@@ -268,7 +274,7 @@ class _Fusion:
             self._add(replace(node, inputs=tuple(images), rounding=rounding))
         except _NoIntegersError as error:
             self._go_back(before)
-            self.reasons[node.name] = str(error)
+            self.reasons[node.name] = _reason(node, error)
             self.nodes.append(node)
 
     # States ---------------------------------------------------------------------------------------
@@ -563,12 +569,12 @@ class _Fusion:
             return self._integer_form(node, out)
         except _NoIntegersError as error:
             if operator.integer_form is not None:
-                self.reasons[node.name] = str(error)
+                self.reasons[node.name] = _reason(node, error)
             first = error
         try:
             return self._table(name, out)
         except _NoIntegersError:
-            self.reasons[node.name] = str(first)
+            self.reasons[node.name] = _reason(node, first)
             raise first from None
 
     def _known_image(self, name: str) -> str | None:
@@ -898,9 +904,12 @@ def require_integers(
         base = _STEPS.sub("", layer.name)
         steps.setdefault(operators.get(layer.name, repr(base)), []).append(layer)
     listed = "; ".join(
-        f"{f'{operator}: ' if layers[0].name in operators else ''}"
-        f"{', '.join(dict.fromkeys(layer.op for layer in layers))} "
-        f"{_STEPS.sub('', layers[-1].name)!r} ({layers[-1].reason})"
+        (
+            f"{operator} with the output "
+            if layers[0].name in operators
+            else f"{', '.join(dict.fromkeys(layer.op for layer in layers))} "
+        )
+        + f"{_STEPS.sub('', layers[-1].name)!r} ({layers[-1].reason})"
         for operator, layers in steps.items()
     )
     verb = "computes" if len(steps) == 1 else "compute"

@@ -197,9 +197,41 @@ class Scope:
         self.walk(graph.node)
         outputs = [self._output(value.name) for value in graph.output]
         for value in graph.output:
-            _check_declared(value, self.value(value.name))
+            self._check_declared(value, graph)
         given = [v.name for v in inputs if not self.value(v.name).is_constant]
         return self.builder.graph(name, given, outputs)
+
+    def _check_declared(self, output: onnx.ValueInfoProto, graph: onnx.GraphProto) -> None:
+        """Raise unless an output has the type and the sizes that the model declares for it."""
+        made = self.value(output.name)
+        if _is_declared(output, made):
+            return
+        fact = (
+            f"the output {output.name!r} is declared {_declaration(output)}, and the nodes compute "
+            f"{made.dtype}{list(made.shape)}"
+        )
+        hint = "the file is damaged, or was changed after its shapes were inferred: export it again"
+        # The stored shapes of the values before it show where they part.
+        stored = {value.name: value for value in (*graph.value_info, output)}
+        for number, node in enumerate(graph.node):
+            for name in node.output:
+                found = self.values.get(name)
+                if name not in stored or found is None or _is_declared(stored[name], found):
+                    continue
+                if name != output.name:
+                    fact += (
+                        f"; the first that differs is {name!r}, declared "
+                        f"{_declaration(stored[name])} and computed as "
+                        f"{found.dtype}{list(found.shape)}"
+                    )
+                if node.op_type in ("Resize", "Upsample"):
+                    hint = (
+                        "sizes times scales are rounded down in single precision, as onnxruntime "
+                        "does, and ONNX's shape inference multiplies in double precision: remove "
+                        "the stored shapes, or state the sizes in place of the scales"
+                    )
+                raise ModelError(f"{_label(node, number)}: {fact}", hint)
+        raise ModelError(fact, hint)
 
     def _output(self, name: str) -> str:
         """Return the name of an output's tensor; one that a node passes on is copied."""
@@ -570,25 +602,26 @@ def _stored_in(code: int) -> str:
     return STORED[code].dtype if code in STORED else dtype_name(code)
 
 
-def _check_declared(value: onnx.ValueInfoProto, made: Tensor) -> None:
-    """Raise unless an output has the type and the sizes that the model declares for it."""
+def _is_declared(value: onnx.ValueInfoProto, made: Tensor) -> bool:
+    """Return whether a value has the type and the sizes that the model declares for it."""
     declared = value.type.tensor_type
     if not value.type.HasField("tensor_type"):
-        return
+        return True
     sizes = [d.dim_value if d.HasField("dim_value") else None for d in declared.shape.dim]
     fits = not declared.HasField("shape") or (
         len(sizes) == len(made.shape)
         and all(size in (None, own) for size, own in zip(sizes, made.shape, strict=True))
     )
     is_typed = declared.elem_type != onnx.TensorProto.UNDEFINED
-    if (is_typed and _stored_in(declared.elem_type) != made.dtype) or not fits:
-        shown = ", ".join("?" if size is None else str(size) for size in sizes)
-        dtype = onnx.TensorProto.DataType.Name(declared.elem_type).lower()
-        raise ModelError(
-            f"the output {value.name!r} is declared {dtype}[{shown}], and the nodes compute "
-            f"{made.dtype}{list(made.shape)}",
-            "the file is damaged, or was changed after its shapes were inferred: export it again",
-        )
+    return fits and not (is_typed and _stored_in(declared.elem_type) != made.dtype)
+
+
+def _declaration(value: onnx.ValueInfoProto) -> str:
+    """Return the type and the sizes that a model declares for a value."""
+    declared = value.type.tensor_type
+    sizes = (str(d.dim_value) if d.HasField("dim_value") else "?" for d in declared.shape.dim)
+    dtype = onnx.TensorProto.DataType.Name(declared.elem_type).lower()
+    return f"{dtype}[{', '.join(sizes)}]"
 
 
 def _data(tensor: Tensor) -> Array:

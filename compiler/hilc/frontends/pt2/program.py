@@ -224,16 +224,21 @@ def _region(graph: Mapping[str, Any]) -> Region:
         for kind in ("sym_int_values", "sym_float_values", "sym_bool_values")
         for name, value in graph.get(kind, {}).items()
     }
+    # PyTorch numbers results that nothing reads. The first one names the layer: as the node.
+    names = {f"{node.get('name')}_unused_0": str(node.get("name")) for node in nodes}
+    signatures = {
+        names.get(name, name): _signature(meta) for name, meta in graph["tensor_values"].items()
+    }
     return Region(
         tuple(map(_argument, graph["inputs"])),
         tuple(map(_argument, graph["outputs"])),
-        tuple(_call(node, index) for index, node in enumerate(nodes)),
-        {name: _signature(meta) for name, meta in graph["tensor_values"].items()},
+        tuple(_call(node, index, names) for index, node in enumerate(nodes)),
+        signatures,
         symbols,
     )
 
 
-def _call(node: Mapping[str, Any], index: int) -> Call:
+def _call(node: Mapping[str, Any], index: int, names: Mapping[str, str]) -> Call:
     target = node["target"].removeprefix("torch.ops.")
     source = _source(node["metadata"].get("stack_trace", ""))
     try:
@@ -242,10 +247,17 @@ def _call(node: Mapping[str, Any], index: int) -> Call:
             given["name"] or str(position): _argument(given["arg"])
             for position, given in enumerate(node["inputs"])
         }
-        outputs = tuple(map(_argument, node["outputs"]))
+        outputs = tuple(_renamed(_argument(output), names) for output in node["outputs"])
     except ModelError as error:
         raise type(error)(f"{place(index, source)}: {target}: {error.fact}", error.hint) from error
     return Call(target, arguments, outputs, index, source)
+
+
+def _renamed(output: Argument, names: Mapping[str, str]) -> Argument:
+    if isinstance(output, tuple):
+        return tuple(_renamed(part, names) for part in output)
+    is_named = isinstance(output, Ref) and output.name in names
+    return Ref(names[output.name]) if is_named else output
 
 
 def place(index: int, source: str) -> str:

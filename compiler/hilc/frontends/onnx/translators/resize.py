@@ -57,7 +57,7 @@ def upsample(n: Operation) -> Tensor:
         size = x.shape[axis]
         target = _target(n, size, scale)
         if target != size:
-            places = np.arange(target) / scale
+            places = _places(n, "asymmetric", size, target, scale, (0.0, 1.0))
             plans.append(Plan(axis, size, target, scale, places, np.zeros(target, np.bool_)))
     return _resized(n, x, plans, mode, "floor", asymmetric=True)
 
@@ -70,7 +70,7 @@ def resize(n: Operation) -> Tensor:
         axes = list(range(len(x.shape)))
         scales = _factors(n, n.known(1, "the scales").tolist(), len(axes))
         targets = [_target(n, size, scale) for size, scale in zip(x.shape, scales, strict=True)]
-        transformation, roi, nearest = "asymmetric", None, "floor"
+        transformation, roi, nearest = "asymmetric", None, "outward"
     else:
         axes = [n.axis(a, len(x.shape)) for a in n.integers("axes", range(len(x.shape)))]
         transformation = n.text("coordinate_transformation_mode", "half_pixel")
@@ -98,9 +98,12 @@ def _factors(n: Operation, scales: Sequence[float], count: int) -> list[float]:
     return list(scales)
 
 
-def _target(n: Operation, size: int, scale: float | np.float32) -> int:
-    """Return the size of an axis that is resized by a factor."""
-    target = int(np.floor(size * scale))
+def _target(n: Operation, size: int, scale: float) -> int:
+    """Return the size of an axis that is resized by a factor.
+
+    The standard leaves the precision of the product open; onnxruntime's is single.
+    """
+    target = int(np.floor(np.float32(size) * np.float32(scale)))
     n.check_size((target,), n.input(0).dtype)
     if target < 1:
         n.invalid(f"resizes {size} to {target} entries by the scale {scale}")
@@ -112,10 +115,7 @@ def _sizes(n: Operation, x: Tensor, axes: Sequence[int]) -> tuple[list[float], l
     shape = [x.shape[axis] for axis in axes]
     if n.has(2) and n.input(2).size:
         scales = _factors(n, n.known(2, "the scales").tolist(), len(axes))
-        # As it is stated in single precision.
-        return scales, [
-            _target(n, size, np.float32(scale)) for size, scale in zip(shape, scales, strict=True)
-        ]
+        return scales, [_target(n, size, scale) for size, scale in zip(shape, scales, strict=True)]
     sizes = list(n.known_ints(3, "the sizes"))
     if len(sizes) != len(axes) or min(sizes) < 1 or 0 in shape:
         n.invalid(f"resizes {shape} to {sizes}", "a size of 1 or more for each axis is accepted")
@@ -137,19 +137,26 @@ def _places(
     scale: float,
     region: tuple[float, float],
 ) -> Array:
-    """Return the position of each output in input coordinates."""
-    i = np.arange(target, dtype=np.float64)
+    """Return the position of each output in input coordinates.
+
+    The standard leaves the precision open, by which the nearest input to a position between two
+    differs: onnxruntime's is single. An interpolation is nearly the same by either.
+    """
+    real = np.float32 if n.text("mode", "nearest") == "nearest" else np.float64
+    i: Array = np.arange(target, dtype=real)
+    # An array, which numbers of Python do not widen.
+    by: Array = np.array(scale, real)
     # The standard's length_resized is the length of the output, a whole number, for every
     # transformation. Only half_pixel_symmetric names the length before it is rounded.
     match transformation:
         case "half_pixel":
-            return (i + 0.5) / scale - 0.5
+            return (i + 0.5) / by - 0.5
         case "half_pixel_symmetric":
-            return size / 2 * (1 - target / (scale * size)) + (i + 0.5) / scale - 0.5
+            return size / 2 * (1 - target / (by * size)) + (i + 0.5) / by - 0.5
         case "pytorch_half_pixel":
-            return (i + 0.5) / scale - 0.5 if target > 1 else np.zeros(target)
+            return (i + 0.5) / by - 0.5 if target > 1 else np.zeros(target)
         case "asymmetric":
-            return i / scale
+            return i / by
         case "align_corners":
             return i * (size - 1) / (target - 1) if target > 1 else np.zeros(target)
         case "tf_crop_and_resize":
@@ -192,6 +199,9 @@ def _weights(n: Operation, plan: Plan, mode: str, nearest: str) -> Array:
                 chosen = np.floor(places)
             case "ceil":
                 chosen = np.ceil(places)
+            case "outward":
+                # onnxruntime's before opset 11, where the standard does not say which.
+                chosen = np.floor(places) if plan.scale >= 1 else np.ceil(places)
             case _:
                 n.refuse(f"has the nearest_mode {nearest!r}")
         weights[np.arange(plan.target), np.clip(chosen, 0, plan.size - 1).astype(int)] = 1

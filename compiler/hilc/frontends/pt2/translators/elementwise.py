@@ -290,15 +290,17 @@ def celu(c: Operation) -> str:
 
 @translates("aten.softplus")
 def softplus(c: Operation) -> str:
-    """PyTorch's is the identity above ``threshold / beta``, where float32 shows no difference."""
+    """Translate aten.softplus to Softplus; PyTorch's is the identity above ``threshold / beta``."""
     beta, threshold = float(c.get("beta", 1)), float(c.get("threshold", 20))
-    if threshold < 17:  # log(1 + exp(-17)) is below half a unit in the last place of 17
-        c.refuse(f"has the threshold {threshold}", "at least 17 is supported; the default is 20")
-    x = c.tensor("self")
-    if beta == 1:
-        return c.emit("Softplus", x)
-    factor = c.constant(beta, c.result.dtype)
-    return c.emit("Div", c.emit("Softplus", c.emit("Mul", x, factor)), factor)
+    x, factor = c.tensor("self"), c.constant(beta, c.result.dtype)
+    scaled = x if beta == 1 else c.emit("Mul", x, factor)
+    made = c.emit("Softplus", scaled)
+    made = made if beta == 1 else c.emit("Div", made, factor)
+    if threshold >= 17:  # log(1 + exp(-17)) is below half a unit in the last place of 17
+        return made
+    return c.emit(
+        "Where", c.emit("Greater", scaled, c.constant(threshold, c.result.dtype)), x, made
+    )
 
 
 @translates("aten.prelu", "aten._prelu_kernel")

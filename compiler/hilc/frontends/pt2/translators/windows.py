@@ -235,26 +235,46 @@ def col2im(c: Operation) -> str:
 
 @translates("aten.upsample_nearest1d", "aten.upsample_nearest2d", "aten.upsample_nearest3d")
 def nearest(c: Operation) -> str:
-    """Translate aten.upsample_nearest1d, 2d and 3d to Resize, nearest, asymmetric, rounded down."""
-    return _resize(c, mode="nearest", coordinate_transformation_mode="asymmetric",
-                   nearest_mode="floor")  # fmt: skip
+    """Translate aten.upsample_nearest1d, 2d and 3d: by whole numbers to Resize, else to Gather."""
+    places = _places(c, 0)
+    sizes = c.shape(_source(c))[2:]
+    if all(
+        len(found) % size == 0 and (found == np.repeat(range(size), len(found) // size)).all()
+        for found, size in zip(places, sizes, strict=True)
+    ):
+        return c.emit("Resize", c.tensor(_source(c)), "", "", c.integers(c.result_shape),
+                      mode="nearest", coordinate_transformation_mode="asymmetric",
+                      nearest_mode="floor")  # fmt: skip
+    return _gathered(c, places)
 
 
 @translates(*(f"aten._upsample_nearest_exact{n}d" for n in (1, 2, 3)))
 def nearest_exact(c: Operation) -> str:
-    """Translate nearest-exact to Gather along each axis, of the places that PyTorch computes in
-    float32.
-    """
-    x = c.tensor("input" if c.has("input") else "self")
-    spatial = len(c.result_shape) - 2
-    sizes = c.shape("input" if c.has("input") else "self")[2:]
-    factors = _factors(c)
-    for axis, (size, count) in enumerate(zip(sizes, c.result_shape[2:], strict=True)):
-        ratio = 1 / factors[axis] if len(factors) == spatial else size / count
-        centres = np.arange(count, dtype=np.float32) + np.float32(0.5)
-        places = np.minimum(np.floor(centres * np.float32(ratio)).astype(np.int64), size - 1)
-        if places.tolist() != list(range(size)):
-            x = c.emit("Gather", x, c.constant(places), axis=axis + 2)
+    """Translate nearest-exact to Gather along each axis."""
+    return _gathered(c, _places(c, 0.5))
+
+
+def _places(c: Operation, centre: float) -> list[Array]:
+    """Return the nearest input to each output along each axis, by PyTorch's rule in float32."""
+    sizes, targets, factors = c.shape(_source(c))[2:], c.result_shape[2:], _factors(c)
+    made = []
+    for axis, (size, target) in enumerate(zip(sizes, targets, strict=True)):
+        ratio = 1 / factors[axis] if len(factors) == len(sizes) else size / target
+        points: Array = (np.arange(target, dtype=np.float32) + np.float32(centre)) * np.float32(
+            ratio
+        )
+        if centre == 0 and len(sizes) == 2 and target in (size, 2 * size):
+            # Of images alone, whatever the factor is.
+            points = np.arange(target) // (target // size)
+        made.append(np.minimum(np.floor(points).astype(np.int64), size - 1))
+    return made
+
+
+def _gathered(c: Operation, places: Sequence[Array]) -> str:
+    x = c.tensor(_source(c))
+    for axis, (found, size) in enumerate(zip(places, c.shape(_source(c))[2:], strict=True)):
+        if found.tolist() != list(range(size)):
+            x = c.emit("Gather", x, c.constant(found), axis=axis + 2)
     return x
 
 
@@ -305,11 +325,35 @@ def _coordinates(c: Operation) -> str:
 
 def _resize(c: Operation, **attributes: Any) -> str:
     """Resize by the factors that the call states, which decide the coordinates, or to its size."""
-    x = c.tensor("input" if c.has("input") else "self")
-    factors = _factors(c)
+    x, factors = c.tensor(_source(c)), _factors(c)
+    if len(factors) == len(c.result_shape) - 2:
+        # An axis that keeps its size is copied, whatever its factor is.
+        copies = attributes["mode"] == "linear" or "antialias" in attributes
+        sizes = zip(c.shape(_source(c))[2:], c.result_shape[2:], factors, strict=True)
+        factors = [
+            1.0 if copies and size == target else _single(size, target, factor)
+            for size, target, factor in sizes
+        ]
     if factors and attributes["coordinate_transformation_mode"] != "align_corners":
         return c.emit("Resize", x, "", c.constant((1, 1, *factors), "float32"), **attributes)
     return c.emit("Resize", x, "", "", c.integers(c.result_shape), **attributes)
+
+
+def _single(size: int, target: int, factor: float) -> float:
+    """Return a factor in single precision by which the size becomes the target, as it does by the
+    factor in double precision.
+    """
+    found = np.float32(factor)
+    for _ in range(4):
+        made = int(np.float32(size) * found)
+        if made != target:
+            found = np.nextafter(found, np.float32(0 if made > target else np.inf))
+    return float(found)
+
+
+def _source(c: Operation) -> str:
+    """Return the argument that is resampled."""
+    return "input" if c.has("input") else "self"
 
 
 def _factors(c: Operation) -> Sequence[float]:
