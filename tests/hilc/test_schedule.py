@@ -227,7 +227,7 @@ def a_partitioner(options: Options, **policy: Any) -> Partitioner:
     made._policy = replace(POLICY, **policy)
     made.is_fed = False
     made._groups_within = {}
-    made._impossible = 0
+    made._impossible = {}
     # Nothing was measured as a whole.
     made._whole, made._beyond, made.measured = {}, 1.0, []
     made.singles = [[s for s in found if s.first == s.last] for found in options]
@@ -717,6 +717,9 @@ class Points:
         found = self.cheapest(limit, objective)
         return None if found is None else [found] if found.cost <= most else []
 
+    def least_known_flash(self, *arguments: object) -> None:
+        """None: no point is a mixture of others."""
+
     def cheapest_together(self, point: Point, objective: Objective) -> Point | None:
         within = [p for p in self.points if p.fits and p.memory_bound <= point.memory_bound]
         return None if point.fits else min(within, key=lambda p: p.cost, default=None)
@@ -917,8 +920,13 @@ def test_an_impossible_limit_is_tried_once() -> None:
     least = partitioner.cheapest(None, FASTEST)
     assert least is not None
     assert partitioner.cheapest(least.memory_bound - 1, Objective(200)) is None
-    partitioner._options = None  # not needed for what is known
+    tried = []
+    partitioner._options = lambda *args, **options: tried.append(args) or ([[]], [])
+    assert partitioner.cheapest(least.memory_bound - 2, Objective(200)) is None
+    assert not tried
+    # Another price lets other groups be tried.
     assert partitioner.cheapest(least.memory_bound - 2, FASTEST) is None
+    assert tried
 
 
 def test_least_flash_within_instructions_is_exact() -> None:
@@ -934,6 +942,11 @@ def test_least_flash_within_instructions_is_exact() -> None:
         least = min((own(p.segments) - own(()) for p in found), default=None)
         assert least == flash, most
     assert partitioner.least_flash(99, FASTEST, 40) is None
+    # Where the cheapest with a price takes more instructions, too.
+    assert partitioner.least_flash(None, Objective(1e6), 80) == ()
+    between = partitioner.least_known_flash(None, Objective(1e6), 80)
+    assert between is not None
+    assert between.cost == 80
 
 
 def test_the_frontier_ends_where_nothing_is_cheaper(

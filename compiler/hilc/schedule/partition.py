@@ -68,8 +68,9 @@ class Partitioner:
         self._groups = FusedGroups(planner, self.estimator, self.singles, policy)
         #: Groups by limit of memory, price of flash, and whether expansions are sliced.
         self._groups_within: dict[tuple[int | None, float, bool], Sequence[GroupsOfLayers]] = {}
-        #: The largest limit of memory in bytes that nothing is known to keep.
-        self._impossible = 0
+        #: By price of flash, which determines the groups that are tried, the largest limit of
+        #: memory in bytes that nothing is known to keep.
+        self._impossible: dict[float, int] = {}
         tuned = [] if tuning is None else list(tuning.shared_as(optimize))
         known = [(program, self._segments_of(program.choice)) for program in tuned]
         #: Costs of programs that were measured as a whole, by their segments.
@@ -90,15 +91,15 @@ class Partitioner:
         layers that have others. Expansions are computed by slices of channels only where no
         partition keeps the limit otherwise.
         """
-        if limit is not None and limit <= self._impossible:
+        impossible = self._impossible.get(objective.flash_worth, 0)
+        if limit is not None and limit <= impossible:
             return None
         segments = self._cheapest(*self._options(limit, objective, in_place=in_place), objective)
         if segments is None and self._groups.has_expansions:
             options = self._options(limit, objective, in_place=in_place, sliced=True)
             segments = self._cheapest(*options, objective)
         if segments is None and limit is not None and objective.flash_limit is None:
-            # Whatever the price of flash.
-            self._impossible = max(self._impossible, limit)
+            self._impossible[objective.flash_worth] = limit
         return None if segments is None else self._partition(segments)
 
     def least_flash(
@@ -124,12 +125,29 @@ class Partitioner:
                 found, limit = smaller, smaller.memory_bound
         if found.cost > most:
             return ()
-        options = _known(*self._options(limit, objective, sliced=_is_sliced(found)))
+        own = self._least_of_known(limit, objective, most, sliced=_is_sliced(found))
+        return (found,) if own is None or own.flash >= found.flash else (found, own)
+
+    def least_known_flash(
+        self, limit: int | None, objective: Objective, most: float
+    ) -> Partition | None:
+        """Return the partition with the least flash, of the groups that were laid out to find the
+        cheapest, whose segments keep ``limit`` bytes and that has at most ``most`` instructions,
+        also where the cheapest has more; None if there is none.
+        """
+        found = self.cheapest(limit, objective)
+        if found is None:
+            return None
+        return self._least_of_known(limit, objective, most, sliced=_is_sliced(found))
+
+    def _least_of_known(
+        self, limit: int | None, objective: Objective, most: float, *, sliced: bool
+    ) -> Partition | None:
+        options = _known(*self._options(limit, objective, sliced=sliced))
         for segments in _least_of_each_sum(options, _flash_of, _cost_of, most, self._policy):
             if _cost(segments) <= most:
-                own = self._partition(segments)
-                return (found, own) if own.flash < found.flash else (found,)
-        return (found,)
+                return self._partition(segments)
+        return None
 
     def cheapest_together(self, partition: Partition, objective: Objective) -> Partition | None:
         """Return the cheapest partition whose segments keep the memory lower bound of ``partition``
