@@ -8,7 +8,7 @@ sum, in fractions of the limit.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from statistics import median
 
 import numpy as np
@@ -144,7 +144,12 @@ class Partitioner:
         self, limit: int | None, objective: Objective, most: float, *, sliced: bool
     ) -> Partition | None:
         options = _known(*self._options(limit, objective, sliced=sliced))
-        for segments in _least_of_each_sum(options, _flash_of, _cost_of, most, self._policy):
+        # Costs add up: a sum beyond the limit is one of rounded costs.
+        policy = replace(
+            self._policy,
+            sum_parts_beyond=min(self._policy.sum_parts_beyond, len(options) // 2 + 2),
+        )
+        for segments in _least_of_each_sum(options, _flash_of, _cost_of, most, policy):
             if _cost(segments) <= most:
                 return self._partition(segments)
         return None
