@@ -920,8 +920,13 @@ def test_an_impossible_limit_is_tried_once() -> None:
     least = partitioner.cheapest(None, FASTEST)
     assert least is not None
     assert partitioner.cheapest(least.memory_bound - 1, Objective(200)) is None
-    tried = []
-    partitioner._options = lambda *args, **options: tried.append(args) or ([[]], [])
+    tried: list[object] = []
+
+    def options(*args: object, **_: object) -> tuple[list[list[Segment]], list[GroupsOfLayers]]:
+        tried.append(args)
+        return [[]], []
+
+    partitioner._options = options
     assert partitioner.cheapest(least.memory_bound - 2, Objective(200)) is None
     assert not tried
     # Another price lets other groups be tried.

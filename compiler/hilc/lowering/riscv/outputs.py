@@ -150,7 +150,8 @@ class _Search:
         """For each channel, how far apart multipliers are that round different sums up: what
         changes the largest output by a part of its last bit.
         """
-        return np.maximum(self._factors >> _NEAR_BITS, 1)
+        units: npt.NDArray[np.int64] = np.maximum(self._factors >> _NEAR_BITS, 1)
+        return units
 
     def _has_none(self, channel: int) -> bool:
         """Return whether a channel, which is :attr:`hard` then, has no constant with any of the
