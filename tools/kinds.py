@@ -141,6 +141,8 @@ def compiled(model: Path, name: str, board: str, goal: str, out: Path) -> tuple[
     # Without what was compiled before.
     with tempfile.TemporaryDirectory(prefix="hil-kinds-cache-") as cache:
         own = {**os.environ, "HIL_CACHE": cache}
+        # As installed packages have it; the first compile writes what is missing.
+        own.pop("PYTHONDONTWRITEBYTECODE", None)
         done = subprocess.run(words, check=True, capture_output=True, text=True, env=own)
     seconds, mb = json.loads(done.stdout)
     return seconds, mb

@@ -114,7 +114,7 @@ def test_changes_are_found_once_for_all_shifts(monkeypatch: pytest.MonkeyPatch) 
         found.append(self)
         return changes(self)
 
-    def refused(self: object) -> None:
+    def refused(self: object, hard: int | None) -> None:
         shifts.append(self)
 
     monkeypatch.setattr(RightShiftedChannels, "changes", counted)

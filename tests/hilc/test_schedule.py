@@ -720,6 +720,9 @@ class Points:
         found = self.cheapest(limit, objective)
         return None if found is None else [found] if found.cost <= most else []
 
+    def least_known_flash(self, *arguments: object) -> None:
+        """None: no point is a mixture of others."""
+
     def cheapest_together(self, point: Point, objective: Objective) -> Point | None:
         within = [p for p in self.points if p.fits and p.memory_bound <= point.memory_bound]
         return None if point.fits else min(within, key=lambda p: p.cost, default=None)
@@ -920,13 +923,18 @@ def test_an_impossible_limit_is_tried_once() -> None:
     least = partitioner.cheapest(None, FASTEST)
     assert least is not None
     assert partitioner.cheapest(least.memory_bound - 1, Objective(200)) is None
-    options = partitioner._options
-    partitioner._options = None  # not needed for what is known
-    assert partitioner.cheapest(least.memory_bound - 2, Objective(200)) is None
-    # With another price other groups are tried.
+    tried: list[object] = []
+
+    def options(*args: object, **_: object) -> tuple[list[list[Segment]], list[GroupsOfLayers]]:
+        tried.append(args)
+        return [[]], []
+
     partitioner._options = options
+    assert partitioner.cheapest(least.memory_bound - 2, Objective(200)) is None
+    assert not tried
+    # Another price lets other groups be tried.
     assert partitioner.cheapest(least.memory_bound - 2, FASTEST) is None
-    assert partitioner.cheapest(least.memory_bound, FASTEST) is not None
+    assert tried
 
 
 def test_least_flash_within_instructions_is_exact() -> None:
@@ -942,6 +950,11 @@ def test_least_flash_within_instructions_is_exact() -> None:
         least = min((own(p.segments) - own(()) for p in found), default=None)
         assert least == flash, most
     assert partitioner.least_flash(99, FASTEST, 40) is None
+    # Where the cheapest with a price takes more instructions, too.
+    assert partitioner.least_flash(None, Objective(1e6), 80) == ()
+    between = partitioner.least_known_flash(None, Objective(1e6), 80)
+    assert between is not None
+    assert between.cost == 80
 
 
 def test_the_frontier_ends_where_nothing_is_cheaper(

@@ -16,6 +16,7 @@ import numpy as np
 import pytest
 from campaigns import cases, sampled
 from random_graphs import GraphBuilder, random_graph
+from row_chains import random_chains
 from small_models import convolutions
 from tflite_builder import ModelBuilder
 
@@ -153,6 +154,16 @@ def test_no_program_is_below_the_lower_bound_of_all(seed: int) -> None:
     assert 0 < bound <= min(programs)
     # Segments that take more than a known plan do not matter.
     assert least_workspace(planner, min(programs)) == bound
+
+
+def test_less_memory_is_found_between_two_prices() -> None:
+    """The cheapest in 192 bytes takes too many instructions at one price of flash, and too much
+    flash at the next.
+    """
+    graph = random_chains(302288, 1).graph
+    found = search(Planner(graph, CPU, io_in_pool=False), optimize="ram").report.chosen
+    assert found.workspace_bytes <= 160
+    assert found.flash_bytes < 8000
 
 
 def test_the_bound_of_a_single_layer_is_its_program() -> None:

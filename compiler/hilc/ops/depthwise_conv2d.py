@@ -121,7 +121,7 @@ def _bounds(
         least += np.minimum(*products)
         most += np.maximum(*products)
     requant = linear.channel_requantization(node, ops, outs[0])
-    return linear.requantized_bounds(least, most, requant, outs[0])
+    return [linear.requantized_bounds(least, most, requant)]
 
 
 def _window(node: Node, ins: Sequence[Tensor | None]) -> geometry.Window:

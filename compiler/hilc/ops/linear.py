@@ -322,20 +322,22 @@ def product_bounds(
     """Return the bounds of rows of inputs between ``low`` and ``high`` times ``weights`` [channels,
     depth].
     """
-    positive, negative = np.maximum(weights, 0), np.minimum(weights, 0)
-    none = np.zeros_like(bias)
-
-    def sums(for_positive: Array, for_negative: Array) -> npt.NDArray[np.int64]:
-        return integer_products(for_positive, zero_point, positive, bias) + integer_products(
-            for_negative, zero_point, negative, none
-        )
-
-    return requantized_bounds(sums(low, high), sums(high, low), requant, out)
+    # Most rows of an image have the same bounds.
+    ends = np.ascontiguousarray(np.concatenate([low, high], axis=1))
+    rows = ends.view(np.dtype((np.void, ends[:1].nbytes))).reshape(-1)
+    _, first, place = np.unique(rows, return_index=True, return_inverse=True)
+    low, high = (end[first].astype(np.int64) for end in (low, high))
+    # A sum is twice the middle of its bounds, less or more what the weights make of half the width.
+    middle = integer_products(low + high, 2 * zero_point, weights, 2 * bias.astype(np.int64))
+    width = integer_products(high - low, 0, np.abs(weights.astype(np.int64)), np.zeros_like(bias))
+    least, most = (middle - width) >> 1, (middle + width) >> 1
+    found = requantized_bounds(least, most, requant)
+    return [Interval(*(end[place].reshape(out.shape) for end in found))]
 
 
 def requantized_bounds(
-    least: npt.NDArray[np.int64], most: npt.NDArray[np.int64], requant: Requantization, out: Tensor
-) -> list[Interval]:
+    least: npt.NDArray[np.int64], most: npt.NDArray[np.int64], requant: Requantization
+) -> Interval:
     """Return the bounds of the outputs of sums between ``least`` and ``most``, channels last.
 
     A multiplier that first shifts to the left wraps around what that takes beyond 32 bits; where
@@ -345,4 +347,4 @@ def requantized_bounds(
     shift = np.maximum(requant.shifts.astype(np.int64), 0)
     wraps = ((least << shift) < INT32_MIN) | ((most << shift) > INT32_MAX)
     low[wraps], high[wraps] = requant.low, requant.high
-    return [Interval(low.reshape(out.shape), high.reshape(out.shape))]
+    return Interval(low, high)

@@ -173,9 +173,11 @@ class ParetoFrontier:
                 least = min(least, goal.sum(bound, found[-1].flash))
                 # Less memory takes no less flash.
                 limits = self._smaller_sums(goal, least, bound, found[-1].flash)
-            if found is None:
-                # No price of flash changes that.
-                break
+            # Between two prices the cheapest may take too many instructions, or too much flash.
+            own = self.partitioner.least_known_flash(limits[0], objective, most) if limits else None
+            if own is not None:
+                self._objectives.setdefault(own, objective)
+                yield own
         yield from (p for p in self.measured() if p.cost <= most)
 
     def _smaller_sums(self, goal: Goal, least: float, bound: int, flash: int) -> Sequence[int]:

@@ -8,7 +8,7 @@ sum, in fractions of the limit.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from statistics import median
 
 import numpy as np
@@ -125,12 +125,34 @@ class Partitioner:
                 found, limit = smaller, smaller.memory_bound
         if found.cost > most:
             return ()
-        options = _known(*self._options(limit, objective, sliced=_is_sliced(found)))
-        for segments in _least_of_each_sum(options, _flash_of, _cost_of, most, self._policy):
+        own = self._least_of_known(limit, objective, most, sliced=_is_sliced(found))
+        return (found,) if own is None or own.flash >= found.flash else (found, own)
+
+    def least_known_flash(
+        self, limit: int | None, objective: Objective, most: float
+    ) -> Partition | None:
+        """Return the partition with the least flash, of the groups that were laid out to find the
+        cheapest, whose segments keep ``limit`` bytes and that has at most ``most`` instructions,
+        also where the cheapest has more; None if there is none.
+        """
+        found = self.cheapest(limit, objective)
+        if found is None:
+            return None
+        return self._least_of_known(limit, objective, most, sliced=_is_sliced(found))
+
+    def _least_of_known(
+        self, limit: int | None, objective: Objective, most: float, *, sliced: bool
+    ) -> Partition | None:
+        options = _known(*self._options(limit, objective, sliced=sliced))
+        # Costs add up: a sum beyond the limit is one of rounded costs.
+        policy = replace(
+            self._policy,
+            sum_parts_beyond=min(self._policy.sum_parts_beyond, len(options) // 2 + 2),
+        )
+        for segments in _least_of_each_sum(options, _flash_of, _cost_of, most, policy):
             if _cost(segments) <= most:
-                own = self._partition(segments)
-                return (found, own) if own.flash < found.flash else (found,)
-        return (found,)
+                return self._partition(segments)
+        return None
 
     def cheapest_together(self, partition: Partition, objective: Objective) -> Partition | None:
         """Return the cheapest partition whose segments keep the memory lower bound of ``partition``

@@ -495,7 +495,8 @@ def _emit_products(
     ``first`` on; sums that are not among ``begun`` begin.
     """
     g = tile.geometry
-    places = [(y, row, x) for y, row in rows.items() for x in columns_of(tile)]
+    under = {x: _horizontal(tile, x) for x in columns_of(tile)}
+    places = [(y, row, x) for y, row in rows.items() for x in under]
     far = f.address("far") if tile.is_far else None
     # The row that the address of its own belongs to, and by how much it is behind that.
     ahead: tuple[Register | None, int] = None, 0
@@ -519,7 +520,7 @@ def _emit_products(
             load_pixel(index + 1)
         pixel = pixels[index % 2]
         for r, ky in _vertical(tile, y):
-            for c, kx in _horizontal(tile, x):
+            for c, kx in under[x]:
                 weight = weights[(ky - first) * g.filter_w + kx]
                 _emit_product(f, tile, (r, c), sums, pixel, weight, product, begun)
     if far is not None:

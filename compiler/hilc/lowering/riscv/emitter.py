@@ -18,6 +18,7 @@ import struct
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import cached_property
 
 #: In the order in which they are given out: arguments first, then those that a call may change, and
 #: last those that it must restore.
@@ -531,7 +532,13 @@ class Function:
         return round(_BYTES * (self._static + 2 * len(self._restored) + passed + 3))
 
     def text(self) -> str:
-        """Return the definition in C: assembly for RISC-V, C for every other core."""
+        """Return the definition in C: assembly for RISC-V, C for every other core. Nothing is
+        written after it.
+        """
+        return self._text
+
+    @cached_property
+    def _text(self) -> str:
         declared = [f"{_C_TYPES[kind]}{name}" for name, kind in self.parameters]
         # The body of a naked function is assembly alone, which names no parameter.
         unused = [f"{parameter} __attribute__((unused))" for parameter in declared]
@@ -566,7 +573,7 @@ class Function:
             head.append(f"lw {argument.machine}, {frame + 4 * i}(sp)")
         tail.append("ret")
         lines = [f"    {line}" for line in head]
-        lines += [line.format(**slots) for line, _ in self._lines]
+        lines += [line.format_map(slots) for line, _ in self._lines]
         lines += [f"    {line}" for line in tail]
         lines += [line for line, _ in self._behind]
         lines.append("    .option pop")
@@ -574,6 +581,9 @@ class Function:
         return "".join(f'        "{self._local(line.strip())}\\n"\n' for line in lines)
 
     def _local(self, line: str) -> str:
+        if "L" not in line:
+            # As most lines: instructions are in small letters.
+            return line
         words = [
             f".L{self.name}_{word}" if self._is_label(word.rstrip(":")) else word
             for word in line.split(" ")

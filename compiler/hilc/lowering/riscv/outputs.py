@@ -35,8 +35,10 @@ _NONE = 2**61
 #: Other multipliers that are tried on both sides of a channel's own, and by which part of it, in
 #: bits, they differ.
 _NEAR, _NEAR_BITS = 96, 27
-#: Channels for which all of these are tried first.
-_PROBED = 4
+_STEPS = np.repeat(np.arange(1, _NEAR + 1), 2)
+_STEPS[1::2] *= -1
+#: Channels for which all of these are tried first, for one output of so many, then for all.
+_PROBED, _PART = 4, 16
 _WORD = 2**31
 #: The most bits by which sums with shifts of their own are scaled: half a unit of the first
 #: rounding is a constant of an instruction.
@@ -44,6 +46,8 @@ _OWN_BITS = 11
 #: Part of the outputs that are expected to be clamped: after ReLU about half.
 RECTIFIED, LINEAR = 0.5, 0.02
 _INT8 = ELEMENT_TYPES["int8"].bounds
+#: Channels, each by its number, or all.
+_Rows = npt.NDArray[np.int64] | slice
 
 
 @dataclass(frozen=True)
@@ -59,9 +63,10 @@ class Scales:
 
 @once_for_channels
 def scales_of(channels: RightShiftedChannels, bits: int, base: int) -> Scales | None:
-    """Return the scales of sums times ``2**bits``, for outputs that begin at ``base``; None where
-    there are none that are exact for each sum of each channel.
+    """Return the scales of sums times ``2**bits``, which are words, for outputs that begin at
+    ``base``; None where there are none that are exact for each sum of each channel.
     """
+    assert max(int(np.abs(end).max()) for end in channels.ends) << bits <= _WORD
     alive = channels.ends[0] < channels.ends[1]
     finest = int(channels.right[alive].min(initial=_MAX_SHIFT)) + bits
     finest = min(finest, _MAX_SHIFT)
@@ -69,11 +74,14 @@ def scales_of(channels: RightShiftedChannels, bits: int, base: int) -> Scales | 
     if channels.rounding is Rounding.DOUBLE and not channels.rectified:
         forms.append(True)
     changes = channels.changes()
+    hard: int | None = None
     for signed in forms:
         for shift in range(finest, max(finest - _TRIED, 0), -1):
-            words = _Search(changes, bits, base, shift, signed).words()
+            search = _Search(changes, bits, base, shift, signed)
+            words = search.words(hard)
             if words is not None:
                 return Scales(words, shift, signed)
+            hard = search.hard
     return None
 
 
@@ -89,46 +97,46 @@ class _Search:
         exponents = shift - (channels.right + bits - 1)
         real = np.ldexp(channels.multipliers.astype(np.float64), exponents)
         self._factors = np.rint(np.where(alive, real, 0.0)).astype(np.int64)
-        self._reached, self._begins = changes.reached, changes.begins
+        self._changes, self._base, self._shift = changes, base, shift
         range_ = channels.range
         self._places = np.clip(shift - channels.right, 0, _MAX_SHIFT) if signed else None
-
-        def value(levels: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-            """Return the least value of levels ``[channels, n]``."""
-            least = (levels - base) << shift
-            if self._places is None:
-                return least
-            unit = np.left_shift(1, self._places)[:, np.newaxis]
-            return np.where(levels <= range_.out_zero_point, least + unit, least)
-
-        self._wanted = value(changes.levels)
-        least, beyond = value(np.stack([changes.least, changes.most + 1], axis=1)).T
+        #: A channel without any constant, which hardly has one for the next shift; None if each has
+        #: one.
+        self.hard: int | None = None
+        ends = np.stack([changes.least, changes.most + 1], axis=1)
+        least, beyond = self._values(slice(None), ends).T
         self._least = np.where(changes.least > range_.out_min, least, -_NONE)
         self._beyond = np.where(changes.most < range_.out_max, beyond, _NONE)
         middle = np.ldexp(channels.bias * channels.multipliers.astype(np.float64), -31)
         middle = np.ldexp(middle, -channels.right) + (range_.out_zero_point - base + 0.5)
         self._middle = np.rint(np.clip(np.ldexp(middle, shift), -_WORD, _WORD)).astype(np.int64)
 
-    def words(self) -> npt.NDArray[np.int32] | None:
-        """Return multiplier and constant of each channel; None if one has none."""
-        everyone = np.arange(len(self._factors))
-        added, good = self._constants(everyone, self._factors)
+    def _values(self, rows: _Rows, levels: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+        """Return the least value of ``levels [n]``, or ``[channels, n]``, of the channels
+        ``rows``.
+        """
+        least = (levels - self._base) << self._shift
+        if self._places is None:
+            return least
+        unit = np.left_shift(1, self._places[rows])[:, np.newaxis]
+        return np.where(levels <= self._channels.range.out_zero_point, least + unit, least)
+
+    def words(self, hard: int | None = None) -> npt.NDArray[np.int32] | None:
+        """Return multiplier and constant of each channel; None if one has none, perhaps the
+        channel ``hard``.
+        """
+        if hard is not None and self._has_none(hard):
+            return None
+        added, good = self._constants(slice(None), self._factors)
         factors = self._factors.copy()
-        # Other multipliers nearby round other sums up: what changes the largest output by a part
-        # of its last bit.
-        unit = np.maximum(self._factors >> _NEAR_BITS, 1)
-        steps = np.repeat(np.arange(1, _NEAR + 1), 2)
-        steps[1::2] *= -1
         # A channel that has none at all ends the search soon.
-        for channel in np.flatnonzero(~good)[:_PROBED]:
-            tried = self._factors[channel] + steps * unit[channel]
-            if not self._constants(np.full(len(steps), channel), tried)[1].any():
-                return None
-        for step in steps:
+        if any(self._has_none(int(channel)) for channel in np.flatnonzero(~good)[:_PROBED]):
+            return None
+        for step in _STEPS:
             failed = np.flatnonzero(~good)
             if not failed.size:
                 break
-            tried = self._factors[failed] + step * unit[failed]
+            tried = self._factors[failed] + step * self._units[failed]
             own, right = self._constants(failed, tried)
             found = failed[right]
             factors[found], added[found], good[found] = tried[right], own[right], True
@@ -137,24 +145,44 @@ class _Search:
         places = [] if self._places is None else [self._places]
         return np.stack([factors, added, *places], axis=1).astype(np.uint32).view(np.int32)
 
+    @property
+    def _units(self) -> npt.NDArray[np.int64]:
+        """For each channel, how far apart multipliers are that round different sums up: what
+        changes the largest output by a part of its last bit.
+        """
+        units: npt.NDArray[np.int64] = np.maximum(self._factors >> _NEAR_BITS, 1)
+        return units
+
+    def _has_none(self, channel: int) -> bool:
+        """Return whether a channel, which is :attr:`hard` then, has no constant with any of the
+        multipliers.
+        """
+        tried = self._factors[channel] + np.append(0, _STEPS) * self._units[channel]
+        # Some outputs refuse most multipliers.
+        for part in (slice(None, None, _PART), slice(None)):
+            tried = tried[self._constants(np.full(len(tried), channel), tried, part)[1]]
+            if not tried.size:
+                self.hard = channel
+                return True
+        return False
+
     def _constants(
-        self, rows: npt.NDArray[np.int64], factors: npt.NDArray[np.int64]
+        self, rows: _Rows, factors: npt.NDArray[np.int64], part: slice = slice(None)
     ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.bool_]]:
         """Return a constant for each of the channels ``rows`` with these multipliers, and whether
-        it makes each output of the channel begin at its sum.
+        it makes each output of the channel, or of a ``part`` of these, begin at its sum.
         """
-
-        def upper(sums: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-            scaled = sums << self._bits
-            wide = factors.reshape(-1, *(1,) * (sums.ndim - 1))
-            # The product has 64 bits, sign included: in two halves.
-            return ((scaled >> 16) * wide + (((scaled & 0xFFFF) * wide) >> 16)) >> 16
-
-        lowest, highest = (upper(end[rows]) for end in self._channels.ends)
-        reached, begins, wanted = self._reached[rows], self._begins[rows], self._wanted[rows]
-        enough = np.where(reached, wanted - upper(begins), -_NONE).max(axis=1)
+        changes, bits = self._changes, self._bits
+        # Scaled sums are words, multipliers are below 2^32: 63 bits and the sign.
+        lowest, highest = (((end[rows] << bits) * factors) >> 32 for end in self._channels.ends)
+        reached = changes.reached[rows, part]
+        wanted = self._values(rows, changes.levels[part])
+        products = (changes.begins[rows, part] << bits) * factors[:, np.newaxis]
+        enough = np.where(reached, wanted - (products >> 32), -_NONE).max(axis=1)
         enough = np.maximum(enough, self._least[rows] - lowest)
-        limit = np.where(reached, wanted - upper(begins - 1), _NONE).min(axis=1)
+        # Of the sum before.
+        products -= (factors << bits)[:, np.newaxis]
+        limit = np.where(reached, wanted - (products >> 32), _NONE).min(axis=1)
         limit = np.minimum(limit, self._beyond[rows] - highest)
         # It and what it is added to are words.
         enough = np.maximum(enough, -_WORD - np.minimum(lowest, 0))

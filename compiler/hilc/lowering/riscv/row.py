@@ -18,6 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 import numpy.typing as npt
@@ -43,6 +44,8 @@ _SHARING, _SHARED_BYTES = 3, 8
 _TRIPLES, _COLUMNS = 8, 16
 #: Elements of depth of a turn of the loop that lists them, and bytes of an entry of the list.
 _TURN, _ENTRY = 8, 8
+#: Number of functions that are kept for layers with the same rows.
+_KEPT = 256
 _LOWEST = ELEMENT_TYPES["int8"].bounds[0]
 _GLUE = {"call": 30.0, "row": 12.0}
 _GLUE_BYTES = 150
@@ -140,6 +143,7 @@ def _packed(layer: LinearWeights, shared: bool, extension: str) -> _Packed | Non
 # The function -------------------------------------------------------------------------------------
 
 
+@lru_cache(_KEPT)
 def _emit_row(row: _Row) -> Function:
     """Return the function that multiplies a row with all columns."""
     names = [("row", "read"), ("weights", "read"), ("scales", "read"), ("out", "write")]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 
 from hilc.lowering.riscv.emitted import NAME
 from hilc.lowering.riscv.emitter import Function, Moving, Register
@@ -14,6 +15,8 @@ BLOCK = 4
 _TURN = 8
 #: Bits by which sums lie higher after they are taken out of their words.
 SUM_SHIFT = 11
+#: Number of functions that are kept for layers with the same tile.
+_KEPT = 256
 
 
 @dataclass(frozen=True)
@@ -48,6 +51,7 @@ class Tile:
         return f"{self.rows}_rows"
 
 
+@lru_cache(_KEPT)
 def emit_tile(tile: Tile, name: str = "tile") -> Function:
     """Return the function that multiplies a tile's rows with all columns."""
     parameters = [("rows", "read"), ("weights", "read"), ("scales", "read"), ("out", "write")]

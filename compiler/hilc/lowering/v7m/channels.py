@@ -57,7 +57,7 @@ class RightShiftedChannels(Channels):
         least, most = self.outputs(np.stack(self.ends, axis=1)).T
         reached = (levels > least[:, np.newaxis]) & (levels <= most[:, np.newaxis])
         begins = self.first_sums(levels)
-        return Changes(self, np.broadcast_to(levels, begins.shape), reached, begins, least, most)
+        return Changes(self, levels, reached, begins, least, most)
 
     def even_scales(self) -> tuple[npt.NDArray[np.int32], int] | None:
         """``[channels, 4]`` as ``hil_v7m_even_output`` takes them, and the shift of all channels;
@@ -88,7 +88,7 @@ class Changes:
     """At which sums the outputs of channels change, of all sums that there are."""
 
     channels: RightShiftedChannels
-    #: ``[channels, levels]``: the outputs that are reached, at which sums.
+    #: All outputs; ``[channels, levels]``: whether they are reached, at which sums.
     levels: npt.NDArray[np.int64]
     reached: npt.NDArray[np.bool_]
     begins: npt.NDArray[np.int64]
