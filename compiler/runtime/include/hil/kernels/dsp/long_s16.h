@@ -149,8 +149,7 @@ HIL_INLINE void hil_dsp_s16_long_row(struct hil_dsp_s16_long *sums, int32_t unit
 
 /* Two products, in 64 bits. */
 HIL_INLINE int64_t hil_dsp_s16_long_dual(uint32_t a, uint32_t b) {
-    const int64_t low = hil_dsp_low(a) * hil_dsp_low(b);
-    return low + hil_dsp_high(a) * hil_dsp_high(b);
+    return (int64_t)hil_dsp_low(a) * hil_dsp_low(b) + (int64_t)hil_dsp_high(a) * hil_dsp_high(b);
 }
 
 HIL_INLINE void hil_dsp_s16_long_pairs(struct hil_dsp_s16_long *sums, int32_t units) {
