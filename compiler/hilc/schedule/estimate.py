@@ -264,19 +264,33 @@ class Estimator:
         A group is taken to do that where its layers run by rows, so what it needs is not known.
         """
         buffers = CallerBuffers(self._liveness)
-        by_size: dict[int, list[Value]] = {}
+        ending: dict[int, list[Value]] = {}
         for value in self._liveness.pooled:
-            by_size.setdefault(value.tensor.nbytes, []).append(value)
-        found: dict[int, set[BufferRef]] = {}
+            if value.first < value.last:
+                ending.setdefault(value.last, []).append(value)
+        found: dict[int, Set[BufferRef]] = {}
+        #: By the buffer, an output in it of a later layer that one group may compute from here.
+        later: dict[BufferRef, Value] = {}
         for step in reversed(range(len(self.nodes))):
-            for name in self.nodes[step].outputs:
-                output = self._liveness.by_name[name]
-                own = found.get(id(output), set()) if output.buffer is None else {output.buffer}
-                alike = by_size.get(output.tensor.nbytes, ()) if own else ()
-                for value in alike:
-                    held = {ref for ref in own if buffers.have_room(ref, value, output)}
-                    if held and self._may_overwrite(step, output, value):
-                        found.setdefault(id(value), set()).update(held)
+            written = {
+                ref: output
+                for output in (self._liveness.by_name[n] for n in self.nodes[step].outputs)
+                for ref in (found.get(id(output), ()) if output.buffer is None else [output.buffer])
+            }
+            for value in ending.get(step, ()):
+                held = {
+                    ref
+                    for ref, output in written.items()
+                    if buffers.have_room(ref, value, output)
+                    and self._may_overwrite(step, output, value)
+                }
+                if self._runs_by_rows(step):
+                    held |= {
+                        ref for ref, out in later.items() if buffers.have_room(ref, value, out)
+                    }
+                if held:
+                    found[id(value)] = held
+            later = {**later, **written} if self._runs_by_rows(step) else written
         return found
 
     def _in_pools(self, values: Sequence[Value], beside: Sequence[Value] = ()) -> list[Value]:
@@ -296,20 +310,17 @@ class Estimator:
 
     def _may_overwrite(self, step: int, output: Value, value: Value) -> bool:
         """Return whether a kernel of the layer ``step``, or a group that ends with it, may write
-        ``output`` in place of ``value``.
+        ``output`` in place of ``value``, which this layer reads last.
         """
-        if not value.first < step or value.last > step:
-            return False
-        if value.last == step and self._in_place(step, output, value):
-            return True
-
-        def rows(at: int) -> bool:
-            return self._lowering.runs_by_rows(self.nodes[at].name)
-
         # The last of several layers need not run by rows.
-        if value.last < step:
-            return all(map(rows, range(value.last, step)))
-        return rows(step) or (value.first < step - 1 and rows(step - 1))
+        return (
+            self._runs_by_rows(step)
+            or (value.first < step - 1 and self._runs_by_rows(step - 1))
+            or self._in_place(step, output, value)
+        )
+
+    def _runs_by_rows(self, step: int) -> bool:
+        return self._lowering.runs_by_rows(self.nodes[step].name)
 
     def _in_place(self, step: int, output: Value, value: Value) -> bool:
         """Return whether a kernel of a layer can write ``output`` in place of ``value``, which the
