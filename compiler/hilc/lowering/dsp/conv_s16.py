@@ -211,11 +211,11 @@ def _plane_scales(weights: LinearWeights) -> npt.NDArray[np.int32]:
 
 
 def wide_depthwise(form: DepthwiseConvolution) -> Iterator[Parameters]:
-    """Return filters of 3x3, one a channel: the whole of a channel's plane, or some rows."""
+    """Return filters of 3x3: the whole of a channel's plane, or some rows."""
     window, images = form.window, form.images
     size = [window.filter_h, window.filter_w, window.dilation_h, window.dilation_w]
     stride = window.stride_w
-    if form.multiplier > 1 or size != [3, 3, 1, 1] or stride != window.stride_h or stride > 2:
+    if size != [3, 3, 1, 1] or stride != window.stride_h or stride > 2:
         return
     sums = narrow_sums(form)
     if sums is None:
