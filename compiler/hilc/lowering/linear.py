@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, fields
 from functools import wraps
+from itertools import chain
 from operator import attrgetter
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
@@ -233,6 +234,9 @@ class Convolution(LinearForm):
 
     images: HilImages
     window: HilWindow
+    #: The same layer as filters of the only channel of its image; None where there are more, or
+    #: floats, whose sums depend on their order.
+    channelwise: DepthwiseConvolution | None
 
 
 @dataclass(frozen=True)
@@ -316,6 +320,8 @@ def linear_calls(
             ways = rows(form)
         case Convolution():
             ways = convolution(form)
+            if form.channelwise is not None:
+                ways = chain(ways, depthwise(form.channelwise))
         case DepthwiseConvolution():
             ways = depthwise(form)
         case GroupedConvolution():
@@ -382,7 +388,7 @@ def _conv2d(layer: Layer) -> LinearForm:
 def _depthwise_conv2d(layer: Layer) -> LinearForm:
     ops, window, multiplier = depthwise_conv2d.layer_operands(layer.node, layer.ins)
     if ops.x.shape[3] == 1:
-        # One input channel: an ordinary convolution, whose kernels share loads between channels.
+        # One input channel: an ordinary convolution, too.
         return _sliding(layer, ops, window)
     return _channelwise(layer, ops, window, multiplier)
 
@@ -413,7 +419,9 @@ def _sliding(layer: Layer, ops: Operands, window: Window) -> LinearForm:
     macs = layer.out.size * weights.depth
     if _windows_follow_each_other(window):
         return MatrixProduct(weights, macs, ops.x.size // weights.depth)
-    return Convolution(weights, macs, *_placed(ops.x, window))
+    single = ops.x.element.quantized and ops.x.shape[3] == 1
+    channelwise = _channelwise(layer, ops, window, weights.channels) if single else None
+    return Convolution(weights, macs, *_placed(ops.x, window), channelwise)
 
 
 def _windows_follow_each_other(window: Window) -> bool:

@@ -105,7 +105,10 @@ def _depthwise_strips(form: DepthwiseConvolution) -> Iterator[HilMveDepthwiseCon
         return
     far = bool(outputs.shifts.min() < _FARTHEST_NEAR)
     heights = [rows for rows in range(1, images.out_h + 1) if images.out_h % rows == 0]
-    found = [_Strips(rows, images.out_w, form.channels, form.multiplier, h.stride, far) for rows in heights]
+    found = [
+        _Strips(rows, images.out_w, form.channels, form.multiplier, h.stride, far)
+        for rows in heights
+    ]
     fitting = {
         max((each for each in found if each.scratch <= most), key=lambda each: each.rows)
         for most in _STRIPS_BYTES

@@ -24,6 +24,8 @@
  * Scratch: the plane of one channel; `rows` trades it for instructions.
  *
  * Cost: 43 instructions for a 2x2 tile (36 MACs), 49 with stride 2, and 2.3 a pixel for the plane.
+ * Measured (`hil bench` on mps2-an386, instructions under QEMU) a MAC: 12x12x64 1.52, 12x12x8 with
+ * eight filters a channel 1.30.
  *
  * Tests: the twin is hil_dsp_plane_s16_output (tests/c/test_wide_kernels.py); the assembly:
  * tests/board/test_sixteen_bits.py.

@@ -44,9 +44,9 @@
  * Scratch: the plane of one channel, or of four; `rows` trades it for instructions.
  *
  * Cost: 42 instructions for a 2x2 tile (36 MACs), 48 with stride 2, beyond 127 channels one more a
- * turn of a row's loop; for the planes 1.8 a pixel, 1.3 of four channels; and 24 a channel.
- * Measured (`hil bench` on mps2-an386, instructions under QEMU): 25x5x64 (kws), all rows of four
- * channels at once, 1.47 a MAC.
+ * turn of a row's loop; for the planes 1.8 a pixel, 1.3 of four channels; and 24 a filter.
+ * Measured (`hil bench` on mps2-an386, instructions under QEMU), all rows of four channels at once,
+ * a MAC: 25x5x64 (kws) 1.47, 12x12x64 1.43, 12x12x8 with eight filters a channel 1.27.
  *
  * Tests: the twin is hil_dsp_plane_output (tests/c/test_dsp_kernels.py, limits:
  * test_sums_at_their_limits); the assembly: tests/board/test_kernels.py. Layout:
