@@ -505,8 +505,9 @@ REASONS: Mapping[tuple[str, str, str], str] = {
     ("DEPTHWISE_CONV_2D, one row", "*", "window"): _PORTABLE_WINDOW,
     ("DEPTHWISE_CONV_2D, one row", "*", "dilation"): _PORTABLE_WINDOW,
     ("DEPTHWISE_CONV_2D", "*", "multiplier"): "one filter a channel; portable kernel for others",
-    ("DEPTHWISE_CONV_2D", "*", "channels"):
+    ("DEPTHWISE_CONV_2D", "float32", "channels"):
         "filters of one channel are lowered as CONV_2D; a block or vector more",
+    ("DEPTHWISE_CONV_2D", "*", "channels"): _BLOCK,
     ("*", "*", "w"): _SHORT,
     ("*", "*", "activation"):
         "without ReLU negative values need a correction, or have no exact constant",

@@ -59,7 +59,8 @@ band = "batch * ((out_h + rows - 1) // rows)"
 plane = "band * in_c"
 channel = "plane * depth_multiplier"
 copied = "plane * lines * ((line + 7) // 8)"
-tile = "channel * ((lines - 3 + 2 * stride) // (2 * stride)) * ((line // stride + 3) // 4)"
+tile = "channel * ((lines - 3 + 2 * stride) // (2 * stride)) * (((line - 3) // stride + 4) // 4)"
+strided_tile = "tile * (stride - 1)"
 @*/
 struct hil_mve_depthwise_conv2d_s16_3x3 {
     HIL_IMAGES_FIELDS;
