@@ -545,6 +545,11 @@ MULTIPLIED: tuple[Shapes, ...] = tuple(
         (1, (20, 9), 17, (3, 3), conv("VALID", depth_multiplier=8)),
         (1, (8, 10), 12, (2, 3), conv("SAME", depth_multiplier=2)),
         (1, (9, 12), 9, (3, 3), conv("SAME", depth_multiplier=2, dilation_h=2, dilation_w=2)),
+        # In filters of 3x3 with zeros.
+        (1, (10, 9), 5, (2, 2), conv("SAME", depth_multiplier=2, dilation_h=2, dilation_w=2)),
+        (2, (7, 8), 6, (2, 2), conv("VALID", depth_multiplier=1)),
+        (1, (9, 11), 5, (1, 3), conv("SAME", 2, depth_multiplier=1)),
+        (1, (8, 5), 4, (3, 1), conv("VALID", depth_multiplier=2)),
         # Of a single channel, which are convolutions too.
         (1, (9, 10), 1, (3, 3), conv("SAME", depth_multiplier=8)),
         (2, (12, 7), 1, (3, 3), conv((1, 1, 2, 0), 2, "NONE", depth_multiplier=5)),
