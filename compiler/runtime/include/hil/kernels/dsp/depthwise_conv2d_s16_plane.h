@@ -8,7 +8,8 @@
  *
  * Data: packed by `wide_depthwise()`; per channel
  *
- *   weights  12 bytes: of rows 0, 1, 2 the columns 0 1 1 2, int8. As a word, the bytes 0 and 2 are
+ *   weights  of filters of 3x3, of smaller ones with zeros
+ *            12 bytes: of rows 0, 1, 2 the columns 0 1 1 2, int8. As a word, the bytes 0 and 2 are
  *            c0|c1 and the bytes 1 and 3 are c1|c2, which sxtb16 widens.
  *   scales   int32: bias, multiplier, addend, shift to the right
  *   plane    in scratch, as in depthwise_conv2d_s8_plane.h, with the input's zero point around

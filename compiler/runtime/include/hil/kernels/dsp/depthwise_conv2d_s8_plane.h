@@ -18,7 +18,8 @@
  *
  * Data: packed by `_depthwise_planes()`; per channel
  *
- *   weights  12 bytes: of rows 0, 1, 2 the columns 0 1 1 2, int8. As a word, the bytes 0 and 2 are
+ *   weights  of filters of 3x3, of smaller ones with zeros
+ *            12 bytes: of rows 0, 1, 2 the columns 0 1 1 2, int8. As a word, the bytes 0 and 2 are
  *            c0|c1 and the bytes 1 and 3 are c1|c2, both times 256 after a mask.
  *   scales   int32: 256 * bias plus a fraction, 0 to 255, multiplier, addend and, where shift is 0,
  *            the channel's own shift

@@ -13,9 +13,9 @@
  * fifth line twice, bounds, bias (struct hil_mve_lines_s16_places); r12 multiplier; lr tiles left;
  * q7 low; behind the inputs q6 is high, and places take the sums' registers.
  *
- * Data: by the Helium family's `_depthwise()`: int8 [channels][3 lines][3] weights, int32
- * [channels][4] bias, multiplier, shift, zero point; planes in scratch, int16 [lines][line], the
- * input's zero point around.
+ * Data: by the Helium family's `_depthwise()`: int8 [channels][3 lines][3] weights, of smaller
+ * filters with zeros, int32 [channels][4] bias, multiplier, shift, zero point; planes in scratch,
+ * int16 [lines][line], the input's zero point around.
  *
  * Order: of `rows` rows of outputs, channel by channel of the image, the inputs are read, then the
  * outputs of all their filters written.
