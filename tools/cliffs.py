@@ -484,6 +484,8 @@ _SHORT = "tiles of several pixels, of which some are repeated"
 #: Why a line has steps, by operator, type (any: ``*``), and varied property; the first that fits.
 #: What is not here has no reason yet.
 REASONS: Mapping[tuple[str, str, str], str] = {
+    ("CONV_2D 3x3", "int16", "depth"): f"one channel is a depthwise filter; {_LONG_SUMS}",
+    ("CONV_2D, 1 channel", "int16", "window"): "up to 3x3 it is a depthwise filter in planes",
     ("*", "int16", "depth"): _LONG_SUMS,
     ("*", "int16", "spread"): _LONG_SUMS,
     ("CONV_2D 3x3", "*", "stride"): _WINOGRAD,
@@ -505,8 +507,9 @@ REASONS: Mapping[tuple[str, str, str], str] = {
     ("DEPTHWISE_CONV_2D, one row", "*", "window"): _PORTABLE_WINDOW,
     ("DEPTHWISE_CONV_2D, one row", "*", "dilation"): _PORTABLE_WINDOW,
     ("DEPTHWISE_CONV_2D", "*", "multiplier"): "one filter a channel; portable kernel for others",
-    ("DEPTHWISE_CONV_2D", "*", "channels"):
+    ("DEPTHWISE_CONV_2D", "float32", "channels"):
         "filters of one channel are lowered as CONV_2D; a block or vector more",
+    ("DEPTHWISE_CONV_2D", "*", "channels"): _BLOCK,
     ("*", "*", "w"): _SHORT,
     ("*", "*", "activation"):
         "without ReLU negative values need a correction, or have no exact constant",

@@ -223,6 +223,7 @@ def odd_layers(dtype: str) -> Iterator[Graph]:
     # Several filters a channel.
     for h, w, channels, size, stride, filters in (
         (16, 16, 4, 3, 1, 8), (16, 16, 16, 3, 1, 2), (20, 20, 3, 5, 2, 4), (9, 7, 12, 5, 1, 3),
+        (12, 12, 8, 3, 2, 8), (9, 7, 13, 3, 1, 3), (25, 5, 16, 3, 1, 4), (12, 12, 5, 3, 2, 3),
     ):  # fmt: skip
         layers.depthwise(h, w, channels, size, stride, filters=filters)
     for rows, depth, channels in (

@@ -8,8 +8,9 @@ that every family of kernels takes; the families add their own packing of the we
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from functools import wraps
+from itertools import chain
 from operator import attrgetter
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
@@ -233,6 +234,9 @@ class Convolution(LinearForm):
 
     images: HilImages
     window: HilWindow
+    #: The same layer as filters of the only channel of its image; None where there are more, or
+    #: floats, whose sums depend on their order.
+    channelwise: DepthwiseConvolution | None
 
 
 @dataclass(frozen=True)
@@ -258,6 +262,45 @@ class DepthwiseConvolution(LinearForm):
     def filters(self) -> Array:
         """``[output channels, filter_h, filter_w]``."""
         return self.weights.reshape(-1, self.placed.h.filter_size, self.placed.w.filter_size)
+
+
+#: Rows and columns of the filters that kernels of planes have.
+_PLANE_FILTER = 3
+
+
+def in_three_by_three(form: DepthwiseConvolution) -> DepthwiseConvolution | None:
+    """Return a layer as one with filters of 3x3 without dilation, zeros in the place of taps that
+    it lacks; None where its filters reach farther.
+    """
+    window = form.window
+    heights, widths = (
+        (size, dilation if size > 1 else 1)
+        for size, dilation in (
+            (window.filter_h, window.dilation_h),
+            (window.filter_w, window.dilation_w),
+        )
+    )
+    if any((size - 1) * dilation >= _PLANE_FILTER for size, dilation in (heights, widths)):
+        return None
+    size = {"filter_h": _PLANE_FILTER, "filter_w": _PLANE_FILTER}
+    return replace(
+        form,
+        packing=_in_three_by_three(form.packing, heights, widths),
+        window=replace(window, **size, dilation_h=1, dilation_w=1),
+    )
+
+
+@packed_once
+def _in_three_by_three(
+    weights: LinearWeights, heights: tuple[int, int], widths: tuple[int, int]
+) -> LinearWeights:
+    (height, down), (width, right) = heights, widths
+    if height == width == _PLANE_FILTER:
+        return weights
+    filters = np.zeros((weights.channels, _PLANE_FILTER, _PLANE_FILTER), weights.matrix.dtype)
+    taps = weights.matrix.reshape(-1, height, width)
+    filters[:, : height * down : down, : width * right : right] = taps
+    return replace(weights, matrix=filters.reshape(weights.channels, -1))
 
 
 #: The fields of parameter structs that a form states, by their names in C.
@@ -316,6 +359,8 @@ def linear_calls(
             ways = rows(form)
         case Convolution():
             ways = convolution(form)
+            if form.channelwise is not None:
+                ways = chain(ways, depthwise(form.channelwise))
         case DepthwiseConvolution():
             ways = depthwise(form)
         case GroupedConvolution():
@@ -382,7 +427,7 @@ def _conv2d(layer: Layer) -> LinearForm:
 def _depthwise_conv2d(layer: Layer) -> LinearForm:
     ops, window, multiplier = depthwise_conv2d.layer_operands(layer.node, layer.ins)
     if ops.x.shape[3] == 1:
-        # One input channel: an ordinary convolution, whose kernels share loads between channels.
+        # One input channel: an ordinary convolution, too.
         return _sliding(layer, ops, window)
     return _channelwise(layer, ops, window, multiplier)
 
@@ -413,7 +458,9 @@ def _sliding(layer: Layer, ops: Operands, window: Window) -> LinearForm:
     macs = layer.out.size * weights.depth
     if _windows_follow_each_other(window):
         return MatrixProduct(weights, macs, ops.x.size // weights.depth)
-    return Convolution(weights, macs, *_placed(ops.x, window))
+    single = ops.x.element.quantized and ops.x.shape[3] == 1
+    channelwise = _channelwise(layer, ops, window, weights.channels) if single else None
+    return Convolution(weights, macs, *_placed(ops.x, window), channelwise)
 
 
 def _windows_follow_each_other(window: Window) -> bool:

@@ -530,6 +530,34 @@ FILTER_ROWS: tuple[Shapes, ...] = tuple(
 )
 
 
+#: Several filters a channel of the image, of which kernels lay out one channel or some at a time.
+MULTIPLIED: tuple[Shapes, ...] = tuple(
+    ("DEPTHWISE_CONV_2D", (batch, *image, n), (1, *size, n * attrs["depth_multiplier"]), attrs)
+    for batch, image, n, size, attrs in (
+        (1, (9, 13), 8, (3, 3), conv("SAME", depth_multiplier=2)),
+        (2, (7, 6), 5, (3, 3), conv("SAME", depth_multiplier=3)),
+        (1, (12, 12), 3, (3, 3), conv("SAME", depth_multiplier=8, activation="NONE")),
+        (1, (13, 11), 9, (3, 3), conv("SAME", 2, depth_multiplier=2)),
+        (2, (10, 7), 7, (3, 3), conv((2, 1, 2, 2), 2, "RELU6", depth_multiplier=3)),
+        (1, (25, 5), 13, (3, 3), conv("SAME", depth_multiplier=3)),
+        (1, (6, 40), 2, (3, 3), conv("VALID", 2, depth_multiplier=8, activation="NONE")),
+        (1, (1, 4), 11, (3, 3), conv((4, 4, 4, 4), depth_multiplier=2)),
+        (1, (20, 9), 17, (3, 3), conv("VALID", depth_multiplier=8)),
+        (1, (8, 10), 12, (2, 3), conv("SAME", depth_multiplier=2)),
+        (1, (9, 12), 9, (3, 3), conv("SAME", depth_multiplier=2, dilation_h=2, dilation_w=2)),
+        # In filters of 3x3 with zeros.
+        (1, (10, 9), 5, (2, 2), conv("SAME", depth_multiplier=2, dilation_h=2, dilation_w=2)),
+        (2, (7, 8), 6, (2, 2), conv("VALID", depth_multiplier=1)),
+        (1, (9, 11), 5, (1, 3), conv("SAME", 2, depth_multiplier=1)),
+        (1, (8, 5), 4, (3, 1), conv("VALID", depth_multiplier=2)),
+        # Of a single channel, which are convolutions too.
+        (1, (9, 10), 1, (3, 3), conv("SAME", depth_multiplier=8)),
+        (2, (12, 7), 1, (3, 3), conv((1, 1, 2, 0), 2, "NONE", depth_multiplier=5)),
+        (1, (11, 6), 1, (3, 3), conv("VALID", depth_multiplier=1)),
+    )
+)
+
+
 def tamed(layer: Layer) -> Layer:
     """The layer with scales of usual size, so that every shift is to the right."""
     x, weights, *rest = layer.ins

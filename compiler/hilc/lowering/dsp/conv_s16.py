@@ -25,6 +25,7 @@ from hilc.lowering.linear import (
     LinearForm,
     LinearWeights,
     MatrixProduct,
+    in_three_by_three,
     linear_calls,
     packed_once,
 )
@@ -211,12 +212,12 @@ def _plane_scales(weights: LinearWeights) -> npt.NDArray[np.int32]:
 
 
 def wide_depthwise(form: DepthwiseConvolution) -> Iterator[Parameters]:
-    """Return filters of 3x3, one a channel: the whole of a channel's plane, or some rows."""
-    window, images = form.window, form.images
-    size = [window.filter_h, window.filter_w, window.dilation_h, window.dilation_w]
-    stride = window.stride_w
-    if form.multiplier > 1 or size != [3, 3, 1, 1] or stride != window.stride_h or stride > 2:
+    """Return filters of at most 3x3: the whole of a channel's plane, or some rows."""
+    widened = in_three_by_three(form)
+    stride = form.window.stride_w
+    if widened is None or stride != form.window.stride_h or stride > 2:
         return
+    form, images = widened, widened.images
     sums = narrow_sums(form)
     if sums is None:
         return

@@ -1,4 +1,4 @@
-"""Filters of 3x3, one a channel."""
+"""Filters of at most 3x3, of one channel of the image each."""
 
 from __future__ import annotations
 
@@ -11,7 +11,12 @@ from hilc.ir import Array
 from hilc.lowering.dsp.affine import Affine, RightShiftedChannels, range_of
 from hilc.lowering.dsp.packing import affine_of_layer, channels_of
 from hilc.lowering.kernels import KernelCall, Parameters
-from hilc.lowering.linear import DepthwiseConvolution, LinearWeights, packed_once
+from hilc.lowering.linear import (
+    DepthwiseConvolution,
+    LinearWeights,
+    in_three_by_three,
+    packed_once,
+)
 from hilc.lowering.parameters import (
     HilDspDepthwiseConv2dS8Plane,
     HilDspDepthwiseConv2dS83x3,
@@ -26,12 +31,12 @@ _MAX_LINE = 128
 
 
 def depthwise(form: DepthwiseConvolution) -> list[Parameters]:
-    """Lower filters of 3x3, one per channel."""
-    window = form.window
-    size = [window.filter_h, window.filter_w, window.dilation_h, window.dilation_w]
-    stride = window.stride_w
-    if form.multiplier > 1 or size != [3, 3, 1, 1] or stride != window.stride_h or stride > 2:
+    """Lower filters of at most 3x3, of one channel of the image each."""
+    widened = in_three_by_three(form)
+    stride = form.window.stride_w
+    if widened is None or stride != form.window.stride_h or stride > 2:
         return []
+    form = widened
     channels = channels_of(form.packing)
     if channels is None:
         return []
@@ -39,7 +44,7 @@ def depthwise(form: DepthwiseConvolution) -> list[Parameters]:
     fours = [
         replace(each, channels=_PLANES).as_form(each.form, f"{_PLANES}_channels")
         for each in planes
-        if form.channels >= _PLANES
+        if form.images.in_c >= _PLANES
     ]
     return [*planes, *_depthwise_lines(form, channels), *fours]
 
@@ -145,7 +150,7 @@ def _depthwise_lines(
 ) -> list[Parameters]:
     """Return kernels that compute four channels at a time, for any range of the outputs."""
     line = (form.images.out_w - 1) * form.window.stride_w + 3
-    if line > _MAX_LINE or not channels.rounds_twice:
+    if form.multiplier > 1 or line > _MAX_LINE or not channels.rounds_twice:
         return []
     weights, bias, multipliers, shifts = _line_words(form.packing)
     parameters = form.parameters(

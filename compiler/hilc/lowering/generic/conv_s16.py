@@ -202,6 +202,8 @@ def _once(form: Convolution | GroupedConvolution | DepthwiseConvolution, groups:
 
 
 def _depthwise(form: DepthwiseConvolution) -> Iterator[Parameters]:
+    if form.images.in_c == 1:
+        return  # _conv2d() lowers it
     if not _has_long_sums(form):
         # CONV_2D in groups of one channel: depthwise kernels have the reduced multiplier.
         yield _once(form, form.images.in_c)

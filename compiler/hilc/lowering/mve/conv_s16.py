@@ -24,6 +24,7 @@ from hilc.lowering.linear import (
     LinearForm,
     LinearWeights,
     MatrixProduct,
+    in_three_by_three,
     linear_calls,
     packed_once,
 )
@@ -209,14 +210,14 @@ def _stream(
 
 
 def _depthwise(form: DepthwiseConvolution) -> Iterator[Parameters]:
-    """Return filters of 3x3, one a channel: the whole of a channel's plane, or some rows."""
-    window, images = form.window, form.images
-    size = [window.filter_h, window.filter_w, window.dilation_h, window.dilation_w]
-    stride = window.stride_w
-    if form.multiplier > 1 or size != [3, 3, 1, 1] or stride != window.stride_h or stride > 2:
+    """Return filters of at most 3x3: the whole of a channel's plane, or some rows."""
+    widened = in_three_by_three(form)
+    stride = form.window.stride_w
+    if widened is None or stride != form.window.stride_h or stride > 2:
         return
+    form, images = widened, widened.images
     sums = _sums(form.packing)
-    row = max(images.in_w, images.out_w) * images.in_c
+    row = max(images.in_w * images.in_c, images.out_w * form.channels)
     if sums is None or 8 * row > _MOST_OFFSET:
         return
     for band, rows in row_bands((8, 2), images.out_h):

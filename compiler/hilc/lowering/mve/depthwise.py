@@ -65,8 +65,6 @@ def depthwise(form: DepthwiseConvolution) -> Sequence[Parameters]:
     """Lower filters of one channel each."""
     if ties(form.requantization):
         return []
-    if form.multiplier > 1:
-        return list(_depthwise_rows(form))
     shape = form.shape
     # Behind the others, which serve bands of few rows better.
     strips = list(_depthwise_strips(form))
@@ -96,8 +94,7 @@ def _depthwise_strips(form: DepthwiseConvolution) -> Iterator[HilMveDepthwiseCon
     h, w, images, outputs = form.placed.h, form.placed.w, form.images, form.requantization
     channels, filters = images.in_c, form.filters
     if (
-        filters.shape[0] != channels
-        or channels < _TOGETHER
+        channels < _TOGETHER
         or (h.stride, w.stride) not in {(1, 1), (2, 2)}
         or (h.span, w.span) != (h.filter_size, w.filter_size)
         or max(h.filter_size, w.filter_size) >= _PATCH
@@ -108,7 +105,10 @@ def _depthwise_strips(form: DepthwiseConvolution) -> Iterator[HilMveDepthwiseCon
         return
     far = bool(outputs.shifts.min() < _FARTHEST_NEAR)
     heights = [rows for rows in range(1, images.out_h + 1) if images.out_h % rows == 0]
-    found = [_Strips(rows, images.out_w, channels, h.stride, far) for rows in heights]
+    found = [
+        _Strips(rows, images.out_w, form.channels, form.multiplier, h.stride, far)
+        for rows in heights
+    ]
     fitting = {
         max((each for each in found if each.scratch <= most), key=lambda each: each.rows)
         for most in _STRIPS_BYTES
@@ -164,7 +164,9 @@ class _Strips:
 
     rows: int
     width: int
+    #: Of the outputs, and those of a channel of the image.
     channels: int
+    multiplier: int
     stride: int
     far: bool
 
@@ -355,7 +357,8 @@ class _Strips:
             mask = self._mask(run)
             rows.append((patch - reached, run.distance, out - stored, code, mask, turns))
             reached, stored = patch + 4 * run.turns * step * self.stride, out
-        next_channel = 4 * self.plane_rows * self.strips - reached
+        # The filters of a channel read the same strips.
+        next_channel = 4 * self.plane_rows * self.strips * (self.multiplier == 1) - reached
         return np.array([*rows, (next_channel, 0, 1 - stored, 0, 0, 0)], np.int32).reshape(-1)
 
 
@@ -457,7 +460,7 @@ def _pays_addresses(p: HilMveDepthwiseConv2dS8) -> bool:
         return False
     parts = p.images.out_h // p.part_h
     iterations = parts * (p.part_iterations - 1) + p.rest_iterations + 2 * p.half_iterations
-    saved = 2 * iterations * p.images.in_c
+    saved = 2 * iterations * p.images.in_c * p.depth_multiplier
     return saved > 9 * (p.part_iterations + p.rest_iterations + p.half_iterations) + 60
 
 
@@ -468,20 +471,19 @@ def _depthwise_planes(
     scratch.
     """
     h, w = form.placed.h, form.placed.w
-    shape, filters, outputs = form.shape, form.filters, form.requantization
+    shape, outputs = form.shape, form.requantization
     stride = h.stride
     largest = {1: _PATCH - 1, 2: _PATCH}.get(stride, 0)
     if (
-        filters.shape[0] != shape[3]
-        or w.stride != stride
+        w.stride != stride
         or h.span != h.filter_size
         or w.span != w.filter_size
         or max(h.filter_size, w.filter_size) > largest
     ):
         return None
-    channel_count = shape[3]
+    channel_count = form.channels
     any_clamp = bool(any_of(outputs) % 2)
-    planes = min(planes, channel_count)
+    planes = min(planes, shape[3])
     # A gather takes sixteen pixels of one channel, other loads eight channels of one pixel.
     gathered = _within_gather(shape) and (planes <= _PLANES_OF_GATHERS or shape[2] >= CHUNK)
 
@@ -535,7 +537,7 @@ def _depthwise_planes(
         pad_left=w.pad_before,
         planes=planes,
         gathered=int(gathered),
-        paired=int(not gathered and channel_count + _TOGETHER <= GATHERED),
+        paired=int(not gathered and shape[3] + _TOGETHER <= GATHERED),
         band_h=band_h,
         tile_w=tile_w,
         part_h=part_h,

@@ -18,7 +18,8 @@
  *
  * Data: packed by `_depthwise_planes()`; per channel
  *
- *   weights  12 bytes: of rows 0, 1, 2 the columns 0 1 1 2, int8. As a word, the bytes 0 and 2 are
+ *   weights  of filters of 3x3, of smaller ones with zeros
+ *            12 bytes: of rows 0, 1, 2 the columns 0 1 1 2, int8. As a word, the bytes 0 and 2 are
  *            c0|c1 and the bytes 1 and 3 are c1|c2, both times 256 after a mask.
  *   scales   int32: 256 * bias plus a fraction, 0 to 255, multiplier, addend and, where shift is 0,
  *            the channel's own shift
@@ -30,7 +31,8 @@
  *            the left border of the next, `beyond` half-words follow the last
  *
  * Order: of `rows` rows of outputs, `channels` channels at a time, the rows below them are widened,
- * then the outputs written; a channel's outputs follow from the input of that channel alone.
+ * then the outputs of all their filters written, which follow from the input of their channel
+ * alone.
  *
  * Bounds: taps * 256 are half-words, -32768 to 32512. Nine products and the bias add up modulo 2^32
  * to 256 * sum, exactly, as |sum| < 2^23 (`_proven()`). An ldrd reaches 1020 bytes and an strb
@@ -43,9 +45,9 @@
  * Scratch: the plane of one channel, or of four; `rows` trades it for instructions.
  *
  * Cost: 42 instructions for a 2x2 tile (36 MACs), 48 with stride 2, beyond 127 channels one more a
- * turn of a row's loop; for the planes 1.8 a pixel, 1.3 of four channels; and 24 a channel.
- * Measured (`hil bench` on mps2-an386, instructions under QEMU): 25x5x64 (kws), all rows of four
- * channels at once, 1.47 a MAC.
+ * turn of a row's loop; for the planes 1.8 a pixel, 1.3 of four channels; and 24 a filter.
+ * Measured (`hil bench` on mps2-an386, instructions under QEMU), all rows of four channels at once,
+ * a MAC: 25x5x64 (kws) 1.47, 12x12x64 1.43, 12x12x8 with eight filters a channel 1.27.
  *
  * Tests: the twin is hil_dsp_plane_output (tests/c/test_dsp_kernels.py, limits:
  * test_sums_at_their_limits); the assembly: tests/board/test_kernels.py. Layout:
@@ -64,43 +66,50 @@ requires = ["dsp"]
 inputs = ["int8_t"]
 outputs = ["int8_t"]
 scratch = "channels * (2 * line * ((rows - 1) * stride + 3) + 2 * beyond)"
-order = ["rows rows", "channels channels"]
+order = ["rows rows", "channels channels * depth_multiplier"]
 reads = "channel window"
 window = {filter_h = "3", filter_w = "3"}
 code = 1200
 [cost]
 plane = "batch * in_c * ((out_h + rows - 1) // rows)"
+filter = "plane * depth_multiplier"
 fours = "(channels > 1) * (in_c // 4 * 4 / in_c)"
 plane_pixel = "plane * ((rows - 1) * stride + 3) * columns * (1 - fours)"
 fours_pixel = "plane * ((rows - 1) * stride + 3) * columns * fours"
-dense_channel = "(2 - stride) * batch * in_c"
+channel = "batch * in_c * depth_multiplier"
+dense_channel = "(2 - stride) * channel"
 square = "dense_channel * (out_h // 2) * (out_w // 2)"
 looped = "square * (out_w // 2 > 3) * (1 + (out_w // 2 % 2 > 0) * (out_w // 2 % 3 > 0))"
 last_column = "dense_channel * (out_h // 2) * (out_w % 2)"
 last_row = "dense_channel * (out_h % 2) * out_w"
-strided_output = "(stride - 1) * batch * in_c * out_h * out_w"
-own_shift = "(shift == 0) * batch * in_c * out_h * out_w"
-unpacked = "packed * plane"
-clamped = "batch * out_h * out_w * in_c * (high - low != 255)"
+strided_output = "(stride - 1) * channel * out_h * out_w"
+own_shift = "(shift == 0) * channel * out_h * out_w"
+unpacked = "packed * filter"
+clamped = "channel * out_h * out_w * (high - low != 255)"
 @*/
 struct hil_dsp_depthwise_conv2d_s8_plane {
     HIL_IMAGES_FIELDS;
-    int32_t stride;        /* 1 or 2, along both axes */
-    int32_t pad_top;       /* rows by which the first window reaches above the image */
-    int32_t pad_left;      /* columns by which the first window reaches beyond the image */
-    int32_t columns;       /* of the image that windows reach, from the first */
-    int32_t line;          /* half-words from row to row of the plane, an even number */
-    int32_t beyond;        /* half-words after the last row, an even number */
-    int32_t rows;          /* of outputs at a time */
-    int32_t channels;      /* of which there are planes at a time, 1 or 4 */
+    int32_t stride;           /* 1 or 2, along both axes */
+    int32_t pad_top;          /* rows by which the first window reaches above the image */
+    int32_t pad_left;         /* columns by which the first window reaches beyond the image */
+    int32_t depth_multiplier; /* filters of a channel of the image */
+    int32_t columns;          /* of the image that windows reach, from the first */
+    int32_t line;             /* half-words from row to row of the plane, an even number */
+    int32_t beyond;           /* half-words after the last row, an even number */
+    int32_t rows;             /* of outputs at a time */
+    int32_t channels;         /* of the image of which there are planes at a time, 1 or 4 */
     int32_t in_zero_point; /* the input that stands for 0.0, which pixels outside the image have */
     int32_t shift;         /* of all channels, or 0 where each has its own */
     int32_t packed;        /* whether weights and scales are, with a shift of all channels */
     int32_t addend;        /* of all channels, if packed */
-    const int8_t *weights; /* [in_c][3 rows][4]: columns 0, 1, 1, 2 of the filter; [in_c][3][3] */
+    const int8_t *weights; /* of each output channel [3 rows][4]: columns 0, 1, 1, 2 of the
+                            * filter; [3][3] */
     const int32_t *scales; /* of each channel: 256 times the bias, multiplier, addend, shift */
     HIL_DSP_RANGE_FIELDS;
 };
+
+/* Channels of the outputs, of int8 and of int16. */
+#define HIL_DSP_PLANE_OUT_C(p) ((p)->in_c * (p)->depth_multiplier)
 
 /* Channels that are widened together. */
 #define HIL_DSP_PLANES 4
@@ -435,17 +444,20 @@ struct hil_dsp_plane_place {
         "add sp, sp, #32\n\t"                                                                      \
         : "+r"(from), "+r"(to), "+r"(end), "+r"(bias), "+r"(multiplier), "+r"(addend), "+r"(own)   \
         : "r"(u0), "r"(u1), "r"(u2), "r"(l0), "r"(l1), "r"(l2), [shift] "i"(shift),                \
-          [line_1] "i"(2 * p->line), [pixel] "i"(bytes * p->in_c), [row] "i"(bytes * p->out_w * p->in_c), \
+          [line_1] "i"(2 * p->line), [pixel] "i"(bytes * HIL_DSP_PLANE_OUT_C(p)),                  \
+          [row] "i"(bytes * p->out_w * HIL_DSP_PLANE_OUT_C(p)),                                    \
           [span] "i"(4 * p->stride * (p->out_w / 2)),                                              \
           [rest] "i"(2 * lines * p->line - 4 * p->stride * (p->out_w / 2)),                        \
           /* A row without a loop and a last output is stepped over by its last block. */          \
           [ahead] "i"(p->out_w <= 7 && p->out_w % 2 == 0                                           \
                           ? 2 * lines * p->line - 4 * p->stride * (p->out_w / 2) : 0),             \
           /* What stores cannot add, r1 gets at the end of a turn, or of a row without a loop. */  \
-          [skip] "i"(2 * bytes * p->in_c > 255 ? 2 * bytes * p->in_c : 0),                         \
-          [next_row] "i"(bytes * p->in_c *                                                         \
+          [skip] "i"(2 * bytes * HIL_DSP_PLANE_OUT_C(p) > 255                                      \
+                         ? 2 * bytes * HIL_DSP_PLANE_OUT_C(p) : 0),                                \
+          [next_row] "i"(bytes * HIL_DSP_PLANE_OUT_C(p) *                                          \
                          (p->out_w * rows -                                                        \
-                          (2 * bytes * p->in_c > 255 && p->out_w <= 7 ? 0 : p->out_w & ~1)))       \
+                          (2 * bytes * HIL_DSP_PLANE_OUT_C(p) > 255 && p->out_w <= 7               \
+                               ? 0 : p->out_w & ~1)))                                              \
         : "cc", "memory")
 
 #define HIL_DSP_PLANE_WIDTHS(BLOCK, LAST, OWN, NARROWED, SCALED, STORE)                            \
@@ -486,10 +498,10 @@ struct hil_dsp_plane_place {
 /* Whether instructions can hold all distances: they are constants, as in a body that was
  * specialised for a layer, and not too large. */
 HIL_INLINE int hil_dsp_plane_fits(const struct hil_dsp_depthwise_conv2d_s8_plane *p) {
-    return __builtin_constant_p(p->line) && __builtin_constant_p(p->in_c) &&
+    return __builtin_constant_p(p->line) && __builtin_constant_p(HIL_DSP_PLANE_OUT_C(p)) &&
            __builtin_constant_p(p->out_w) && __builtin_constant_p(p->shift) &&
            __builtin_constant_p(p->stride) && p->line <= (p->stride == 2 ? 128 : 160) &&
-           2 * (p->out_w + 1) * p->in_c <= 4095;
+           2 * (p->out_w + 1) * HIL_DSP_PLANE_OUT_C(p) <= 4095;
 }
 
 /* `turns` times `rows` rows of outputs, 1 or 2. */
@@ -565,12 +577,13 @@ HIL_INLINE void hil_dsp_plane_outputs(const struct hil_dsp_depthwise_conv2d_s8_p
         return;
     }
 #endif
+    const int32_t out_c = HIL_DSP_PLANE_OUT_C(p);
     for (; rows > 0; rows--) {
         for (int32_t x = 0; x < p->out_w; x++) {
-            hil_dsp_plane_output(p, &c, at->in + x * p->stride, at->out + x * p->in_c);
+            hil_dsp_plane_output(p, &c, at->in + x * p->stride, at->out + x * out_c);
         }
         at->in += p->stride * p->line;
-        at->out += p->out_w * p->in_c;
+        at->out += p->out_w * out_c;
     }
 }
 
@@ -764,15 +777,20 @@ HIL_INLINE void hil_dsp_plane_fill(const struct hil_dsp_depthwise_conv2d_s8_plan
     }
 }
 
-/* `rows` rows of outputs of `count` channels from `channel` on, from their planes. */
+/* `rows` rows of outputs of the filters of `count` channels from `channel` on, from their planes.
+ */
 HIL_INLINE void hil_dsp_plane_channels(const struct hil_dsp_depthwise_conv2d_s8_plane *p,
                                        int32_t channel, int32_t count, const int16_t *planes,
                                        int32_t rows, int8_t *out) {
-    struct hil_dsp_plane_place at = {.in = planes, .out = out + channel};
+    const int32_t filters = p->depth_multiplier;
+    struct hil_dsp_plane_place at = {.in = planes, .out = out + channel * filters};
     for (int32_t i = 0; i < count; i++) {
-        hil_dsp_plane_outputs(p, channel + i, rows, &at);
-        at.in += hil_dsp_plane_size(p) - rows * p->stride * p->line;
-        at.out += 1 - rows * p->out_w * p->in_c;
+        for (int32_t filter = 0; filter < filters; filter++) {
+            hil_dsp_plane_outputs(p, (channel + i) * filters + filter, rows, &at);
+            at.in -= rows * p->stride * p->line;
+            at.out += 1 - rows * p->out_w * HIL_DSP_PLANE_OUT_C(p);
+        }
+        at.in += hil_dsp_plane_size(p);
     }
 }
 
@@ -780,6 +798,7 @@ HIL_INLINE void hil_dsp_depthwise_conv2d_s8_plane(const struct hil_dsp_depthwise
                                                   const int8_t *in, int8_t *out, void *scratch) {
     int16_t *const planes = (int16_t *)scratch;
     const int32_t plane = hil_dsp_plane_size(p);
+    const int32_t out_row = p->out_w * HIL_DSP_PLANE_OUT_C(p);
     for (int32_t images = p->batch; images > 0; images--) {
         for (int32_t y = 0; y < p->out_h; y += p->rows) {
             const int32_t rows = p->out_h - y < p->rows ? p->out_h - y : p->rows;
@@ -792,7 +811,7 @@ HIL_INLINE void hil_dsp_depthwise_conv2d_s8_plane(const struct hil_dsp_depthwise
             }
             int16_t *const to = planes + (first - top) * p->line + p->pad_left;
             const int8_t *const from = in + first * p->in_w * p->in_c;
-            int8_t *const rows_out = out + y * p->out_w * p->in_c;
+            int8_t *const rows_out = out + y * out_row;
             int32_t channel = 0;
             if (p->channels == HIL_DSP_PLANES) {
                 for (; channel + HIL_DSP_PLANES <= p->in_c; channel += HIL_DSP_PLANES) {
@@ -809,9 +828,9 @@ HIL_INLINE void hil_dsp_depthwise_conv2d_s8_plane(const struct hil_dsp_depthwise
                 channel += last;
             }
         }
-        hil_dsp_clamp_s8(out, p->out_h * p->out_w * p->in_c, p->low, p->high);
+        hil_dsp_clamp_s8(out, p->out_h * out_row, p->low, p->high);
         in += p->in_h * p->in_w * p->in_c;
-        out += p->out_h * p->out_w * p->in_c;
+        out += p->out_h * out_row;
     }
 }
 

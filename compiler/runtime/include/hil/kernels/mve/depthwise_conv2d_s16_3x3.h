@@ -13,11 +13,12 @@
  * fifth line twice, bounds, bias (struct hil_mve_lines_s16_places); r12 multiplier; lr tiles left;
  * q7 low; behind the inputs q6 is high, and places take the sums' registers.
  *
- * Data: by the Helium family's `_depthwise()`: int8 [channels][3 lines][3] weights, int32
- * [channels][4] bias, multiplier, shift, zero point; planes in scratch, int16 [lines][line], the
- * input's zero point around.
+ * Data: by the Helium family's `_depthwise()`: int8 [channels][3 lines][3] weights, of smaller
+ * filters with zeros, int32 [channels][4] bias, multiplier, shift, zero point; planes in scratch,
+ * int16 [lines][line], the input's zero point around.
  *
- * Order: of `rows` rows of outputs, channel by channel, the inputs are read, then outputs written.
+ * Order: of `rows` rows of outputs, channel by channel of the image, the inputs are read, then the
+ * outputs of all their filters written.
  *
  * Bounds: vmla adds modulo 2^32; sums, bias included, are below 2^31 (`narrow_sums()`). Loads reach
  * 254 bytes: 2 * (3 * 40 + 2) = 244, of six lines 2 * (4 * 31 + 2) = 252. Places are 16 bits, which
@@ -28,8 +29,9 @@
  * Scratch: the plane of one channel; `rows` trades it for instructions.
  *
  * Cost: 112 instructions for 216 MACs, 97 for 180, 78 for 144, 44 for 72, 15 before each line of
- * tiles; about 6 for eight elements of the plane. Measured
- * by `python tools/measure.py wide` (docs/reference/wide.md).
+ * tiles; about 6 for eight elements of the plane. Measured by `python tools/measure.py wide`
+ * (docs/reference/wide.md); a MAC (`hil bench` on mps3-an547, instructions under QEMU): 12x12x64
+ * 0.72, 12x12x8 with eight filters a channel 0.62.
  *
  * Tests: no twin in C; the same tile in C, hil_mve_lines_s16_tile, serves other distances, and the
  * numpy reference gives what must come out (tests/board/test_sixteen_bits.py).
@@ -48,32 +50,38 @@ requires = ["mve"]
 inputs = ["int16_t"]
 outputs = ["int16_t"]
 scratch = "2 * (line * lines + 16)"
-order = ["rows rows", "channels 1"]
+order = ["rows rows", "channels depth_multiplier"]
 reads = "channel window"
 window = {filter_h = "3", filter_w = "3"}
 code = 1500
 [cost]
 band = "batch * ((out_h + rows - 1) // rows)"
 plane = "band * in_c"
+channel = "plane * depth_multiplier"
 copied = "plane * lines * ((line + 7) // 8)"
-tile = "plane * ((lines - 3 + 2 * stride) // (2 * stride)) * ((line // stride + 3) // 4)"
+tile = "channel * ((lines - 3 + 2 * stride) // (2 * stride)) * (((line - 3) // stride + 4) // 4)"
+strided_tile = "tile * (stride - 1)"
 @*/
 struct hil_mve_depthwise_conv2d_s16_3x3 {
     HIL_IMAGES_FIELDS;
-    int32_t stride;        /* 1 or 2, along both axes */
-    int32_t pad_top;       /* rows by which the first window reaches above the image */
-    int32_t pad_left;      /* columns by which it reaches to its left */
-    int32_t rows;          /* of outputs at a time */
-    int32_t upright;       /* 1: lines are columns, 0: they are rows */
-    int32_t line;          /* elements of a line of the plane */
-    int32_t lines;         /* of the plane, those of a missing second line of outputs too */
-    int32_t in_zero_point; /* of positions outside the image */
-    int32_t shifted;       /* 1: outputs have a shift and a zero point, 0: neither */
-    int32_t out_min;       /* the least output */
-    int32_t out_max;       /* the largest output */
-    const int8_t *weights; /* [in_c][9]: line by line */
-    const int32_t *scales; /* of each channel: bias, multiplier, shift, zero point */
+    int32_t stride;           /* 1 or 2, along both axes */
+    int32_t pad_top;          /* rows by which the first window reaches above the image */
+    int32_t pad_left;         /* columns by which it reaches to its left */
+    int32_t depth_multiplier; /* filters of a channel of the image */
+    int32_t rows;             /* of outputs at a time */
+    int32_t upright;          /* 1: lines are columns, 0: they are rows */
+    int32_t line;             /* elements of a line of the plane */
+    int32_t lines;            /* of the plane, those of a missing second line of outputs too */
+    int32_t in_zero_point;    /* of positions outside the image */
+    int32_t shifted;          /* 1: outputs have a shift and a zero point, 0: neither */
+    int32_t out_min;          /* the least output */
+    int32_t out_max;          /* the largest output */
+    const int8_t *weights;    /* of each output channel [9]: line by line */
+    const int32_t *scales;    /* of each channel: bias, multiplier, shift, zero point */
 };
+
+/* Channels of the outputs. */
+#define HIL_MVE_LINES_OUT_C(p) ((p)->in_c * (p)->depth_multiplier)
 
 /* Four inputs of a line. */
 HIL_INLINE int32x4_t hil_mve_line_s16(const int16_t *at, int32_t stride, uint32x4_t every) {
@@ -278,10 +286,10 @@ struct hil_mve_lines_s16_places {
 
 /* Whether instructions can hold all distances; they are constants, as in a body for one layer. */
 HIL_INLINE int hil_mve_lines_s16_fit(const struct hil_mve_depthwise_conv2d_s16_3x3 *p) {
-    return __builtin_constant_p(p->line) && __builtin_constant_p(p->in_c) &&
+    return __builtin_constant_p(p->line) && __builtin_constant_p(HIL_MVE_LINES_OUT_C(p)) &&
            __builtin_constant_p(p->out_w) && __builtin_constant_p(p->upright) &&
            __builtin_constant_p(p->shifted) && p->stride == 1 && p->line <= 40 &&
-           8 * (p->upright ? p->out_w * p->in_c : p->in_c) <= 4095;
+           8 * (p->upright ? p->out_w : 1) * HIL_MVE_LINES_OUT_C(p) <= 4095;
 }
 
 /* How many tiles of six lines, of five, of four and of two make so many lines in few instructions;
@@ -317,7 +325,7 @@ HIL_INLINE void hil_mve_lines_s16_vectors(const struct hil_mve_depthwise_conv2d_
                                           const struct hil_mve_lines_s16_places *tile,
                                           int32_t lines, int32_t channel, const int16_t *from,
                                           int32_t vectors, int16_t *out) {
-    const int32_t step = p->upright ? p->out_w * p->in_c : p->in_c;
+    const int32_t step = (p->upright ? p->out_w : 1) * HIL_MVE_LINES_OUT_C(p);
     register const int16_t *at __asm__("r0") = from + 3 * p->line;
     register int16_t *to __asm__("r1") = out;
     register const struct hil_mve_lines_s16_places *places __asm__("r2") = tile;
@@ -412,7 +420,9 @@ HIL_INLINE void hil_mve_depthwise_conv2d_s16_3x3(const struct hil_mve_depthwise_
                                                  const int16_t *in, int16_t *out, void *scratch) {
     int16_t *const plane = (int16_t *)scratch;
     const int32_t in_row = p->in_w * p->in_c;
-    const int32_t out_row = p->out_w * p->in_c;
+    const int32_t filters = p->depth_multiplier;
+    const int32_t out_c = HIL_MVE_LINES_OUT_C(p);
+    const int32_t out_row = p->out_w * out_c;
     /* Elements of the image from place to place in a line, and from line to line. */
     const int32_t step = p->upright ? in_row : p->in_c;
     const int32_t line_step = p->upright ? p->in_c : in_row;
@@ -434,8 +444,8 @@ HIL_INLINE void hil_mve_depthwise_conv2d_s16_3x3(const struct hil_mve_depthwise_
             const struct hil_mve_lines_s16 all = {
                 .outputs = p->upright ? rows : p->out_w,
                 .lines = p->upright ? p->out_w : rows,
-                .step = p->upright ? out_row : p->in_c,
-                .line_step = p->upright ? p->in_c : out_row,
+                .step = p->upright ? out_row : out_c,
+                .line_step = p->upright ? out_c : out_row,
             };
             for (int32_t i = 0; i < p->line * p->lines + 8; i += 8) {
                 vstrhq_s16(plane + i, vdupq_n_s16((int16_t)p->in_zero_point));
@@ -474,14 +484,17 @@ HIL_INLINE void hil_mve_depthwise_conv2d_s16_3x3(const struct hil_mve_depthwise_
                     from += line_step;
                     to += p->line;
                 }
+                for (int32_t filter = channel * filters; filter < (channel + 1) * filters;
+                     filter++) {
+                    int16_t *const outputs = out + y * out_row + filter;
 #if defined(__OPTIMIZE__) && !defined(__clang__)
-                if (fast) {
-                    hil_mve_lines_s16_all(p, &all, &tile, channel, plane,
-                                          out + y * out_row + channel);
-                    continue;
-                }
+                    if (fast) {
+                        hil_mve_lines_s16_all(p, &all, &tile, filter, plane, outputs);
+                        continue;
+                    }
 #endif
-                hil_mve_lines_s16_channel(p, &all, channel, plane, out + y * out_row + channel);
+                    hil_mve_lines_s16_channel(p, &all, filter, plane, outputs);
+                }
             }
         }
         in += p->in_h * in_row;

@@ -36,7 +36,8 @@
  *   runs     int32 [..][6], turns one below the other: to their place in the strips and to their
  *            outputs from those behind the run before, with the distance to the second place
  *            between them, bytes of code, mask, bytes of turns where the code is what goes before
- *            two parts of a strip; the last one leads to the next channel
+ *            two parts of a strip; the last one leads to the next channel, or,
+ *            where a channel has several filters, to the same channel again
  *   strips   in scratch, int8 [8 channels][strips][plane_h][4], the zero point around the image
  *
  * Strip s begins at column 4s of what the windows reach.
@@ -44,7 +45,8 @@
  * Turns are slots of code, of which a run's jump skips those that it does not have: their size is
  * checked by the assembler.
  *
- * Order: bands of rows; eight channels at a time their pixels are read, then their outputs written.
+ * Order: bands of rows; eight channels of the image at a time their pixels are read, then the
+ * outputs of all their filters written.
  * The last eight of a number that is no whole eights begin among those before, of which nothing is
  * computed again.
  *
@@ -62,7 +64,7 @@
  * where shifts are far or outputs masked; 18 a channel and 5 a run. Measured (`hil bench
  * --per-layer` on mps3-an547, instructions under QEMU) a MAC: 25x5x64 (kws) 0.383, 24x24x32 (vww)
  * 0.352, 6x6x128 0.491, 48x48x16 with stride 2 0.545; hil_mve_depthwise_conv2d_s8 0.536, 0.465,
- * 0.609 and 0.683.
+ * 0.609 and 0.683. 12x12x64 0.390, 12x12x8 with eight filters a channel 0.344.
  *
  * Tests: no twin in C; the numpy reference gives what must come out (tests/board/test_kernels.py,
  * buffers between guard bytes). Layout: tests/c/test_kernel_layouts.py.
@@ -372,13 +374,14 @@ requires = ["mve"]
 inputs = ["int8_t"]
 outputs = ["int8_t"]
 scratch = "32 * plane_h * strips + 48"
-order = ["rows band_h", "pixels band_h * out_w", "channels 8"]
+order = ["rows band_h", "pixels band_h * out_w", "channels 8 * depth_multiplier"]
 reads = "channel window"
 code = 2000
 [cost]
 band = "batch * (out_h // band_h)"
 eight = "band * ((in_c + 7) // 8)"
-channel = "band * in_c"
+filters_of_plane = "band * in_c * (depth_multiplier > 1)"
+channel = "band * in_c * depth_multiplier"
 run = "channel * band_runs"
 turn = "channel * turns"
 column_turn = "channel * column_turns"
@@ -393,14 +396,15 @@ filled = "batch * plane_h * strips"
 @*/
 struct hil_mve_depthwise_conv2d_s8_strips {
     HIL_IMAGES_FIELDS;
-    int32_t filter_h;      /* at most 3 */
-    int32_t filter_w;      /* the same, of columns */
-    int32_t stride;        /* 1 or 2 */
-    int32_t pad_top;       /* rows by which the first window reaches above the image */
-    int32_t pad_left;      /* columns by which the first window reaches beyond the image */
-    int32_t band_h;        /* output rows of a band, all alike */
-    int32_t strips;        /* of a channel */
-    int32_t plane_h;       /* rows of a strip, as far as patches reach */
+    int32_t filter_h;         /* at most 3 */
+    int32_t filter_w;         /* the same, of columns */
+    int32_t stride;           /* 1 or 2 */
+    int32_t pad_top;          /* rows by which the first window reaches above the image */
+    int32_t pad_left;         /* columns by which the first window reaches beyond the image */
+    int32_t depth_multiplier; /* filters of a channel of the image */
+    int32_t band_h;           /* output rows of a band, all alike */
+    int32_t strips;           /* of a channel */
+    int32_t plane_h;          /* rows of a strip, as far as patches reach */
     int32_t gathered;      /* pairs of pixels whose first eight channels a gather reaches: 0 to 2 */
     int32_t masked;        /* 1: some outputs of turns are not stored */
     int32_t singles;       /* 1: the other kind of turns takes two parts of one strip */
@@ -536,10 +540,31 @@ HIL_INLINE_BLOCK void hil_mve_strips_lay_out(const struct hil_mve_depthwise_conv
     }
 }
 
+/* The outputs of the filters up to `end`. */
+HIL_INLINE void hil_mve_strips_outputs(const struct hil_mve_depthwise_conv2d_s8_strips *p,
+                                       struct hil_mve_strips *strips) {
+    if (p->stride == 2 && p->masked) {
+        HIL_MVE_STRIPS_OF(hil_mve_strips_strided_masked);
+    } else if (p->stride == 2) {
+        HIL_MVE_STRIPS_OF(hil_mve_strips_strided);
+    } else if (p->masked) {
+        HIL_MVE_STRIPS_OF(hil_mve_strips_masked);
+    } else if (p->corner) {
+        HIL_MVE_STRIPS_OF(hil_mve_strips_corner);
+    } else if (p->column) {
+        HIL_MVE_STRIPS_OF(hil_mve_strips_column);
+    } else if (p->singles) {
+        HIL_MVE_STRIPS_OF(hil_mve_strips_singles);
+    } else {
+        HIL_MVE_STRIPS_OF(hil_mve_strips_pairs);
+    }
+}
+
 HIL_INLINE void
 hil_mve_depthwise_conv2d_s8_strips(const struct hil_mve_depthwise_conv2d_s8_strips *p,
                                    const int8_t *in, int8_t *out, void *scratch) {
-    const int32_t line = p->out_w * p->in_c;
+    const int32_t filters = p->depth_multiplier;
+    const int32_t line = p->out_w * p->in_c * filters;
     const int32_t strip = 4 * p->plane_h;
     const int32_t channel_bytes = strip * p->strips;
     const int32_t all_strips = HIL_MVE_STRIPS_CHANNELS * p->strips;
@@ -581,22 +606,15 @@ hil_mve_depthwise_conv2d_s8_strips(const struct hil_mve_depthwise_conv2d_s8_stri
                 const int32_t before = HIL_MVE_STRIPS_CHANNELS - count;
                 hil_mve_strips_lay_out(p, in + channel - before, y, rows, strips_begin);
                 shared.strips = strips_begin + before * channel_bytes;
-                shared.out = out + channel;
-                shared.end = shared.filters + 16 * count;
-                if (p->stride == 2 && p->masked) {
-                    HIL_MVE_STRIPS_OF(hil_mve_strips_strided_masked);
-                } else if (p->stride == 2) {
-                    HIL_MVE_STRIPS_OF(hil_mve_strips_strided);
-                } else if (p->masked) {
-                    HIL_MVE_STRIPS_OF(hil_mve_strips_masked);
-                } else if (p->corner) {
-                    HIL_MVE_STRIPS_OF(hil_mve_strips_corner);
-                } else if (p->column) {
-                    HIL_MVE_STRIPS_OF(hil_mve_strips_column);
-                } else if (p->singles) {
-                    HIL_MVE_STRIPS_OF(hil_mve_strips_singles);
-                } else {
-                    HIL_MVE_STRIPS_OF(hil_mve_strips_pairs);
+                shared.out = out + channel * filters;
+                /* All filters of one channel, or one filter of each. */
+                const int32_t calls = filters == 1 ? 1 : count;
+                const int32_t channels = filters == 1 ? count : filters;
+                for (int32_t call = 0; call < calls; call++) {
+                    shared.end = shared.filters + 16 * channels;
+                    hil_mve_strips_outputs(p, strips);
+                    shared.strips += channel_bytes;
+                    shared.out += channels;
                 }
             }
             y += p->band_h * p->stride;
