@@ -477,17 +477,14 @@ _BLOCK = "a block of columns, or a vector, more for one channel"
 _PORTABLE_WINDOW = "not a filter of the kernel: sizes, strides and dilations that its head states"
 _FOLDED = "rows of one element are one long row"
 _WINOGRAD = "Winograd has stride 1, no dilation, 3x3"
-_LONG_SUMS = "sums may leave 32 bits: portable kernel with sums of 64 bits"
 _FEW_BITS = "sums leave their field of 21 bits (Armv6-M); a chunk (Helium) or a word (XPULP) more"
 _CHUNK = "a chunk of 16 channels more (Helium)"
 _SHORT = "tiles of several pixels, of which some are repeated"
 #: Why a line has steps, by operator, type (any: ``*``), and varied property; the first that fits.
 #: What is not here has no reason yet.
 REASONS: Mapping[tuple[str, str, str], str] = {
-    ("CONV_2D 3x3", "int16", "depth"): f"one channel is a depthwise filter; {_LONG_SUMS}",
+    ("CONV_2D 3x3", "int16", "depth"): "one channel is a depthwise filter",
     ("CONV_2D, 1 channel", "int16", "window"): "up to 3x3 it is a depthwise filter in planes",
-    ("*", "int16", "depth"): _LONG_SUMS,
-    ("*", "int16", "spread"): _LONG_SUMS,
     ("CONV_2D 3x3", "*", "stride"): _WINOGRAD,
     ("CONV_2D 3x3", "*", "dilation"): _WINOGRAD,
     ("CONV_2D", "*", "window"): _WINOGRAD,
