@@ -82,7 +82,11 @@ CompilerOptions: type[BaseModel] = create_model(
 FitOptions: type[BaseModel] = create_model(
     "FitOptions",
     __config__=ConfigDict(extra="forbid"),
-    **{n: p for n, p in _parameters.items() if n not in ("ram", "flash", "memory", "pin")},
+    **{
+        n: p
+        for n, p in _parameters.items()
+        if n not in ("ram", "flash", "memory", "pin", "pools", "reference")
+    },
 )
 Samples = Annotated[
     int | None, Field(description="the number of random samples; default: for about 5 s", ge=1)

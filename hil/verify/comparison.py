@@ -460,7 +460,7 @@ class TensorComparison:
             raise InputError(
                 f"the reference's {self.tensor.name!r} is {expected.dtype}{list(expected.shape)} "
                 f"but the compiled model's is {got.dtype}{list(got.shape)}",
-                "compare with the reference of the same model file",
+                "compare with the reference of the same model file, or with another (--reference)",
             )
         expected = expected.reshape(got.shape)
         # Flat: numpy reduces arrays without dimensions to scalars.

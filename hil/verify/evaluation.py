@@ -710,7 +710,7 @@ def _expected(
         raise InputError(
             f"the reference's {tensor.name!r} is {value.dtype}{list(value.shape)}, and the "
             f"compiled model's is {tensor.dtype}{list(tensor.shape)}",
-            "compare with the reference of the same model file",
+            "compare with the reference of the same model file, or with another (--reference)",
         )
     return value.reshape(tensor.shape)
 

@@ -112,16 +112,27 @@ class Sensitivity:
         named = self._source.named
         trials = [(named(one), named(other)) for one, other in pairs]
         self._slopes = {
-            name: _slope([(one[name], other[name]) for one, other in trials])
+            name: _slope(value, [(one[name], other[name]) for one, other in trials])
             for name, value in named(unchanged).items()
             if value.dtype.kind == "f"
         }
 
 
-def _slope(pairs: list[tuple[Array, Array]]) -> Array:
+def _slope(unchanged: Array, pairs: list[tuple[Array, Array]]) -> Array:
+    """Return the root mean square of half the differences, per change. Where one change of a pair
+    leaves the domain of a function, such as that of a logarithm, the other one's difference from
+    the unchanged value counts.
+    """
+    exact = unchanged.astype(np.float64)
+    squares, known = np.zeros(exact.shape), np.zeros(exact.shape)
     with np.errstate(all="ignore"):
-        halves = [(one.astype(np.float64) - other.astype(np.float64)) / 2 for one, other in pairs]
-        slope = np.sqrt(np.mean(np.square(halves), axis=0)) / _CHANGE
+        for pair in pairs:
+            one, other = (values.astype(np.float64) for values in pair)
+            aside = np.where(np.isnan(one), other, one) - exact
+            found = np.where(np.isnan(one) | np.isnan(other), aside, (one - other) / 2)
+            squares += np.where(np.isnan(found), 0, np.square(found))
+            known += ~np.isnan(found)
+        slope = np.sqrt(squares / np.maximum(known, 1)) / _CHANGE
     return np.asarray(np.where(np.isfinite(slope), slope, 0.0))
 
 

@@ -412,6 +412,22 @@ def test_what_overflows_has_no_slope() -> None:
     assert not matches(graph, x, wanted, f32(np.inf))
 
 
+def test_a_function_at_the_end_of_its_domain() -> None:
+    """Half of the changes make its operand negative; the others tell the slope."""
+    tensors = float_tensors("x", "p", "y")
+    nodes = (make_node("LOGISTIC", ["x"], ["p"]), make_node("LOG", ["p"], ["y"]))
+    graph, x = Graph("net", tensors, nodes, ("x",), ("y",)), f32(-9.24)
+    slopes = sensitivity(graph)
+    slopes.follow({"x": x}, is_first=True)
+    slope = slopes.slope(info(tensors["y"]))
+    assert slope is not None
+    assert slope > 100
+    (wanted,) = hilc.interpreter.run(graph, {"x": x}).values()
+    assert matches(graph, x, wanted, wanted * np.float32(1 - 5e-5))
+    for wrong in (0, 0.99, 1.01, -1, np.nan):
+        assert not matches(graph, x, wanted, wanted * np.float32(wrong))
+
+
 def running_sum() -> Graph:
     """The sum of all inputs since the reset."""
     node = make_node("ADD", ["s", "x"], ["y"], activation="NONE")

@@ -172,6 +172,17 @@ def test_less_is_found_between_two_prices(monkeypatch: pytest.MonkeyPatch) -> No
     assert found < least_sum()
 
 
+def test_both_limits_give_no_less_than_a_goal() -> None:
+    """A program of a goal is among those that keep limits of what it takes."""
+    planner = Planner(random_chains(1, 1).graph, CPU, io_in_pool=True)
+    for goal in ("balanced", "ram"):
+        own = search(planner, optimize=goal).report.chosen
+        found = search(planner, ram=own.workspace_bytes, flash=own.flash_bytes).report.chosen
+        assert found.workspace_bytes <= own.workspace_bytes
+        assert found.flash_bytes <= own.flash_bytes
+        assert found.instructions <= 1.3 * own.instructions
+
+
 def test_the_bound_of_a_single_layer_is_its_program() -> None:
     builder = GraphBuilder()
     graph = builder.graph(builder.dense(builder.input(1, 64), 16))

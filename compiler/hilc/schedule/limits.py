@@ -12,7 +12,7 @@ from hilc.schedule.pareto import FASTEST, ParetoFrontier, PlannedProgram
 #: Shares of a program's limit that its segments may use.
 _SHARES = (1.0, 0.95, 0.9, 0.8)
 #: Prices of a byte of flash, in instructions, that the search for kernels below a limit tries.
-_WORTHS = (20.0, 1e6)
+_WORTHS = (20.0, 50.0, 200.0, 1e6)
 
 
 def fastest_within(

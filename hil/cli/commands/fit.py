@@ -39,9 +39,8 @@ def add_options(parser: Parser) -> None:
     )
     group.add_argument("--ram", type=byte_count, metavar="BYTES", help="RAM of that chip")
     group.add_argument("--flash", type=byte_count, metavar="BYTES", help="flash of that chip")
-    add_compile_options(
-        parser, without=("optimize", "ram", "flash", "memory", "tuning", "pins", "cpu")
-    )
+    looked_for = ("optimize", "ram", "flash", "memory", "tuning", "pins", "cpu", "pools")
+    add_compile_options(parser, without=(*looked_for, "reference"))
 
 
 def run(args: argparse.Namespace, console: Console) -> int:

@@ -280,10 +280,16 @@ def _gathered(c: Operation, places: Sequence[Array]) -> str:
 
 @translates("aten._upsample_bilinear2d_aa", "aten._upsample_bicubic2d_aa")
 def antialiased(c: Operation) -> str:
-    """Translate bilinear and bicubic interpolation with ``antialias`` to Resize."""
+    """Translate bilinear and bicubic interpolation with ``antialias`` to Resize.
+
+    Raises :class:`~hilc.errors.UnsupportedError` for ``align_corners``, with which PyTorch places
+    the windows of its filter where no coordinates of Resize do.
+    """
+    if c.get("align_corners", False):
+        c.refuse("has antialias and align_corners", "use one of the two")
     mode = "cubic" if "bicubic" in c.call.target else "linear"
     # The coefficient is -0.75 without antialias, and that of Pillow with it.
-    return _resize(c, mode=mode, coordinate_transformation_mode=_coordinates(c), antialias=1,
+    return _resize(c, mode=mode, coordinate_transformation_mode="half_pixel", antialias=1,
                    exclude_outside=1, cubic_coeff_a=-0.5)  # fmt: skip
 
 
