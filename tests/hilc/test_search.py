@@ -174,13 +174,13 @@ def test_less_is_found_between_two_prices(monkeypatch: pytest.MonkeyPatch) -> No
 
 def test_both_limits_give_no_less_than_a_goal() -> None:
     """A program of a goal is among those that keep limits of what it takes."""
-    planner = Planner(random_chains(1, 1).graph, CPU, io_in_pool=True)
+    planner = Planner(random_chains(302288, 1).graph, CPU, io_in_pool=True)
     for goal in ("balanced", "ram"):
         own = search(planner, optimize=goal).report.chosen
         found = search(planner, ram=own.workspace_bytes, flash=own.flash_bytes).report.chosen
         assert found.workspace_bytes <= own.workspace_bytes
         assert found.flash_bytes <= own.flash_bytes
-        assert found.instructions <= 1.3 * own.instructions
+        assert found.instructions <= own.instructions
 
 
 def test_the_bound_of_a_single_layer_is_its_program() -> None:

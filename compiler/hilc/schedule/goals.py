@@ -110,8 +110,13 @@ class Goals:
         :class:`LimitError`, with the least possible values, if there is none, or the planner's last
         error if nothing can be planned.
         """
-        if (found := fastest_within(self._frontier, ram, flash)) is not None:
-            return found
+        tried = [fastest_within(self._frontier, ram, flash)]
+        if ram is not None and flash is not None:
+            # Goals give flash other prices.
+            tried += [self.program(name, ram) for name in self._policy.goals]
+        found = [p for p in tried if p is not None and p.cost.keeps(ram, flash)]
+        if found:
+            return min(found, key=lambda program: program.instructions)
         smallest = None
         if ram is not None:
             # Where nothing can be planned at all, the search for the fastest says why.
