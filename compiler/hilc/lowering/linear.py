@@ -270,9 +270,11 @@ _PLANE_FILTER = 3
 
 def in_three_by_three(form: DepthwiseConvolution) -> DepthwiseConvolution | None:
     """Return a layer as one with filters of 3x3 without dilation, zeros in the place of taps that
-    it lacks; None where its filters reach farther.
+    it lacks; None where its filters reach farther, or its stride is not 1 or 2 for both axes.
     """
     window = form.window
+    if window.stride_h != window.stride_w or window.stride_w > 2:
+        return None
     heights, widths = (
         (size, dilation if size > 1 else 1)
         for size, dilation in (

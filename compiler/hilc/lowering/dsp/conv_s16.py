@@ -214,18 +214,15 @@ def _plane_scales(weights: LinearWeights) -> npt.NDArray[np.int32]:
 def wide_depthwise(form: DepthwiseConvolution) -> Iterator[Parameters]:
     """Return filters of at most 3x3: the whole of a channel's plane, or some rows."""
     widened = in_three_by_three(form)
-    stride = form.window.stride_w
-    if widened is None or stride != form.window.stride_h or stride > 2:
+    sums = None if widened is None else narrow_sums(widened)
+    if widened is None or sums is None:
         return
     form, images = widened, widened.images
-    sums = narrow_sums(form)
-    if sums is None:
-        return
     columns, line, beyond = plane_lines(form)
     for band, rows in row_bands((8, 2), images.out_h):
         yield form.parameters(
             HilDspDepthwiseConv2dS16Plane,
-            stride=stride,
+            stride=form.window.stride_w,
             columns=columns,
             line=line,
             beyond=beyond,

@@ -38,7 +38,8 @@ def in_column_pairs(layer: Layer) -> Iterator[KernelCall]:
     filters, strides = np.array(form.filters), np.array(form.strides)
     if len(form.phases) < strides.prod():
         return
-    pairs = _column_pairs(form, phase_outputs(layer, form))
+    outputs = phase_outputs(layer, form)
+    pairs = _column_pairs(form, outputs)
     if pairs is None:
         return
     pixels = int((-(-filters // strides)).prod())
@@ -54,7 +55,7 @@ def in_column_pairs(layer: Layer) -> Iterator[KernelCall]:
         units=pixels * -(-form.images.in_c // UNIT),
         dsp_pairs=pairs,
         border=np.full(form.images.in_c, linear.pad_value(layer.node, form.ops), np.int8),
-        dsp_range=range_of(phase_outputs(layer, form)[0]),
+        dsp_range=range_of(outputs[0]),
     )
     yield KernelCall(kernel, (transpose_conv.IMAGE,), form.macs)
 
@@ -98,12 +99,12 @@ def _in_order(weights: Array, form: PhasesForm, phase: Phase) -> Array:
     ``dsp/transpose_conv2d_s8_column_pairs.h`` has the pixels, which end with whole units.
     """
     rows, columns = len(phase.rows.taps), len(phase.columns.taps)
-    few_h, few_w = (f // s for f, s in zip(form.filters, form.strides, strict=True))
+    common_h, common_w = (f // s for f, s in zip(form.filters, form.strides, strict=True))
     blocks = [
-        (range(few_h, rows), range(few_w)),
-        (range(few_h), range(few_w)),
-        (range(few_h), range(few_w, columns)),
-        (range(few_h, rows), range(few_w, columns)),
+        (range(common_h, rows), range(common_w)),
+        (range(common_h), range(common_w)),
+        (range(common_h), range(common_w, columns)),
+        (range(common_h, rows), range(common_w, columns)),
     ]
     # Pixels lie in scratch as in the image, taps in the order of the pixels.
     order = [

@@ -38,8 +38,8 @@ from hilc.lowering.parameters import (
     HilMveSplitS16,
 )
 from hilc.lowering.registry import Layer, lowers
-from hilc.lowering.sums32 import NarrowSums, narrow_sums_of
-from hilc.numerics.requantize import INT32_MAX, reduced_multiplier, reduced_shift
+from hilc.lowering.sums32 import NarrowSums, long_sums_of, narrow_sums_of
+from hilc.numerics.requantize import INT32_MAX
 
 #: Columns of a step, and weights of a chunk: of two rows, and of a vector split into bytes.
 _FOUR = 4
@@ -157,24 +157,18 @@ def _long_stream(form: LinearWeights) -> npt.NDArray[np.int8] | None:
     """Return columns whose sums leave 32 bits, or are rounded by other shifts than those of 32, as
     ``mve/blocks_s16.h`` draws them; None if their bounds are exceeded.
     """
-    outputs = form.wide
-    requant, matrix = outputs.requant, form.matrix.astype(np.int64)
-    if requant.sums != "int64" or requant.rounding is not Rounding.SINGLE:
-        return None
-    if form.matrix.dtype != np.int8 or outputs.bound >= _MOST_LONG:
+    sums, matrix = long_sums_of(form), form.matrix.astype(np.int64)
+    if sums is None or form.wide.bound >= _MOST_LONG:
         return None
     # A word of low bytes and the lowest byte of a bias.
     if _FLIPPED * np.abs(matrix).sum(axis=1).max() + 0x100 > INT32_MAX:
         return None
-    shape = (form.channels,)
-    multipliers = np.broadcast_to(reduced_multiplier(requant.multipliers), shape)
-    shifts = np.broadcast_to(reduced_shift(requant.shifts.astype(np.int64)), shape)
     # Products with 0 are 0 by any shift.
-    shifts = np.where(multipliers == 0, _LEAST_LONG_SHIFT, shifts)
+    shifts = np.where(sums.reduced == 0, _LEAST_LONG_SHIFT, sums.shifts)
     if shifts.min() < _LEAST_LONG_SHIFT:
         return None
-    bias = outputs.bias + _FLIPPED * matrix.sum(axis=1)
-    scales = [bias >> 8, multipliers, _LEAST_LONG_SHIFT - 1 - shifts]
+    bias = sums.bias + _FLIPPED * matrix.sum(axis=1)
+    scales = [bias >> 8, sums.reduced, _LEAST_LONG_SHIFT - 1 - shifts]
     chunks = -(-form.depth // _VECTOR_CHUNK)
     return _stream(form.matrix, bias & 0xFF, scales, chunks, _VECTOR_CHUNK)
 
@@ -212,10 +206,9 @@ def _stream(
 def _depthwise(form: DepthwiseConvolution) -> Iterator[Parameters]:
     """Return filters of at most 3x3: the whole of a channel's plane, or some rows."""
     widened = in_three_by_three(form)
-    stride = form.window.stride_w
-    if widened is None or stride != form.window.stride_h or stride > 2:
+    if widened is None:
         return
-    form, images = widened, widened.images
+    form, images, stride = widened, widened.images, widened.window.stride_w
     sums = _sums(form.packing)
     row = max(images.in_w * images.in_c, images.out_w * form.channels)
     if sums is None or 8 * row > _MOST_OFFSET:
