@@ -17,7 +17,6 @@ from sixteen_by_eight import BIASES, network, operator
 from tflm import EXISTS
 from wide_layers import (
     DEEP_SHAPES,
-    LONG_SHAPES,
     SHAPES,
     deep_layer,
     even_layer,
@@ -83,7 +82,7 @@ def test_sums_beyond_32_bits_on_helium() -> None:
     board = load_board("mps3-an547")
     layers = [
         deep_layer(rng, shapes, bits, signs)
-        for shapes in LONG_SHAPES
+        for shapes in DEEP_SHAPES
         for bits, signs in ((20, True), (33, True), (38, False), (20, False))
     ]
     checks = [one for layer in layers for one in checks_of(layer, board.cpu)]

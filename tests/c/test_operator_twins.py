@@ -120,19 +120,24 @@ def test_an_lstm_with_wide_gate_shifts_is_portable(
     assert not fast_checks(replace(fast, ins=weights))
 
 
+def _extreme_phases(rng: np.random.Generator, dtype: str, depth: int) -> SingleOp:
+    """A TRANSPOSE_CONV with phases of one, two and four taps, values and weights at their ends."""
+    draft = transpose_conv_draft(
+        rng,
+        dtype,
+        (1, 2, 3, depth),
+        (3, 3),
+        (1, 4, 6, 3),
+        {"stride_h": 2, "stride_w": 2, "padding": "SAME", "activation": "NONE"},
+    )
+    return extreme(rng, finish(rng, "TRANSPOSE_CONV", draft))
+
+
 def test_transposed_sums_beyond_24_bits() -> None:
     """Phases of one, two and four taps: the sums of some are divided into parts, or of none."""
     rng, kernel, divided = np.random.default_rng(7), "hil_dsp_transpose_conv2d_s8", set()
     for depth in (60, 140, 300, 900):
-        draft = transpose_conv_draft(
-            rng,
-            "int8",
-            (1, 2, 3, depth),
-            (3, 3),
-            (1, 4, 6, 3),
-            {"stride_h": 2, "stride_w": 2, "padding": "SAME", "activation": "NONE"},
-        )
-        single = extreme(rng, finish(rng, "TRANSPOSE_CONV", draft))
+        single = _extreme_phases(rng, "int8", depth)
         found = [one for one in checks_of(single, M4) if one.kernel == kernel]
         assert found
         check(found)
@@ -145,15 +150,7 @@ def test_transposed_sums_beyond_32_bits() -> None:
     """Those of phases of two and four taps: all phases have sums of 64 bits."""
     rng, kernel = np.random.default_rng(7), "hil_dsp_transpose_conv2d_s16"
     for depth in (300, 301, 700):
-        draft = transpose_conv_draft(
-            rng,
-            "int16",
-            (1, 2, 3, depth),
-            (3, 3),
-            (1, 4, 6, 3),
-            {"stride_h": 2, "stride_w": 2, "padding": "SAME", "activation": "NONE"},
-        )
-        single = extreme(rng, finish(rng, "TRANSPOSE_CONV", draft))
+        single = _extreme_phases(rng, "int16", depth)
         found = [one for one in checks_of(single, M4) if one.kernel == kernel]
         assert {one.case.call.fields["long_sums"] for one in found} == {1}
         check(found)

@@ -82,11 +82,16 @@ def wide_layer(rng: np.random.Generator, shapes: Shapes, extreme: bool = False) 
     return replace(layer, node=node, ins=(*ins, b), out=out, x=value)
 
 
-#: Depths at which weights alone make sums leave 32 bits.
+#: Layers whose sums leave 32 bits where their weights are at the ends.
 DEEP_SHAPES: tuple[Shapes, ...] = (
     ("CONV_2D", (1, 1, 5, 1100), (3, 1, 1, 1100), conv("VALID", 1, "NONE")),
     ("FULLY_CONNECTED", (1, 1101), (6, 1101), {"activation": "NONE"}),
     ("CONV_2D", (1, 3, 3, 129), (4, 3, 3, 129), conv("SAME", 1, "NONE")),
+    ("FULLY_CONNECTED", (1, 2048), (8, 2048), {"activation": "NONE"}),
+    ("FULLY_CONNECTED", (3, 600), (5, 600), {"activation": "RELU"}),
+    ("CONV_2D", (1, 3, 2, 1030), (6, 1, 1, 1030), conv("SAME", 1, "NONE")),
+    ("CONV_2D", (2, 4, 3, 64), (7, 3, 3, 64), conv("SAME", 1, "RELU6")),
+    ("CONV_2D", (1, 5, 4, 100), (4, 3, 3, 100), conv("SAME", 2, "NONE")),
 )
 
 
@@ -103,16 +108,6 @@ def long_layer(rng: np.random.Generator, shapes: Shapes, extreme: bool = False) 
     spread = float(np.float32(x.quant.scale[0] * 0.005 * limit * 2.0**-15))
     out = replace(layer.out, quant=Quant((spread,), (0,)))
     return replace(layer, ins=(x, weights, replace(bias, data=values)), out=out)
-
-
-#: Layers whose sums leave 32 bits where their weights are at the ends.
-LONG_SHAPES: tuple[Shapes, ...] = (
-    ("FULLY_CONNECTED", (1, 2048), (8, 2048), {"activation": "NONE"}),
-    ("FULLY_CONNECTED", (3, 600), (5, 600), {"activation": "RELU"}),
-    ("CONV_2D", (1, 3, 2, 1030), (6, 1, 1, 1030), conv("SAME", 1, "NONE")),
-    ("CONV_2D", (2, 4, 3, 64), (7, 3, 3, 64), conv("SAME", 1, "RELU6")),
-    ("CONV_2D", (1, 5, 4, 100), (4, 3, 3, 100), conv("SAME", 2, "NONE")),
-)
 
 
 def deep_layer(rng: np.random.Generator, shapes: Shapes, bias_bits: int, signs: bool) -> Layer:
