@@ -9,7 +9,7 @@ from operator import lt
 from hilc.fusion.bands import Geometry, NotFusible, RowNodes, Variant
 from hilc.fusion.bounds import Bounds, Estimate, KnownWays, LeastCost, Prices, least_of
 from hilc.fusion.call import FusedCall
-from hilc.fusion.layout import Frame, Layout
+from hilc.fusion.layout import Frame, Layout, Rank
 from hilc.fusion.schedule import Schedule
 from hilc.fusion.slices import expansions, sliced, whole
 from hilc.fusion.stages import Stages
@@ -49,9 +49,9 @@ class GroupCalls:
             only = layouts[0].call(None)
             assert only is not None, "without an alias there is always a way"
             return only
-        best: tuple[tuple[int, int, int], FusedCall] | None = None
+        best: tuple[Rank, FusedCall] | None = None
         for layout in sorted(layouts, key=Layout.least_memory):
-            call = layout.call(None if best is None else best[0][0])
+            call = layout.call(None if best is None else best[0])
             if call is None:
                 continue
             rank = _rank(call)
@@ -168,8 +168,8 @@ def _least(costs: Iterable[LeastCost | None]) -> LeastCost | None:
     return least_of(found) if found else None
 
 
-def _rank(call: FusedCall) -> tuple[int, int, int]:
-    """Return the sort key of a call: memory, then calls, then moved bytes; less is better.
+def _rank(call: FusedCall) -> Rank:
+    """Return the sort key of a call.
 
     The memory is the group's scratch, inputs and output, with the output placed over the first
     input.

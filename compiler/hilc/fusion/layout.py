@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from operator import add
 from typing import TypeVar
@@ -28,6 +28,9 @@ _WORTH_MOVES = 32
 
 
 _T = TypeVar("_T")
+
+#: Sort key of a call: memory, then calls, then moved bytes; less is better.
+Rank = tuple[int, int, int]
 
 #: By entry: offsets of the buffers, moves before the entry, and offset of the new rows.
 _Lying = tuple[tuple[int, ...], Sequence[Move], int]
@@ -70,6 +73,8 @@ class Frame(Bounds):
         super().__init__(stages, schedule, known)
         #: By stage and the identity of its calls, the allocation problems of its entries.
         self.allocations: dict[tuple[int, int], tuple[StageCalls, list[RowAllocation]]] = {}
+        #: By the identity of its entries' allocation problems, the smallest arena that is found.
+        self.arenas: dict[tuple[int, ...], _Arena] = {}
 
 
 @dataclass
@@ -82,6 +87,16 @@ class _Scratch:
     rows: int
     #: By stage.
     stages: Sequence[int]
+
+    @property
+    def move_bytes(self) -> int:
+        """Total bytes of row moves."""
+        return sum(
+            run.copies * move.nbytes
+            for run in self.runs
+            for _, moves, _ in run.piece.lying
+            for move in moves
+        )
 
 
 class Layout:
@@ -113,20 +128,28 @@ class Layout:
         except NotFusible:
             return self._frame.outline(None)
 
-    def call(self, most: int | None) -> FusedCall | None:
+    def _is_below(self, best: Rank | None, scratch_bytes: int, move_bytes: int = 0) -> bool:
+        """Return whether a call with at least this much scratch and moved bytes may rank before
+        ``best``.
+        """
+        rank = self._memory(scratch_bytes), self._frame.count, move_bytes
+        return best is None or rank < best
+
+    def call(self, best: Rank | None) -> FusedCall | None:
         """Return the group's call; None where the kernel does not support the variant, or where the
-        call takes more memory than ``most``.
+        call certainly does not rank before ``best``.
         """
         geometry = self._geometry
-        if most is not None and self.least_memory() > most:
+        if not self._is_below(best, self._schedule.arena_bounds[0]):
             return None
         stages = self._stage_calls
         if self._schedule.alias is not None and not self._may_alias(stages[-1]):
             return None
-        if most is not None and self._memory(max(self._frame.least_used(stages))) > most:
+        if not self._is_below(best, max(self._frame.least_used(stages))):
             return None
-        scratch = self._lay_out(stages)
-        if most is not None and self._memory(scratch.nbytes) > most:
+        most = None if best is None else best[0] - self._memory(0)
+        scratch = self._lay_out(stages, most)
+        if scratch is None or not self._is_below(best, scratch.nbytes, scratch.move_bytes):
             return None
         pieces = {
             id(run.piece): self._made(stages, run.piece, scratch.rows) for run in scratch.runs
@@ -263,27 +286,36 @@ class Layout:
             for key, call in last.calls.items()
         )
 
-    def _lay_out(self, stages: Sequence[StageCalls]) -> _Scratch:
+    def _lay_out(self, stages: Sequence[StageCalls], most: int | None) -> _Scratch | None:
         """Return the smallest scratch found, of those that are hardly larger the one with the
-        fewest moves.
+        fewest moves; None where it certainly takes more than ``most`` bytes.
         """
         allocations = self._allocations(stages)
-        found = self._beside_rows(stages, allocations)
-        least = max(self._frame.least_used(stages))
+        rows = self._rows(allocations)
         # Rows that make room for each stage's scratch are moved more often: for the least memory.
         # In a chain without skip connections free bytes are hardly in pieces.
         skips = any(len(readers) > 1 for readers in self._geometry.readers.values())
-        most = found.nbytes - least // _WORTH_MOVES
-        if skips and self._group.rows == 1 and least < most:
-            return self._below_rows(stages, allocations, most) or found
+        if not skips or self._group.rows > 1:
+            return self._placed(stages, rows, most)
+        found = self._placed(stages, rows, None)
+        assert found is not None, "without a limit there is always a place"
+        least = max(self._frame.least_used(stages))
+        below = found.nbytes - least // _WORTH_MOVES
+        if least < below:
+            return self._below_rows(stages, allocations, below) or found
         return found
 
-    def _beside_rows(
-        self, stages: Sequence[StageCalls], allocations: Sequence[RowAllocation]
-    ) -> _Scratch:
-        """Return the smallest arena of the rows that is found, and the stages' scratch beside them
-        and where rows are not live.
+    def _rows(self, allocations: Sequence[RowAllocation]) -> _Arena:
+        """Return the smallest arena of the rows that is found; kernels with the same allocation
+        problems share it, whatever their scratch.
         """
+        # Allocation problems are kept, and so is the key.
+        key = tuple(map(id, allocations))
+        if key not in self._frame.arenas:
+            self._frame.arenas[key] = self._smallest_arena(allocations)
+        return self._frame.arenas[key]
+
+    def _smallest_arena(self, allocations: Sequence[RowAllocation]) -> _Arena:
         least, most = self._schedule.arena_bounds
         step = max(ALIGNMENT, aligned(-(-(most - least) // _ARENAS)))
         surely = max(self._schedule.least, default=0)
@@ -294,11 +326,16 @@ class Layout:
 
         found = _smallest(simulated, sizes)
         assert found is not None, "an arena holds all rows of the schedule"
-        return self._placed(stages, self._arena(found))
+        return self._arena(found)
 
-    def _placed(self, stages: Sequence[StageCalls], rows: _Arena) -> _Scratch:
-        """Return the scratch with these rows."""
-        items = [rows.item] if rows.item.nbytes else []
+    def _placed(
+        self, stages: Sequence[StageCalls], rows: _Arena, most: int | None
+    ) -> _Scratch | None:
+        """Return the scratch with these rows, and that of the stages beside them and where rows are
+        not live; None where it certainly takes more than ``most`` bytes.
+        """
+        arena = replace(rows.item)
+        items = [arena] if arena.nbytes else []
         own: list[Item | None] = []
         times = self._schedule.times()
         for stage, span in zip(stages, self._frame.spans, strict=True):
@@ -309,9 +346,11 @@ class Layout:
                 item = Item(nbytes, live, sum(times[e] for e in span))
                 items.append(item)
             own.append(item)
-        total = place_items(items)
+        total = place_items(items, most)
+        if total is None:
+            return None
         offsets = [0 if item is None else item.offset for item in own]
-        return _Scratch(total, rows.runs, rows.item.offset, offsets)
+        return _Scratch(total, rows.runs, arena.offset, offsets)
 
     def _below_rows(
         self, stages: Sequence[StageCalls], allocations: Sequence[RowAllocation], most: int

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from hashlib import blake2b
 from dataclasses import dataclass, field
 from itertools import accumulate
 
@@ -27,19 +28,34 @@ class Overlap:
         )
         self._known: dict[int, bool] = {}
 
+    @property
+    def key(self) -> object:
+        """Equal for overlaps that allow the same differences."""
+        if not self._is_ordered:
+            return self.differences, None
+        assert self._access is not None
+        steps = self._access.last_read[self._position], self._access.first_write[0]
+        return self.differences, tuple([blake2b(own.tobytes()).digest() for own in steps])
+
+    @property
+    def _is_ordered(self) -> bool:
+        """Whether differences are permitted by the order of reads and writes too."""
+        access = self._access
+        return (
+            access is not None and access.input_types[self._position] == access.output_types[0]
+        )
+
     def allows(self, difference: int) -> bool:
         """Return whether ``offset(output) - offset(input)`` is permitted: exact, gaps included."""
         if difference in self._known:
             return self._known[difference]
         allowed = self.differences.allow(difference)
-        if not allowed and self._access is not None:
+        # The forbidden interval also covers C types that must not alias, whatever the order.
+        if not allowed and self._access is not None and self._is_ordered:
             last = self._access.last_read[self._position][max(0, difference) :]
             first = self._access.first_write[0][max(0, -difference) :]
             both = min(last.size, first.size)
-            # The forbidden interval also covers C types that must not alias, whatever the order.
-            allowed = self._access.input_types[self._position] == self._access.output_types[
-                0
-            ] and bool((first[:both] >= last[:both]).all())
+            allowed = bool((first[:both] >= last[:both]).all())
         self._known[difference] = allowed
         return allowed
 

@@ -39,13 +39,16 @@ class Item:
     offset: int = 0
 
 
-def place_items(items: Sequence[Item]) -> int:
-    """Assign an offset to each item; return the total size in bytes.
+def place_items(items: Sequence[Item], most: int | None = None) -> int | None:
+    """Assign an offset to each item; return the total size in bytes, None where it certainly
+    exceeds ``most``.
 
     Two items may share bytes that are never live in both.
     """
-    apart = _forbidden(_moments_by_ranges(items))
     bound = max([_most_at_once(items), *(item.nbytes for item in items)], default=0)
+    if most is not None and aligned(bound) > most:
+        return None
+    apart = _forbidden(_moments_by_ranges(items))
     orders = [
         sorted(range(len(items)), key=lambda i: (-items[i].nbytes, i)),
         sorted(range(len(items)), key=lambda i: (-items[i].duration, -items[i].nbytes, i)),

@@ -103,6 +103,7 @@ class Stages:
         self._kernels: dict[tuple[object, ...], list[Kernel]] = {}
         self._band_nodes: dict[tuple[str, tuple[str, ...], bool, tuple[int, ...]], BandNode] = {}
         self._overlaps: dict[tuple[int, int], tuple[KernelCall, Overlap]] = {}
+        self._equal_overlaps: dict[object, Overlap] = {}
         self._allocations: dict[RowAllocation, RowAllocation] = {}
         self._estimates: dict[int, tuple[KernelCall, int]] = {}
 
@@ -187,6 +188,8 @@ class Stages:
             access = access_of(call, inputs, band_node.outs)
             argument = call.inputs.index(position)
             overlap = Overlap(access, argument, inputs, band_node.outs[0].nbytes)
+            # Calls of one access order share it, and thereby the allocations of their rows.
+            overlap = self._equal_overlaps.setdefault(overlap.key, overlap)
             # Stored with the call to keep its identity, the key, valid.
             self._overlaps[key] = call, overlap
         return self._overlaps[key][1]

@@ -163,18 +163,31 @@ class ParetoFrontier:
         is that much smaller: a sum that is less by the smallest part may be missed.
         """
         limits: Sequence[int | None] = (ram,)
-        least = float("inf")
+        least, cost = float("inf"), most
+
+        def is_hopeless(limit: int | None) -> bool:
+            """Return whether flash alone makes the sums within a limit no less than the least, and
+            those of faster programs too large to count as equal.
+            """
+            flash, faster = (self.partitioner.flash_bound(limit, own) for own in (most, cost))
+            equal = (1 + self.policy.equal_sums) * least
+            return goal.sum(0, flash) >= least and goal.sum(0, faster) >= equal
+
         for worth in self.policy.flash_worths:
             objective = Objective(worth)
-            while found := self._least_flash(limits, objective, most):
+            while found := self._least_flash(limits, objective, most, is_hopeless):
                 self._objectives.setdefault(found[0], objective)
                 yield from found
                 bound = min(p.memory_bound for p in found)
-                least = min(least, goal.sum(bound, found[-1].flash))
+                own_sum = goal.sum(bound, found[-1].flash)
+                if own_sum < least:
+                    least, cost = own_sum, min(p.cost for p in found)
                 # Less memory takes no less flash.
                 limits = self._smaller_sums(goal, least, bound, found[-1].flash)
+            if not limits or is_hopeless(limits[0]):
+                continue
             # Between two prices the cheapest may take too many instructions, or too much flash.
-            own = self.partitioner.least_known_flash(limits[0], objective, most) if limits else None
+            own = self.partitioner.least_known_flash(limits[0], objective, most)
             if own is not None:
                 self._objectives.setdefault(own, objective)
                 yield own
@@ -212,18 +225,21 @@ class ParetoFrontier:
                 return
 
     def _least_flash(
-        self, limits: Sequence[int | None], objective: Objective, most: float
-    ) -> Sequence[Partition] | None:
+        self,
+        limits: Sequence[int | None],
+        objective: Objective,
+        most: float,
+        is_hopeless: Callable[[int | None], bool],
+    ) -> Sequence[Partition]:
         """Return the partitions of :meth:`Partitioner.least_flash` for the first of these limits
-        that has some; None where nothing keeps any of them.
+        that has some and is not hopeless; none where there is no such limit.
         """
-        found: Sequence[Partition] | None = None
         for limit in limits:
-            own = self.partitioner.least_flash(limit, objective, most)
-            if own:
+            if is_hopeless(limit):
+                continue
+            if own := self.partitioner.least_flash(limit, objective, most):
                 return own
-            found = found if own is None else own
-        return found
+        return ()
 
     def _partition(self, objective: Objective, index: int) -> Partition | None:
         known = self._partitions.setdefault(objective, [])

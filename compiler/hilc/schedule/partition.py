@@ -49,6 +49,20 @@ class Partition:
         )
 
 
+@dataclass(frozen=True)
+class _LeastPriced:
+    """The least cost of the partitions within a limit of memory, with a price of flash."""
+
+    limit: int | None
+    #: Price of a byte of flash in instructions.
+    worth: float
+    priced: float
+
+    def holds(self, limit: int | None) -> bool:
+        """Return whether it is a lower bound of the partitions within ``limit`` bytes."""
+        return self.limit is None or (limit is not None and limit <= self.limit)
+
+
 class Partitioner:
     """Partitioner of the layers of a graph that have to be computed."""
 
@@ -71,6 +85,8 @@ class Partitioner:
         #: The largest limit of memory in bytes that nothing is known to keep, by the price of
         #: flash, on which the groups that are tried depend.
         self._impossible: dict[float, int] = {}
+        #: The least cost with a price of flash, of all partitions within a limit of memory.
+        self._least_priced: list[_LeastPriced] = []
         tuned = [] if tuning is None else list(tuning.shared_as(optimize))
         known = [(program, self._segments_of(program.choice)) for program in tuned]
         #: Costs of programs that were measured as a whole, by their segments.
@@ -100,7 +116,23 @@ class Partitioner:
             segments = self._cheapest(*options, objective)
         if segments is None and limit is not None and objective.flash_limit is None:
             self._impossible[worth] = limit
-        return None if segments is None else self._partition(segments)
+        found = None if segments is None else self._partition(segments)
+        if found is not None and worth and not in_place and objective.flash_limit is None:
+            self._least_priced.append(_LeastPriced(limit, worth, found.cost + worth * found.flash))
+        return found
+
+    def flash_bound(self, limit: int | None, most: float) -> float:
+        """Return a lower bound of the flash in bytes of the partitions with at most ``most``
+        instructions whose segments keep ``limit`` bytes, by the partitions found so far.
+
+        A partition costs at least as much as the cheapest within a larger limit at each price of
+        flash: what its instructions do not pay, its flash does. It is 0 where expansions can be
+        computed by slices of channels, which are tried only where nothing else keeps a limit.
+        """
+        if self._groups.has_expansions:
+            return 0.0
+        bounds = [(one.priced - most) / one.worth for one in self._least_priced if one.holds(limit)]
+        return max(bounds, default=0.0)
 
     def least_flash(
         self, limit: int | None, objective: Objective, most: float
