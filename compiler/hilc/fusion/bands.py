@@ -285,7 +285,11 @@ class Geometry:
     def variants(self) -> Iterator[Variant]:
         """Yield the variants in which the group can run."""
         last = self.nodes[-1]
-        binary = any(len(n.operands) > 1 for n in self.nodes)
+        # Elsewhere there is one order of demand.
+        binary = any(
+            len({name for p in n.operands if (name := n.node.inputs[p]) in self.producer}) > 1
+            for n in self.nodes
+        )
         aliases: list[int | None] = [None]
         if isinstance(OPS[last.node.op].rows, SameRows | BroadcastRows):
             aliases += [p for p in last.operands if self._may_lie_in_output(p)]

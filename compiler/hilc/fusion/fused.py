@@ -121,8 +121,12 @@ class GroupCalls:
                 schedules: dict[object, Schedule] = {}
                 known: dict[Variant, tuple[int, int]] = {}
                 for variant in geometry.variants():
+                    if variant in known:
+                        continue
                     schedule = Schedule(geometry, variant)
                     known[variant] = schedule.memory_bounds
+                    if not schedule.has_starts:
+                        known[replace(variant, long_start=False)] = schedule.memory_bounds
                     forwards = known[replace(variant, backwards=False)]
                     # The order of demand hardly matters where it leaves the bounds as they are.
                     if not variant.backwards or any(map(lt, known[variant], forwards)):

@@ -101,6 +101,9 @@ class Schedule:
         #: their rows in bytes.
         self.buffers = {name: buffer.row_bytes for name, buffer in walk.buffers.items()}
         walk.run()
+        #: Whether the first call of a stage might compute more rows than usual: where none might,
+        #: the schedule is the same with :attr:`Variant.long_start` and without.
+        self.has_starts: bool = walk.has_starts
         #: By entry, the stage and band that it computes.
         self.bands: Sequence[tuple[int, Band]] = walk.bands
         #: By entry, a lower bound of the arena in bytes: rows needed afterwards never share any.
@@ -163,6 +166,7 @@ class _Walk:
         self.outside = array("q")
         self.arena_bounds = (0, 0)
         self.repeat: Repeat | None = None
+        self.has_starts = False
         #: By stage, the rows demanded so far, and the rows computed so far.
         self._done = [0] * len(nodes)
         self._then = [0] * len(nodes)
@@ -290,8 +294,11 @@ class _Walk:
             # Skip rows between windows, which no stage reads.
             done[index] = max(done[index], self._inner[index].needed(done))
         count = end - done[index]
-        if not (self._long_start and done[index] == 0 and count < 2 * limit):
-            count = min(count, limit)
+        if count > limit:
+            is_start = done[index] == 0 and count < 2 * limit
+            self.has_starts |= is_start
+            if not (is_start and self._long_start):
+                count = limit
         band = node.band(done[index], count)
         self._computing.add(index)
         for producer in self._producers[index]:

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 
 from hilc.fusion.bands import Band, BandNode, NotFusible, RowNode
 from hilc.fusion.call import numbers
@@ -25,46 +24,65 @@ class StageCalls:
 
     calls: Mapping[tuple[int, ...], KernelCall]
     band_nodes: Mapping[tuple[int, ...], BandNode]
-    #: See :class:`Stage`.
-    varying: tuple[str, ...]
-    tables: Mapping[str, tuple[Array, ...]]
-    scratch_bytes: int
 
     @cached_property
     def first(self) -> KernelCall:
         """Call for the first band."""
         return next(iter(self.calls.values()))
 
-    @staticmethod
-    def of(
-        calls: Mapping[tuple[int, ...], KernelCall], band_nodes: Mapping[tuple[int, ...], BandNode]
-    ) -> StageCalls | None:
-        """Return the calls of a kernel variant for bands; None where more differs than integers and
-        small tables.
-        """
-        listed = list(calls.values())
-        first, *others = [numbers(call.fields) for call in listed]
-        if any(own.keys() != first.keys() for own in others):
-            return None
-        floats = _floats(first)
-        if any(_floats(own) != floats for own in others):
-            return None
+    @cached_property
+    def scratch_bytes(self) -> int:
+        """The most scratch of a call, in bytes."""
+        return max([call.scratch_bytes for call in self.calls.values()])
+
+    # Only groups that are laid out need what differs.
+
+    @cached_property
+    def varying(self) -> tuple[str, ...]:
+        """See :class:`Stage`."""
+        first, *others = [numbers(call.fields) for call in self.calls.values()]
         different = {n for own in others for n, value in own.items() if value != first[n]}
-        varying = [n for n in first if n in different and n not in floats]
-        tables: dict[str, tuple[Array, ...]] = {}
-        for name in listed[0].arrays:
-            arrays = _different([call.arrays[name] for call in listed])
-            if max(array.nbytes for array in arrays) > _TABLE_BYTES and len(arrays) > 1:
-                return None
-            if len(arrays) > 1:
-                tables[name] = tuple(arrays)
-        scratch = max(call.scratch_bytes for call in listed)
-        return StageCalls(calls, band_nodes, tuple(varying), tables, scratch)
+        return tuple([n for n in first if n in different and not isinstance(first[n], float)])
+
+    @cached_property
+    def tables(self) -> Mapping[str, tuple[Array, ...]]:
+        """See :class:`Stage`."""
+        arrays = {
+            name: _different([call.arrays[name] for call in self.calls.values()])
+            for name in self.first.arrays
+        }
+        return {name: tuple(own) for name, own in arrays.items() if len(own) > 1}
 
 
-def _floats(numbers: Mapping[str, Any]) -> dict[str, str]:
-    """Return what tells floats apart, -0.0 and 0.0 too."""
-    return {name: repr(value) for name, value in numbers.items() if isinstance(value, float)}
+@dataclass(frozen=True)
+class _Signature:
+    """What a call has in common with the calls of its kernel variant for other bands."""
+
+    names: tuple[str, ...]
+    #: What tells floats apart, -0.0 and 0.0 too.
+    floats: tuple[tuple[str, str], ...]
+
+    @staticmethod
+    def of(call: KernelCall) -> _Signature:
+        own = numbers(call.fields)
+        floats = [(name, repr(value)) for name, value in own.items() if isinstance(value, float)]
+        return _Signature(tuple(sorted(own)), tuple(sorted(floats)))
+
+
+def differ_in_numbers(
+    calls: Sequence[KernelCall], signature: Callable[[KernelCall], object] = _Signature.of
+) -> bool:
+    """Return whether calls of a kernel variant differ in integers and small tables alone."""
+    first = signature(calls[0])
+    if any([signature(call) != first for call in calls[1:]]):
+        return False
+    for name, array in calls[0].arrays.items():
+        arrays = [call.arrays[name] for call in calls]
+        if all([other is array for other in arrays]):
+            continue
+        if max(other.nbytes for other in arrays) > _TABLE_BYTES and len(_different(arrays)) > 1:
+            return False
+    return True
 
 
 def _different(arrays: Sequence[Array]) -> list[Array]:
@@ -106,6 +124,7 @@ class Stages:
         self._equal_overlaps: dict[object, Overlap] = {}
         self._allocations: dict[RowAllocation, RowAllocation] = {}
         self._estimates: dict[int, tuple[KernelCall, int]] = {}
+        self._signatures: dict[int, tuple[KernelCall, _Signature]] = {}
 
     def _band_node(self, node: RowNode, band: Band) -> BandNode:
         """Return ``node`` and its tensors, reduced to ``band``."""
@@ -168,10 +187,17 @@ class Stages:
         calls: Mapping[tuple[int, ...], KernelCall],
         band_nodes: Mapping[tuple[int, ...], BandNode],
     ) -> Iterator[Kernel]:
-        stage = StageCalls.of(calls, band_nodes)
-        if stage is not None:
+        listed = list(calls.values())
+        if differ_in_numbers(listed, self._signature):
             instructions = {key: self._instructions(call) for key, call in calls.items()}
-            yield Kernel(stage.first.variant, stage, instructions)
+            yield Kernel(listed[0].variant, StageCalls(calls, band_nodes), instructions)
+
+    def _signature(self, call: KernelCall) -> _Signature:
+        """Return what a call has in common with the calls for other bands."""
+        if id(call) not in self._signatures:
+            # Stored with the call to keep its identity, the key, valid.
+            self._signatures[id(call)] = call, _Signature.of(call)
+        return self._signatures[id(call)][1]
 
     def _instructions(self, call: KernelCall) -> int:
         """Return the estimated instructions of a call."""

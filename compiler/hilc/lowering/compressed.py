@@ -20,7 +20,7 @@ from hilc.lowering.compression import TABLE_BYTES, Compressed, compressed
 from hilc.lowering.cost import Cost
 from hilc.lowering.cost_tables import shipped_figures
 from hilc.lowering.kernels import KernelCall
-from hilc.lowering.registry import LoweredLayer
+from hilc.lowering.registry import Layer, LoweredLayer
 from hilc.ops import OPS
 from hilc.target import Cpu
 
@@ -196,12 +196,15 @@ def compressed_calls(lowered: LoweredLayer, *, tiled: bool = True) -> Iterator[C
     fastest = next(c for c in usual if _nbytes(c) <= _UNFOLDED * _nbytes(smallest))
     if fastest is not smallest and fastest.macs >= _REUSE * _nbytes(fastest):
         chosen.append(fastest)
+    tiles: list[Layer] | None = None
     for call in chosen:
         if (whole := _whole(call)) is None:
             continue
         yield whole
         if tiled and whole.tile_bytes > _TILE_BYTES:
-            cut = _tiled(lowered, call, whole.stored)
+            # The variants pack the same tiles.
+            tiles = _tiles(lowered.layer) if tiles is None else tiles
+            cut = _tiled(lowered, tiles, call, whole.stored)
             yield from () if cut is None else (cut,)
 
 
@@ -233,22 +236,20 @@ def _whole(call: KernelCall) -> CompressedCall | None:
     return CompressedCall(call.parameters, call.inputs, call.macs, stored, code, plain)
 
 
-def _tiled(lowered: LoweredLayer, call: KernelCall, stored: Sequence[str]) -> CompressedCall | None:
-    """Return the layer's ``call`` as several of the same variant for fewer channels; None where
-    there are none.
-    """
-    node, ins, outs = lowered.layer.node, lowered.layer.ins, lowered.layer.outs
+def _tiles(layer: Layer) -> list[Layer]:
+    """Return layers that compute a layer's channels, as many each; none where there are none."""
+    node, ins, outs = layer.node, layer.ins, layer.outs
     own, weights = OPS[node.op].weights, ins[1] if len(ins) > 1 else None
     if own is None or not own.sums or weights is None or weights.data is None or len(outs) > 1:
-        return None
+        return []
     if any(tensor is not None and tensor.data is None for tensor in ins[1:]):
-        return None
+        return []
     out = outs[0]
     channels = weights.shape[own.channel_axis]
     width = _tile_channels(channels, weights.nbytes // max(1, channels))
     if width is None or out.shape[-1] != channels:
-        return None
-    calls = []
+        return []
+    tiles = []
     for first in range(0, channels, width):
         part = slice(first, first + width)
         operands = [
@@ -257,11 +258,23 @@ def _tiled(lowered: LoweredLayer, call: KernelCall, stored: Sequence[str]) -> Co
             *(None if t is None else _cut(t, 0, part) for t in ins[2:]),
         ]
         result = replace(out, shape=(*out.shape[:-1], width))
-        made = lowered.of_variant(call.variant, node, operands, [result])
+        tiles.append(Layer(node, operands, [result], layer.cpu))
+    return tiles
+
+
+def _tiled(
+    lowered: LoweredLayer, tiles: Sequence[Layer], call: KernelCall, stored: Sequence[str]
+) -> CompressedCall | None:
+    """Return the layer's ``call`` as several of the same variant, one for each of ``tiles``; None
+    where there are none.
+    """
+    calls = []
+    for tile in tiles:
+        made = lowered.of_variant(call.variant, tile)
         if made is None:
             return None
         calls.append(made)
-    if not all(_differ_in_arrays(calls[0], other) for other in calls):
+    if not calls or not all(_differ_in_arrays(calls[0], other) for other in calls):
         return None
     parts = [each.arrays for each in calls]
     if any(len({part[name].shape for part in parts}) > 1 for name in parts[0]):
@@ -282,8 +295,8 @@ def _tiled(lowered: LoweredLayer, call: KernelCall, stored: Sequence[str]) -> Co
         code,
         plain,
         len(calls),
-        out.size // channels,
-        width * out.nbytes // out.size,
+        tiles[0].out.size // tiles[0].out.shape[-1],
+        tiles[0].out.shape[-1] * tiles[0].out.nbytes // tiles[0].out.size,
     )
 
 

@@ -214,13 +214,10 @@ class LoweredLayer:
         _require_names(band, built)
         return {call.variant: call for call in built if isinstance(call, KernelCall)}
 
-    def of_variant(
-        self, variant: str, node: Node, ins: Sequence[Tensor | None], outs: Sequence[Tensor]
-    ) -> KernelCall | None:
+    def of_variant(self, variant: str, layer: Layer) -> KernelCall | None:
         """Return the call of a variant of this layer for another layer of the operator, with
         constants of its own; None where the variant cannot compute that.
         """
-        layer = Layer(node, ins, outs, self.layer.cpu)
         built = _listed(self._builders[variant].build(layer))
         found = next((call for call in built if call.variant == variant), None)
         return found if isinstance(found, KernelCall) else None
