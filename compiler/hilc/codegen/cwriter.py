@@ -152,8 +152,9 @@ def _literals(array: Array) -> list[str]:
         return [str(bits) for bits in array.view(np.uint16).ravel().tolist()]
     if array.dtype == np.bool_:
         return ["1" if value else "0" for value in array.ravel().tolist()]
-    if array.dtype.itemsize < 4:
-        return [str(value) for value in array.ravel().tolist()]
+    # Only the most negative numbers are macros.
+    if array.dtype.itemsize < 4 or int(array.min(initial=0)) > -(2**31):
+        return list(map(str, array.ravel().tolist()))
     return [c_int(value) for value in array.ravel().tolist()]
 
 

@@ -324,7 +324,9 @@ class Layout:
         def simulated(nbytes: int) -> list[_Run] | None:
             return self._simulate(allocations, [(0, nbytes)] * len(allocations), adapts=False)
 
-        found = _smallest(simulated, sizes)
+        # An arena holds all rows of the schedule at least where each has bytes of its own.
+        smaller = _smallest(simulated, sizes, fits=True)
+        found = simulated(sizes[-1]) if smaller is None else smaller
         assert found is not None, "an arena holds all rows of the schedule"
         return self._arena(found)
 
@@ -505,12 +507,13 @@ class Layout:
         """
         now = list(then)
         lying: list[_Lying] = []
+        effects = self._schedule.effects
         for e in range(start, stop):
-            effect, (low, high) = self._schedule.effects[e], spaces[e]
+            effect, (low, high) = effects[e], spaces[e]
             for buffer, dropped in effect.dropped:
                 now[buffer] += dropped
             starts = tuple([now[buffer] - low for buffer in effect.full])
-            found = allocations[e].make(starts, high - low, adapts=adapts)
+            found = allocations[e].make(starts, high - low, adapts)
             if found is None:
                 return None
             moves, after, place = found
@@ -550,15 +553,19 @@ class Layout:
         return _Arena(Item(nbytes, live, duration), runs, moments)
 
 
-def _smallest(make: Callable[[int], _T | None], sizes: Sequence[int]) -> _T | None:
+def _smallest(
+    make: Callable[[int], _T | None], sizes: Sequence[int], *, fits: bool = False
+) -> _T | None:
     """Return the result of ``make`` for the smallest of these sizes that gives one, by binary
     search; None if the largest gives none.
+
+    The largest is not made where it surely ``fits``: then None means that no smaller one does.
     """
     if (found := make(sizes[0])) is not None:
         return found
     low, high = 0, len(sizes) - 1
-    found = make(sizes[high]) if high else None
-    while found is not None and high - low > 1:
+    found = make(sizes[high]) if high and not fits else None
+    while (fits or found is not None) and high - low > 1:
         middle = (low + high) // 2
         if (smaller := make(sizes[middle])) is None:
             low = middle

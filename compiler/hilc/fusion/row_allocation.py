@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from hashlib import blake2b
 from dataclasses import dataclass, field
+from hashlib import blake2b
 from itertools import accumulate
 
 from hilc.fusion.call import Move
@@ -41,9 +41,7 @@ class Overlap:
     def _is_ordered(self) -> bool:
         """Whether differences are permitted by the order of reads and writes too."""
         access = self._access
-        return (
-            access is not None and access.input_types[self._position] == access.output_types[0]
-        )
+        return access is not None and access.input_types[self._position] == access.output_types[0]
 
     def allows(self, difference: int) -> bool:
         """Return whether ``offset(output) - offset(input)`` is permitted: exact, gaps included."""
@@ -107,7 +105,7 @@ class RowAllocation:
         default_factory=dict, compare=False, repr=False
     )
 
-    def make(self, starts: tuple[int, ...], limit: int, *, adapts: bool) -> _Made | None:
+    def make(self, starts: tuple[int, ...], limit: int, adapts: bool) -> _Made | None:
         """Return moves, offsets and the offset of the new rows, all below ``limit``; None if there
         is none.
 
@@ -115,13 +113,16 @@ class RowAllocation:
         space that changes from one entry to the next. Where it stays, a few arrangements recur.
         """
         key = limit, starts, adapts
-        if key not in self._known:
+        # Called for every entry of every layout: the exception is the rare case.
+        try:
+            return self._known[key]
+        except KeyError:
             made = self._make(starts, limit, in_order=True, adapts=adapts)
             # Breaking the order causes moves later, so it is the last resort.
             if made is None and self.stays and self.grown is None:
                 made = self._make(starts, limit, in_order=False, adapts=adapts)
             self._known[key] = made
-        return self._known[key]
+            return made
 
     def _make(
         self, starts: tuple[int, ...], limit: int, *, in_order: bool, adapts: bool

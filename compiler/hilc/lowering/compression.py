@@ -12,6 +12,7 @@ import heapq
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from hashlib import blake2b
 from math import ceil, inf
 
 import numpy as np
@@ -69,6 +70,16 @@ class Compressed:
     def symbols(self) -> int:
         """Symbols that there may be."""
         return len(self._lengths)
+
+    @cached_property
+    def digest(self) -> bytes:
+        """Hash of what the stream holds, equal for equal streams, which takes no stream."""
+        repeats = np.flatnonzero(self._repeats)
+        parts = self._bytes, repeats, self._repeats[repeats], self._lengths
+        found = blake2b(f"{self._raw} {self.nbytes}".encode())
+        for part in parts:
+            found.update(part.tobytes())
+        return found.digest()
 
     @cached_property
     def stream(self) -> Array:

@@ -6,7 +6,6 @@ so they are known for every segment before any program is created.
 
 from __future__ import annotations
 
-import hashlib
 from collections import Counter
 from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
@@ -497,9 +496,7 @@ def _arrays(calls: Sequence[KernelCall]) -> dict[object, int]:
     in bytes.
     """
     arrays: dict[object, int] = {
-        hashlib.blake2b(array.tobytes()).digest(): align(array.nbytes)
-        for call in calls
-        for array in call.constant_arrays
+        digest: align(nbytes) for call in calls for digest, nbytes in call.constant_parts
     }
     arrays.update(_shared_functions(calls))
     return arrays

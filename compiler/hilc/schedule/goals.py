@@ -55,12 +55,12 @@ class Goals:
             self._affordable[name, ram] = list(self._frontier.affordable(goal, most, ram))
         affordable = self._affordable[name, ram]
         least = self._least(goal, affordable, most, ram)
-        if least is None:
-            return None
+        if least is None or least is self.fastest:
+            return least
         # As fast as the sum permits, in as much memory: others of them have less flash.
         equal = (1 + self._policy.equal_sums) * _sum(goal, least)
         flash = (equal - goal.sum(least.workspace_bytes, 0)) / goal.flash
-        faster = self._frontier.fastest_within(least.workspace_bytes, flash)
+        faster = self._frontier.faster(least, flash)
         for partition in sorted([*affordable, *faster], key=lambda p: p.cost):
             if partition.cost >= least.instructions:
                 break

@@ -28,6 +28,7 @@ FASTEST = Objective()
 class PlannedProgram:
     """Program of the frontier; instructions and flash are estimates."""
 
+    partition: Partition
     choice: KernelSelection
     program: Program
     instructions: int
@@ -80,6 +81,8 @@ class ParetoFrontier:
         self._planned: dict[Partition, PlannedProgram | InputError] = {}
         #: By partition, the objective for which it was found to be the cheapest.
         self._objectives: dict[Partition, Objective] = {}
+        #: By partition, the price of flash for which it was found.
+        self._worths: dict[Partition, float] = {}
 
     def partitions(self, objective: Objective = FASTEST) -> Iterator[Partition]:
         """Yield partitions from the fastest on, each with a smaller memory lower bound."""
@@ -117,7 +120,7 @@ class ParetoFrontier:
             try:
                 program = self._planner.plan_unchecked(choice)
                 found = PlannedProgram(
-                    choice, program, partition.cost, partition.flash, partition.measured
+                    partition, choice, program, partition.cost, partition.flash, partition.measured
                 )
             except InputError as error:
                 found = error
@@ -177,11 +180,12 @@ class ParetoFrontier:
             objective = Objective(worth)
             while found := self._least_flash(limits, objective, most, is_hopeless):
                 self._objectives.setdefault(found[0], objective)
+                self._worths.update(dict.fromkeys(found, worth))
                 yield from found
                 bound = min(p.memory_bound for p in found)
                 own_sum = goal.sum(bound, found[-1].flash)
                 if own_sum < least:
-                    least, cost = own_sum, min(p.cost for p in found)
+                    least, cost = own_sum, max(p.cost for p in found)
                 # Less memory takes no less flash.
                 limits = self._smaller_sums(goal, least, bound, found[-1].flash)
             if not limits or is_hopeless(limits[0]):
@@ -190,6 +194,7 @@ class ParetoFrontier:
             own = self.partitioner.least_known_flash(limits[0], objective, most)
             if own is not None:
                 self._objectives.setdefault(own, objective)
+                self._worths[own] = worth
                 yield own
         yield from (p for p in self.measured() if p.cost <= most)
 
@@ -212,17 +217,34 @@ class ParetoFrontier:
         if (objective := self._objectives.get(partition)) is not None:
             yield from self._variants(partition, objective)
 
-    def fastest_within(self, limit: int, flash: float) -> Iterator[Partition]:
-        """Yield the fastest partition that was found in ``limit`` bytes with at most ``flash``
-        bytes of flash, and others with the same price of flash.
+    def faster(self, program: PlannedProgram, flash: float) -> Iterator[Partition]:
+        """Yield the fastest partition that is found in the workspace of a program with at most
+        ``flash`` bytes of flash, and others with the same price of flash.
+
+        Lower prices of flash give faster partitions with more flash: they are tried from the price
+        for which the program's own was found.
         """
-        for worth in reversed(self.policy.flash_worths):
-            objective = Objective(worth)
-            found = self.partitioner.cheapest(limit, objective)
-            if found is not None and found.flash <= flash:
-                yield found
-                yield from self._variants(found, objective)
-                return
+        worths = self.policy.flash_worths
+        start = worths.index(self._worths.get(program.partition, worths[0]))
+        fastest: tuple[Partition, Objective] | None = None
+        for place in range(start, len(worths)):
+            found = self._cheapest_within(program.workspace_bytes, worths[place], flash)
+            if found is None:
+                break
+            fastest = found, Objective(worths[place])
+        for worth in reversed(worths[:start]):
+            if fastest is not None:
+                break
+            found = self._cheapest_within(program.workspace_bytes, worth, flash)
+            fastest = None if found is None else (found, Objective(worth))
+        if fastest is not None:
+            yield fastest[0]
+            yield from self._variants(*fastest)
+
+    def _cheapest_within(self, limit: int, flash_worth: float, flash: float) -> Partition | None:
+        """Return the cheapest partition at a price of flash, if it has at most ``flash`` bytes."""
+        found = self.partitioner.cheapest(limit, Objective(flash_worth))
+        return None if found is None or found.flash > flash else found
 
     def _least_flash(
         self,
@@ -270,12 +292,14 @@ class ParetoFrontier:
         other = self.partitioner.cheapest(partition.memory_bound, objective, in_place=True)
         if other is not None and other.segments != partition.segments:
             found.append(other)
+            self._worths[other] = objective.flash_worth
             yield other
         # Where its segments do not keep the bound together, others may.
         together = self.partitioner.cheapest_together(partition, objective)
         while together is not None:
             if all(together.segments != before.segments for before in found[-2:]):
                 found.append(together)
+                self._worths[together] = objective.flash_worth
                 yield together
             together = self.partitioner.cheapest_together(together, objective)
 
