@@ -11,7 +11,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
-from hashlib import blake2b
 
 import numpy as np
 
@@ -120,11 +119,9 @@ class CompressedCall(KernelCall):
         yield from self.arrays.values()
 
     @property
-    def constant_parts(self) -> Iterator[tuple[bytes, int]]:
-        """The stream, which only the chosen calls need, then the arrays that are not compressed."""
-        yield self._code.digest, self._code.nbytes
-        for array in self.arrays.values():
-            yield blake2b(array.tobytes()).digest(), array.nbytes
+    def stream_digest(self) -> bytes:
+        """Hash of the stream, which need not be made for it."""
+        return self._code.digest
 
     @property
     def tile_bytes(self) -> int:

@@ -121,9 +121,9 @@ def compressed(parts: Sequence[Array]) -> Compressed:
     data = [np.frombuffer(part.tobytes(), np.uint8) for part in parts]
     single = [(part, np.zeros(len(part), np.int64)) for part in data]
     ways = [
-        (values, repeats, raw, _counts(values, repeats, raw))
+        (values, repeats, raw, counts)
         for values, repeats in (_joined(single), _joined(list(map(_tokens, data))))
-        for raw in range(_MOST_RAW + 1)
+        for raw, counts in enumerate(_counts(values, repeats))
     ]
     # The lengths of codewords take longer than an estimate of them.
     ways.sort(key=lambda way: _stream_bytes(way[2], way[3], None))
@@ -140,10 +140,14 @@ def _joined(tokens: Sequence[tuple[_Bytes, _Ints]]) -> tuple[_Bytes, _Ints]:
     return np.concatenate([t for t, _ in tokens]), np.concatenate([r for _, r in tokens])
 
 
-def _counts(values: _Bytes, repeats: _Ints, raw: int) -> _Ints:
-    """Return the frequency of each symbol; the repeat symbol is last."""
+def _counts(values: _Bytes, repeats: _Ints) -> list[_Ints]:
+    """Return the frequency of each symbol, by the number of raw bits; the repeat symbol is last."""
     literals = np.bincount(values[repeats == 0], minlength=256)
-    return np.append(literals.reshape(-1, 1 << raw).sum(axis=1), np.count_nonzero(repeats))
+    repeated = np.count_nonzero(repeats)
+    return [
+        np.append(literals.reshape(-1, 1 << raw).sum(axis=1), repeated)
+        for raw in range(_MOST_RAW + 1)
+    ]
 
 
 def _stream_bytes(raw: int, counts: _Ints, lengths: _Ints | None) -> float:

@@ -83,7 +83,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from dataclasses import fields as fields_of
 from functools import cached_property
-from hashlib import blake2b
 from pathlib import Path
 from typing import Any, ClassVar, TypeVar
 
@@ -339,12 +338,6 @@ class KernelCall:
     def constant_arrays(self) -> Iterator[Array]:
         """The arrays that it keeps in flash."""
         return iter(self.arrays.values())
-
-    @property
-    def constant_parts(self) -> Iterator[tuple[bytes, int]]:
-        """The arrays that it keeps in flash: a hash of each, and its bytes."""
-        for array in self.constant_arrays:
-            yield blake2b(array.tobytes()).digest(), array.nbytes
 
     def instructions(self, cpu: Cpu) -> int:
         """Return the instructions that it is expected to take on ``cpu``."""

@@ -6,6 +6,7 @@ so they are known for every segment before any program is created.
 
 from __future__ import annotations
 
+import hashlib
 from collections import Counter
 from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
@@ -14,7 +15,7 @@ from statistics import median
 from hilc.external import ExternalCall
 from hilc.fusion.bounds import Estimate, Prices
 from hilc.fusion.call import FusedCall
-from hilc.ir import Node
+from hilc.ir import Array, Node
 from hilc.lowering.bodies import body_key, least_sharers
 from hilc.lowering.choice import CostEstimate, Group
 from hilc.lowering.compressed import DECODER_BYTES, LAYER_BYTES, CompressedCall
@@ -142,6 +143,8 @@ class Estimator:
         self._known_sizes: dict[tuple[int, int], tuple[int, int, int]] = {}
         #: By the identity of a call, which is stored too to keep it alive.
         self._known_arrays: dict[int, tuple[KernelCall, dict[object, int]]] = {}
+        #: Hashes of arrays, by their identity.
+        self._digests: dict[int, tuple[Array, bytes]] = {}
         #: The node that was the first to have an array.
         self._owners: dict[object, str] = {}
         self._prices: dict[float, Prices] = {}
@@ -177,7 +180,7 @@ class Estimator:
             if OPS[node.op].fed:
                 # Only a group takes in rows that are fed.
                 memory_bound = UNLIMITED
-            parts = _parts(call, self._body(call))
+            parts = self._parts(call, self._body(call))
             segment = Segment(
                 memory_bound=memory_bound,
                 calls=used,
@@ -251,8 +254,34 @@ class Estimator:
     def _arrays(self, call: KernelCall) -> dict[object, int]:
         """Return the arrays of a stage's call with their sizes in bytes."""
         if id(call) not in self._known_arrays:
-            self._known_arrays[id(call)] = call, _arrays((call,))
+            # Only the chosen calls need their compressed stream.
+            found: dict[object, int] = {}
+            if isinstance(call, CompressedCall):
+                found[call.stream_digest] = align(call.compressed_bytes[1])
+            found |= {self._digest(a): align(a.nbytes) for a in call.arrays.values()}
+            self._known_arrays[id(call)] = call, found | _shared_functions((call,))
         return self._known_arrays[id(call)][1]
+
+    def _digest(self, array: Array) -> bytes:
+        """Return a hash of an array, which calls for bands of a layer share."""
+        if id(array) not in self._digests:
+            # Stored with the array to keep its identity, the key, valid.
+            self._digests[id(array)] = array, hashlib.blake2b(array.tobytes()).digest()
+        return self._digests[id(array)][1]
+
+    def _parts(
+        self, call: KernelCall | ExternalCall, body: tuple[str, ...] | None
+    ) -> dict[object, int]:
+        """Return the arrays and the code of ``call`` with their sizes in bytes; equal keys are
+        stored once per program. ``body`` is the key of a body that layers share.
+        """
+        if isinstance(call, ExternalCall):
+            return {call.module.symbol: call.module.flash_bytes}
+        own = call.kernel.code - call.kernel.shared_code
+        parts = {**self._arrays(call), id(call) if body is None else body: own}
+        if isinstance(call, CompressedCall):
+            parts |= {DECODER: DECODER_BYTES, (DECODER, id(call)): LAYER_BYTES}
+        return parts
 
     # -- memory ---------------------------------------------------------------------------------
 
@@ -472,34 +501,10 @@ def as_called(cost: CostEstimate, program: Program, policy: SearchPolicy = POLIC
     return replace(cost, flash_bytes=cost.flash_bytes - saved)
 
 
-def _parts(call: KernelCall | ExternalCall, body: tuple[str, ...] | None) -> dict[object, int]:
-    """Return the arrays and the code of ``call`` with their sizes in bytes; equal keys are stored
-    once per program. ``body`` is the key of a body that layers share.
-    """
-    if isinstance(call, ExternalCall):
-        return {call.module.symbol: call.module.flash_bytes}
-    own = call.kernel.code - call.kernel.shared_code
-    parts = {**_arrays((call,)), id(call) if body is None else body: own}
-    if isinstance(call, CompressedCall):
-        parts |= {DECODER: DECODER_BYTES, (DECODER, id(call)): LAYER_BYTES}
-    return parts
-
-
 def _shared_functions(calls: Sequence[KernelCall | ExternalCall]) -> dict[str, int]:
     """Return the bytes of the functions that layers of a kernel share, by the kernel's name."""
     kernels = [call.kernel for call in calls if isinstance(call, KernelCall)]
     return {kernel.name: kernel.shared_code for kernel in kernels if kernel.shared_code}
-
-
-def _arrays(calls: Sequence[KernelCall]) -> dict[object, int]:
-    """Return the arrays of ``calls`` and the code that layers of a kernel share, with their sizes
-    in bytes.
-    """
-    arrays: dict[object, int] = {
-        digest: align(nbytes) for call in calls for digest, nbytes in call.constant_parts
-    }
-    arrays.update(_shared_functions(calls))
-    return arrays
 
 
 def _instructions(call: KernelCall | ExternalCall, cpu: Cpu) -> int:
