@@ -71,6 +71,13 @@ class RowNode:
     period: tuple[int, int] = (0, 0)
     _bands: dict[tuple[int, int], Band] = field(default_factory=dict, init=False, repr=False)
 
+    @cached_property
+    def key(self) -> object:
+        """Equal for nodes that are divided into the same bands, with rows of as many bytes."""
+        window = self.stride, self.span, self.above, self.sides
+        rows = self.in_h, self.height, window, self.accumulates, self.places, self.period
+        return self.operands, rows, self.out.nbytes, self.out.shape, OPS[self.node.op].fed
+
     def band(self, first: int, count: int) -> Band:
         """Return the band of ``count`` output rows from ``first``, computed once."""
         if (first, count) not in self._bands:
@@ -263,6 +270,18 @@ class Geometry:
         for node in nodes[:-1]:
             if not self.readers[node.name]:
                 raise NotFusible(f"no node of the fused group reads {node.name!r}")
+
+    @cached_property
+    def key(self) -> object:
+        """Equal for groups of the same shape, which have the same schedules."""
+        sources = {name: -1 - index for index, name in enumerate(self.inputs)} | self.producer
+        nodes = [
+            (node.key, stage.again, tuple([sources.get(name) for name in node.node.inputs]))
+            for node, stage in zip(self.nodes, self.stages, strict=True)
+        ]
+        tensors = [self.graph.tensors[name] for name in self.inputs]
+        sizes = [(tensor.nbytes, tensor.shape[1]) for tensor in tensors]
+        return self.group.rows, self.group.direction, tuple(nodes), tuple(sizes)
 
     def needing(self, stages: Sequence[int]) -> list[tuple[int, RowNode]]:
         """Return the stages whose progress says which rows are still needed of a tensor that these

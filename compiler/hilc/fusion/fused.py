@@ -9,7 +9,7 @@ from operator import lt
 from hilc.fusion.bands import Geometry, NotFusible, RowNodes, Variant
 from hilc.fusion.bounds import Bounds, Estimate, KnownWays, LeastCost, Prices, least_of
 from hilc.fusion.call import FusedCall
-from hilc.fusion.layout import Frame, Layout, Rank
+from hilc.fusion.layout import Frame, KnownArenas, Layout, Rank
 from hilc.fusion.schedule import Schedule
 from hilc.fusion.slices import expansions, sliced, whole
 from hilc.fusion.stages import Stages
@@ -36,6 +36,9 @@ class GroupCalls:
         self._row_nodes = RowNodes()
         self._stages = Stages(layers or LoweredLayers(cpu))
         self._ways: KnownWays = {}
+        self._arenas: KnownArenas = {}
+        #: By the shape of a group and its variant; they are kept, so that their identities are too.
+        self._schedules: dict[tuple[object, Variant], Schedule] = {}
         #: By group without kernels its schedules, or the reason why there are none.
         self._frames: dict[_Key, list[Frame] | str] = {}
         self._latest: tuple[Group, list[Layout]] | None = None
@@ -123,7 +126,7 @@ class GroupCalls:
                 for variant in geometry.variants():
                     if variant in known:
                         continue
-                    schedule = Schedule(geometry, variant)
+                    schedule = self._schedule(geometry, variant)
                     known[variant] = schedule.memory_bounds
                     if not schedule.has_starts:
                         known[replace(variant, long_start=False)] = schedule.memory_bounds
@@ -133,7 +136,7 @@ class GroupCalls:
                         # Variants may be equivalent.
                         schedules.setdefault(schedule.key, schedule)
                 self._frames[key] = [
-                    Frame(self._stages, own, self._ways) for own in schedules.values()
+                    Frame(self._stages, own, self._ways, self._arenas) for own in schedules.values()
                 ]
             except NotFusible as error:
                 self._frames[key] = str(error)
@@ -141,6 +144,14 @@ class GroupCalls:
         if isinstance(found, str):
             raise NotFusible(found)
         return found
+
+    def _schedule(self, geometry: Geometry, variant: Variant) -> Schedule:
+        """Return the schedule of a group; groups of the same shape share what it consists of."""
+        key = geometry.key, variant
+        if key not in self._schedules:
+            self._schedules[key] = Schedule(geometry, variant)
+            return self._schedules[key]
+        return self._schedules[key].of(geometry)
 
     def has_expansions(self, group: Group) -> bool:
         """Return whether some of the group's layers can be computed by slices of channels."""

@@ -66,15 +66,22 @@ class _Arena:
     moments: Sequence[Sequence[Moment]]
 
 
+#: The smallest arena that is found, by the identities of a schedule and of the allocation problems
+#: of its entries, which are kept.
+KnownArenas = dict[tuple[int, ...], _Arena]
+
+
 class Frame(Bounds):
     """A schedule with what its layouts share, whichever kernels compute its stages."""
 
-    def __init__(self, stages: Stages, schedule: Schedule, known: KnownWays) -> None:
+    def __init__(
+        self, stages: Stages, schedule: Schedule, known: KnownWays, arenas: KnownArenas
+    ) -> None:
         super().__init__(stages, schedule, known)
         #: By stage and the identity of its calls, the allocation problems of its entries.
         self.allocations: dict[tuple[int, int], tuple[StageCalls, list[RowAllocation]]] = {}
-        #: By the identity of its entries' allocation problems, the smallest arena that is found.
-        self.arenas: dict[tuple[int, ...], _Arena] = {}
+        #: Arenas that groups of the same shape share.
+        self.arenas = arenas
 
 
 @dataclass
@@ -309,8 +316,7 @@ class Layout:
         """Return the smallest arena of the rows that is found; kernels with the same allocation
         problems share it, whatever their scratch.
         """
-        # Allocation problems are kept, and so is the key.
-        key = tuple(map(id, allocations))
+        key = id(self._schedule.first), *map(id, allocations)
         if key not in self._frame.arenas:
             self._frame.arenas[key] = self._smallest_arena(allocations)
         return self._frame.arenas[key]

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Iterator, Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass, field
 from functools import cached_property
 from operator import add
@@ -93,14 +94,14 @@ class Schedule:
     def __init__(self, geometry: Geometry, variant: Variant) -> None:
         self.geometry = geometry
         self.variant = variant
-        last = geometry.nodes[-1].node
         #: Tensor whose rows share the output's buffer.
-        self.alias = None if variant.alias is None else last.inputs[variant.alias]
+        self.alias = _alias(geometry, variant)
         walk = _Walk(geometry, variant, self.alias)
         #: Tensors between the nodes, those with fewer layers before them first, and the sizes of
         #: their rows in bytes.
         self.buffers = {name: buffer.row_bytes for name, buffer in walk.buffers.items()}
         walk.run()
+        self._first: Schedule | None = None
         #: Whether the first call of a stage might compute more rows than usual: where none might,
         #: the schedule is the same with :attr:`Variant.long_start` and without.
         self.has_starts: bool = walk.has_starts
@@ -116,11 +117,30 @@ class Schedule:
         #: Repeating entries, if any.
         self.repeat = walk.repeat
 
-    @cached_property
+    def of(self, geometry: Geometry) -> Schedule:
+        """Return the schedule of another group of the same shape (:attr:`Geometry.key`)."""
+        found = copy(self)
+        found._first = self
+        found.geometry = geometry
+        found.alias = _alias(geometry, self.variant)
+        names = [geometry.nodes[self.geometry.producer[name]].out.name for name in self.buffers]
+        found.buffers = dict(zip(names, self.buffers.values(), strict=True))
+        return found
+
+    @property
+    def first(self) -> Schedule:
+        """The schedule of the first group of the same shape."""
+        return self if self._first is None else self._first
+
+    @property
     def effects(self) -> Sequence[Effect]:
         """By entry, its effect on the buffers. Only layouts need them, and few schedules are laid
         out.
         """
+        return self.first._effects
+
+    @cached_property
+    def _effects(self) -> Sequence[Effect]:
         effects: list[Effect] = []
         _Walk(self.geometry, self.variant, self.alias, effects).run()
         return effects
@@ -142,6 +162,10 @@ class Schedule:
         if (repeat := self.repeat) is not None:
             found[repeat.start : repeat.stop] = [repeat.copies] * (repeat.stop - repeat.start)
         return found
+
+
+def _alias(geometry: Geometry, variant: Variant) -> str | None:
+    return None if variant.alias is None else geometry.nodes[-1].node.inputs[variant.alias]
 
 
 class _Walk:
