@@ -30,11 +30,18 @@ from hilc.fusion.call import Entry
 from hilc.fusion.fused import GroupCalls
 from hilc.fusion.layout import Layout
 from hilc.fusion.schedule import Schedule, _Walk
-from hilc.lowering.choice import Group
+from hilc.fusion.stages import StageCalls, _Signature
+from hilc.lowering import compression
+from hilc.lowering.choice import ChoiceReport, Group
 from hilc.lowering.dsp import affine
+from hilc.lowering.kernels import KernelCall
 from hilc.lowering.registry import Layer, LoweredLayer
 from hilc.memory.plan import Planner
 from hilc.ops import OPS
+from hilc.schedule.groups import FusedGroups
+from hilc.schedule.partition import Partitioner
+from hilc.schedule.search import search
+from hilc.target import get_cpu
 from hilc.transforms import run_passes
 
 #: By how much a compilation may exceed its budget on the machine of the budgets: much, since the
@@ -183,8 +190,81 @@ def test_schedules_are_made_and_laid_out_when_needed(monkeypatch) -> None:
     assert 0 < len(made) < 300
     rows = Counter(schedule.geometry.group.rows for schedule in made)
     assert rows[8] < rows[1]
-    with_effects = [schedule for schedule in made if "effects" in vars(schedule)]
+    with_effects = [schedule for schedule in made if "_effects" in vars(schedule)]
     assert 0 < len(with_effects) < len(made) / 10
+
+
+def test_groups_of_one_shape_share_schedules_and_arenas(monkeypatch) -> None:
+    """Equal layers in a row were scheduled and laid out once for each group of them."""
+    found = Counter[str]()
+
+    def count(cls: type, name: str) -> None:
+        own = getattr(cls, name)
+        monkeypatch.setattr(cls, name, lambda *args: found.update([name]) or own(*args))
+
+    for cls, name in (
+        (GroupCalls, "_schedule"),
+        (Schedule, "__init__"),
+        (Layout, "_rows"),
+        (Layout, "_smallest_arena"),
+    ):
+        count(cls, name)
+    hilc.compile(models.model_path("kws"), cpu="cortex-m4")
+    assert 0 < found["__init__"] < 0.6 * found["_schedule"]
+    assert 0 < found["_smallest_arena"] < found["_rows"]
+
+
+def test_differences_of_bands_are_worked_out_once_a_call(monkeypatch) -> None:
+    """Each set of bands compared all numbers of its calls, for kernels that no program has."""
+    compared, laid_out = Counter[int](), Counter[int]()
+    of, varying = _Signature.of, StageCalls.varying
+    kept: list[KernelCall] = []
+
+    def signature(call: KernelCall) -> _Signature:
+        kept.append(call)
+        compared[id(call)] += 1
+        return of(call)
+
+    def differing(self: StageCalls) -> tuple[str, ...]:
+        laid_out[id(self)] += 1
+        return varying.func(self)
+
+    monkeypatch.setattr(_Signature, "of", staticmethod(signature))
+    monkeypatch.setattr(StageCalls, "varying", property(differing))
+    hilc.compile(models.model_path("kws"), cpu="cortex-m4")
+    assert max(compared.values()) == 1
+    assert 0 < len(laid_out) < len(compared) / 4
+
+
+def test_limits_that_flash_makes_hopeless_are_not_searched(monkeypatch) -> None:
+    """At ever lower prices of flash all limits of memory were searched, for the same program."""
+    graph = load_model(models.model_path("kws"), "kws")
+    cpu, tried = get_cpu("cortex-m4"), Counter[str]()
+    within = FusedGroups.within
+    monkeypatch.setattr(
+        FusedGroups, "within", lambda s, *a, **k: tried.update(["limits"]) or within(s, *a, **k)
+    )
+
+    def searched() -> tuple[ChoiceReport, int]:
+        tried.clear()
+        report = search(Planner(run_passes(graph), cpu, io_in_pool=True)).report
+        return report, tried["limits"]
+
+    bounded, count = searched()
+    monkeypatch.setattr(Partitioner, "flash_bound", lambda *_: 0.0)
+    unbounded, more = searched()
+    assert bounded == unbounded
+    assert 0 < count < 0.9 * more
+
+
+def test_streams_of_compressed_weights_are_made_for_the_program_alone(monkeypatch) -> None:
+    made: list[object] = []
+    codewords = compression._codewords
+    monkeypatch.setattr(
+        compression, "_codewords", lambda lengths: made.append(lengths) or codewords(lengths)
+    )
+    library = hilc.compile(models.model_path("ad"), cpu="cortex-m4", optimize="size")
+    assert len(made) == len(library.modules[0].compressed) > 0
 
 
 def test_stages_of_many_groups_are_priced_once(monkeypatch) -> None:

@@ -68,6 +68,11 @@ def test_streams_decode_to_what_they_hold(decoder: ctypes.CDLL, kind: str) -> No
         stream = np.ascontiguousarray(code.stream)
         assert stream.nbytes == code.nbytes
         assert code.decoded_bytes == size
+        assert compressed([part.copy() for part in parts]).digest == code.digest
+        other = [*parts[:-1], parts[-1] ^ 1]
+        assert (compressed(other).digest == code.digest) == np.array_equal(
+            compressed(other).stream, stream
+        )
         # The decoder writes nothing behind what it decodes, and reads nothing behind the stream.
         out = np.full(size + 8, 99, np.int8)
         lengths = np.array([part.size for part in parts], np.int32)

@@ -172,6 +172,24 @@ def test_less_is_found_between_two_prices(monkeypatch: pytest.MonkeyPatch) -> No
     assert found < least_sum()
 
 
+def test_flash_bounds_hold_at_all_prices_and_limits() -> None:
+    """What partitions at some prices prove of flash holds for those at all others."""
+    partitioner = ParetoFrontier(planner()).partitioner
+    limits = [None, *(int(part * 9600) for part in (1, 0.8, 0.6, 0.4, 0.3))]
+    found = [
+        (limit, partition)
+        for worth in POLICY.flash_worths
+        for limit in limits
+        if (partition := partitioner.cheapest(limit, Objective(worth))) is not None
+    ]
+    bounds = [partitioner.flash_bound(limit, p.cost) for limit, p in found]
+    # The cheapest at a price shows its own flash; layers share some code, which no price has.
+    for bound, (_, partition) in zip(bounds, found, strict=True):
+        assert bound <= (1 + POLICY.equal_sums) * partition.flash
+    assert max(bounds) > 0.9 * max(p.flash for _, p in found)
+    assert partitioner.flash_bound(limits[-1], 0) > partitioner.flash_bound(None, 0) > 0
+
+
 def test_both_limits_give_no_less_than_a_goal() -> None:
     """A program of a goal is among those that keep limits of what it takes."""
     planner = Planner(random_chains(302288, 1).graph, CPU, io_in_pool=True)

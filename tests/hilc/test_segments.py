@@ -210,7 +210,7 @@ def test_compressed_weights_count_their_decoder_once() -> None:
     calls = [call for call in one._calls[0] if isinstance(call, CompressedCall)]
     assert calls
     for call in calls:
-        parts = estimate._parts(call, None)
+        parts = one._parts(call, None)
         assert parts[HEADER] == DECODER_BYTES
         assert parts[HEADER, id(call)] == LAYER_BYTES
         assert sum(parts.values()) == (
@@ -222,7 +222,7 @@ def test_an_external_function_costs_as_stated() -> None:
     call: Any = object.__new__(ExternalCall)
     module = SimpleNamespace(symbol="user_conv", flash_bytes=321, instructions=99)
     object.__setattr__(call, "module", module)
-    assert estimate._parts(call, None) == {"user_conv": 321}
+    assert estimator(crossed())._parts(call, None) == {"user_conv": 321}
     assert estimate._instructions(call, CPU) == 99
 
 
@@ -260,7 +260,7 @@ def test_the_price_of_a_stage_counts_new_arrays(worth: float) -> None:
         assert prices.stage_bytes(name, stage) == nbytes  # known now
     # The same arrays in another layer cost nothing there.
     again = replace(stages[0])
-    assert estimate._arrays((again,)) == estimate._arrays((stages[0],))
+    assert one._arrays(again) == one._arrays(stages[0])
     assert prices.stage_bytes("other", again) == one._band_bytes(again.kernel)
 
 
@@ -307,7 +307,8 @@ def test_emitted_functions_are_stored_once() -> None:
         for layer in layers
     )
     assert first.kernel is second.kernel
-    own, other = (estimate._parts(call, None) for call in (first, second))
+    one = estimator(crossed())
+    own, other = (one._parts(call, None) for call in (first, second))
     together = sum({**own, **other}.values())
     assert together == sum(own.values()) + sum(other.values()) - first.kernel.shared_code
     assert first.kernel.shared_code > first.kernel.code / 2

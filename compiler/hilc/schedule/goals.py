@@ -51,10 +51,7 @@ class Goals:
         if goal.most == 1:
             return self.fastest if self.fastest.cost.keeps(ram, None) else None
         most = max(1.0, goal.most / self._policy.error) * self.fastest.instructions
-        if (name, ram) not in self._affordable:
-            self._affordable[name, ram] = list(self._frontier.affordable(goal, most, ram))
-        affordable = self._affordable[name, ram]
-        least = self._least(goal, affordable, most, ram)
+        affordable, least = self._affordable_programs(name, most, ram)
         if least is None or least is self.fastest:
             return least
         # As fast as the sum permits, in as much memory: others of them have less flash.
@@ -69,6 +66,31 @@ class Goals:
                 if found is not None and _sum(goal, found) <= equal:
                     return found
         return least
+
+    def _affordable_programs(
+        self, name: str, most: float, ram: int | None
+    ) -> tuple[list[Partition], PlannedProgram | None]:
+        """Return the partitions that the goal permits, and the program with the least sum.
+
+        Where plans take clearly more than the bounds of their partitions, these include the
+        partitions that by the bounds could not have had the least sum.
+        """
+        goal = self._policy.goals[name]
+        if (name, ram) not in self._affordable:
+            self._affordable[name, ram] = list(self._frontier.affordable(goal, most, ram))
+        affordable = self._affordable[name, ram]
+        bound = min([_rank(goal, partition)[0] for partition in affordable], default=float("inf"))
+        least = self._least(goal, affordable, most, ram)
+        equal = (1 + self._policy.equal_sums) * bound
+        if affordable and (least is None or _sum(goal, least) > equal):
+            known = {tuple(map(id, partition.segments)) for partition in affordable}
+            affordable += [
+                partition
+                for partition in self._frontier.affordable(goal, most, ram, every=True)
+                if tuple(map(id, partition.segments)) not in known
+            ]
+            least = self._least(goal, affordable, most, ram)
+        return affordable, least
 
     def _least(
         self, goal: Goal, partitions: list[Partition], most: float, ram: int | None

@@ -156,11 +156,14 @@ class ParetoFrontier:
                 return measured
         return found
 
-    def affordable(self, goal: Goal, most: float, ram: int | None = None) -> Iterator[Partition]:
+    def affordable(
+        self, goal: Goal, most: float, ram: int | None = None, *, every: bool = False
+    ) -> Iterator[Partition]:
         """Yield partitions with at most ``most`` instructions and ever less memory than ``ram``
-        bytes, each with the
-        least flash that was found for it: at the highest price of flash that keeps ``most``, which
-        falls as memory does, since less memory takes more instructions.
+        bytes, each with the least flash that was found for it: at the highest price of flash that
+        keeps ``most``, which falls as memory does, since less memory takes more instructions.
+        Limits within which flash alone makes every sum larger than the least of the goal are left
+        out, unless ``every`` one is asked for.
 
         Steps are as large as sums of the goal that count as equal, or a part of these where nothing
         is that much smaller: a sum that is less by the smallest part may be missed.
@@ -172,6 +175,8 @@ class ParetoFrontier:
             """Return whether flash alone makes the sums within a limit no less than the least, and
             those of faster programs too large to count as equal.
             """
+            if every:
+                return False
             flash, faster = (self.partitioner.flash_bound(limit, own) for own in (most, cost))
             equal = (1 + self.policy.equal_sums) * least
             return goal.sum(0, flash) >= least and goal.sum(0, faster) >= equal
