@@ -31,7 +31,6 @@ from hilc.fusion.fused import GroupCalls
 from hilc.fusion.layout import Layout
 from hilc.fusion.schedule import Schedule, _Walk
 from hilc.fusion.stages import StageCalls, _Signature
-from hilc.lowering import compression
 from hilc.lowering.choice import ChoiceReport, Group
 from hilc.lowering.dsp import affine
 from hilc.lowering.kernels import KernelCall
@@ -255,16 +254,6 @@ def test_limits_that_flash_makes_hopeless_are_not_searched(monkeypatch) -> None:
     unbounded, more = searched()
     assert bounded == unbounded
     assert 0 < count < 0.9 * more
-
-
-def test_streams_of_compressed_weights_are_made_for_the_program_alone(monkeypatch) -> None:
-    made: list[object] = []
-    codewords = compression._codewords
-    monkeypatch.setattr(
-        compression, "_codewords", lambda lengths: made.append(lengths) or codewords(lengths)
-    )
-    library = hilc.compile(models.model_path("ad"), cpu="cortex-m4", optimize="size")
-    assert len(made) == len(library.modules[0].compressed) > 0
 
 
 def test_stages_of_many_groups_are_priced_once(monkeypatch) -> None:

@@ -20,6 +20,7 @@ from hilc import host
 from hilc.artifact.manifest import CompressedArrays, Module
 from hilc.errors import InputError
 from hilc.interpreter import run
+from hilc.lowering import compression
 from hilc.lowering.compressed import CompressedCall
 from hilc.lowering.compression import compressed
 from hilc.memory.checker import check_plan
@@ -183,6 +184,17 @@ def test_limits_of_flash_take_compressed_weights() -> None:
     assert size.modules[0].compressed == ()
     with pytest.raises(InputError, match="the least is about"):
         hilc.compile(model, cpu="cortex-m4", flash=2000)
+
+
+def test_streams_are_made_for_the_program_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The search made those of all kernels that it priced."""
+    made: list[object] = []
+    codewords = compression._codewords
+    monkeypatch.setattr(
+        compression, "_codewords", lambda lengths: made.append(lengths) or codewords(lengths)
+    )
+    library = hilc.compile(sparse_model(), cpu="cortex-m4", optimize="speed", flash=9000)
+    assert len(made) == len(library.modules[0].compressed) == 1
 
 
 def test_descriptions_tell_of_compressed_weights() -> None:
