@@ -193,7 +193,7 @@ def test_schedules_are_made_and_laid_out_when_needed(monkeypatch) -> None:
     assert 0 < len(with_effects) < len(made) / 10
 
 
-def test_groups_of_one_shape_share_schedules_and_arenas(monkeypatch) -> None:
+def test_groups_of_one_shape_share_schedules(monkeypatch) -> None:
     """Equal layers in a row were scheduled and laid out once for each group of them."""
     found = Counter[str]()
 
@@ -213,7 +213,7 @@ def test_groups_of_one_shape_share_schedules_and_arenas(monkeypatch) -> None:
     assert 0 < found["_smallest_arena"] < found["_rows"]
 
 
-def test_differences_of_bands_are_worked_out_once_a_call(monkeypatch) -> None:
+def test_bands_are_compared_once_a_call(monkeypatch) -> None:
     """Each set of bands compared all numbers of its calls, for kernels that no program has."""
     compared, laid_out = Counter[int](), Counter[int]()
     of, varying = _Signature.of, StageCalls.varying
@@ -235,7 +235,7 @@ def test_differences_of_bands_are_worked_out_once_a_call(monkeypatch) -> None:
     assert 0 < len(laid_out) < len(compared) / 4
 
 
-def test_limits_that_flash_makes_hopeless_are_not_searched(monkeypatch) -> None:
+def test_hopeless_limits_are_not_searched(monkeypatch) -> None:
     """At ever lower prices of flash all limits of memory were searched, for the same program."""
     graph = load_model(models.model_path("kws"), "kws")
     cpu, tried = get_cpu("cortex-m4"), Counter[str]()

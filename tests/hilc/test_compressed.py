@@ -186,7 +186,7 @@ def test_limits_of_flash_take_compressed_weights() -> None:
         hilc.compile(model, cpu="cortex-m4", flash=2000)
 
 
-def test_streams_are_made_for_the_program_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_streams_are_made_for_the_program(monkeypatch: pytest.MonkeyPatch) -> None:
     """The search made those of all kernels that it priced."""
     made: list[object] = []
     codewords = compression._codewords

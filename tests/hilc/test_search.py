@@ -172,7 +172,7 @@ def test_less_is_found_between_two_prices(monkeypatch: pytest.MonkeyPatch) -> No
     assert found < least_sum()
 
 
-def test_flash_bounds_hold_at_all_prices_and_limits() -> None:
+def test_flash_bounds_hold_at_all_prices() -> None:
     """What partitions at some prices prove of flash holds for those at all others."""
     partitioner = ParetoFrontier(planner()).partitioner
     limits = [None, *(int(part * 9600) for part in (1, 0.8, 0.6, 0.4, 0.3))]
