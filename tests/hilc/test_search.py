@@ -253,6 +253,51 @@ def test_groups_save_what_kernels_cannot():
     assert programs[-1].workspace_bytes < 0.9 * programs[0].workspace_bytes
 
 
+def skipping(kind: str) -> Graph:
+    """A convolution of which a 1x1 convolution, a pooling or a resizing reads every other row; or
+    none but the last row is left out.
+    """
+    b = GraphBuilder(2)
+    wide = b.conv(b.input(1, 16 if kind != "end" else 15, 12, 6), 8)
+    match kind:
+        case "stride":
+            last = b.conv(wide, 4, size=1, stride=2)
+        case "chain":
+            last = b.conv(b.relu(b.add(wide, b.conv(wide, 8, size=1))), 4, size=1, stride=2)
+        case "pool":
+            last = b.pool("MAX_POOL_2D", wide, size=2, stride=3, padding="VALID")
+        case "end":
+            last = b.pool("MAX_POOL_2D", wide, size=2, stride=2, padding="VALID")
+        case "both":
+            # All rows are read by one of the two.
+            small = b.conv(wide, 4, size=1, stride=2)
+            last = b.add(small, b.conv(wide, 4, size=3, stride=2))
+    return b.graph(last)
+
+
+@pytest.mark.parametrize(
+    ("kind", "shares"),
+    [
+        ("stride", {"t2": 0.5}),
+        ("chain", {"t2": 0.5, "t4": 0.5, "t5": 0.5, "t6": 0.5}),
+        ("pool", {"t2": 0.625}),
+        ("end", {"t2": 14 / 15}),
+        ("both", {}),
+    ],
+)
+def test_the_fastest_program_leaves_rows_out_that_nothing_reads(
+    kind: str, shares: dict[str, float]
+) -> None:
+    planner = Planner(skipping(kind), CPU, io_in_pool=True)
+    assert planner.lowering.row_shares == shares
+    known: dict[str, Goals] = {}
+    fastest = search(planner, optimize="speed", known=known)
+    assert any("t2" in group.nodes for group in fastest.choice.groups) == bool(shares)
+    for goal in GOALS:
+        found = search(planner, optimize=goal, known=known).report.chosen
+        assert found.instructions >= fastest.report.chosen.instructions
+
+
 def test_a_tighter_limit_never_gives_a_faster_program():
     programs = list(frontier().programs())
     most, least = programs[0].workspace_bytes, programs[-1].workspace_bytes
