@@ -178,7 +178,7 @@ BAD = [
     Bad(
         "build tiny.tflite --board mps2-an386 --memory ram:1",
         2,
-        "does not fit into its memory pools",
+        "fits a workspace of 1 B (the smallest is",
     ),
     Bad(
         "compile tiny.tflite -o x.tar --board mps2-an386 --memory tcm",

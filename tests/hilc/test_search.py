@@ -30,6 +30,7 @@ from hilc.ir import Graph
 from hilc.lowering.choice import KernelSelection
 from hilc.memory.allocate import align
 from hilc.memory.plan import Planner, check_plan
+from hilc.memory.pools import PoolSpec
 from hilc.memory.program import Program
 from hilc.schedule.bound import least_workspace
 from hilc.schedule.estimate import Estimator, Segment
@@ -315,6 +316,29 @@ def test_groups_without_band_kernels_are_skipped():
     path = models.model_path("kws")
     library = hilc.compile(path, cpu="cortex-m3", ram=14_000, io_in_pool=True)
     assert library.modules[0].workspace_bytes <= 14_000
+
+
+def test_a_pool_takes_what_a_limit_takes() -> None:
+    """The least that fits into one pool is the least of ``ram``; with room for it, the program is
+    that of the goal.
+    """
+    least = refused(ram=16).least_ram
+    assert least is not None
+    library = compiled(memory=[PoolSpec("ram", least)])
+    assert library.modules[0].workspace_bytes == least
+    assert refused(memory=[PoolSpec("ram", least - 16)]).least_ram == least
+    for goal in GOALS:
+        usual = compiled(optimize=goal)
+        size = usual.modules[0].workspace_bytes
+        roomy = compiled(optimize=goal, memory=[PoolSpec("ram", size)])
+        assert roomy.reports["images"].chosen == usual.reports["images"].chosen
+        assert roomy.reports["images"].goal == goal
+
+
+def refused(**options: Any) -> LimitError:
+    with pytest.raises(LimitError) as raised:
+        compiled(**options)
+    return raised.value
 
 
 def test_a_limit_is_kept_and_its_cost_reported():
