@@ -318,6 +318,42 @@ def test_groups_without_band_kernels_are_skipped():
     assert library.modules[0].workspace_bytes <= 14_000
 
 
+@cases(
+    ("seed", "cpu"),
+    [
+        (3, "cortex-m55"),
+        *itertools.product((15, *range(20, 40)), ("cortex-m0", "cortex-m4", "cortex-m55")),
+    ],
+)
+def test_the_least_that_a_refusal_states_is_accepted(seed: int, cpu: str) -> None:
+    """And nothing below it is, of either limit alone, and of each while the other is kept."""
+    planner = Planner(random_chains(seed, 1, largest=20).graph, get_cpu(cpu), io_in_pool=True)
+    known: dict[str, Goals] = {}
+
+    def refusal(ram: int | None, flash: int | None) -> LimitError | None:
+        try:
+            search(planner, ram=ram, flash=flash, known=known)
+        except LimitError as error:
+            return error
+        return None
+
+    alone = refusal(None, 1)
+    tight = refusal(16, None)
+    assert alone is not None
+    assert tight is not None
+    assert tight.least_ram is not None
+    beside = refusal(tight.least_ram, 1)
+    assert beside is not None
+    flashes = [(None, alone.least_flash), (tight.least_ram, beside.least_flash)]
+    for ram, least in flashes:
+        assert refusal(ram, least) is None
+        below = refusal(ram, least - 1)
+        assert below is not None
+        assert below.least_flash == least
+    assert refusal(tight.least_ram, None) is None
+    assert refusal(tight.least_ram - 1, None) is not None
+
+
 def test_a_pool_takes_what_a_limit_takes() -> None:
     """The least that fits into one pool is the least of ``ram``; with room for it, the program is
     that of the goal.

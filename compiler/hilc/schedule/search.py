@@ -96,8 +96,13 @@ def search(
         goals = known[sharing]
         try:
             planned, report = choose(goals, optimize=optimize, ram=ram, flash=flash, room=room)
+        except LimitError as error:
+            # The least of all degrees of sharing.
+            if not isinstance(refusal, LimitError) or error.least_flash < refusal.least_flash:
+                refusal = error
+            continue
         except InputError as error:
-            refusal = error
+            refusal = refusal or error
             continue
         found = SearchResult(
             planned.program, planned.choice, report, sharing, goals, optimize, flash
