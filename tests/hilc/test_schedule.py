@@ -1065,10 +1065,10 @@ def test_the_next_saving_is_the_goals_next_program(monkeypatch: pytest.MonkeyPat
     points = [Point(1000, 100, 500), Point(700, 130, 400), Point(400, 190, 600)]
     first = found_by(monkeypatch, points)
     assert first.choice is points[0]
-    assert first.next_saving() == Saving(300, 30, 100)
+    assert first.next_saving() == Saving(300, 30, 100, -100)
     second = found_by(monkeypatch, points, ram=999)
     assert second.choice is points[1]
-    assert second.next_saving() == Saving(300, 60, 130)
+    assert second.next_saving() == Saving(300, 60, 130, 200)
     assert found_by(monkeypatch, points, ram=400).next_saving() is None
     # A byte less is enough.
     close = [Point(1000, 100), Point(984, 130, workspace=999), Point(500, 150)]

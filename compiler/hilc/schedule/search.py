@@ -59,6 +59,8 @@ class SearchResult:
             here.workspace_bytes - smaller.workspace_bytes,
             smaller.instructions - here.instructions,
             here.instructions,
+            smaller.flash_bytes - here.flash_bytes,
+            self._flash,
         )
 
 
