@@ -286,8 +286,17 @@ class _Search:
             tuning=self._tuning,
             progress=self._options.progress,
             known=self._known.setdefault(called, {}),
+            room=_room(self._options),
         )
         return _Planned(source, found.program, found)
+
+
+def _room(options: CompileOptions) -> int | None:
+    """Return the limit in bytes of the only pool, which is one of the workspace; None without such.
+
+    The search keeps it, as it keeps a limit `ram`. Limits of several pools are kept by the plan.
+    """
+    return options.memory[0].limit_bytes if len(options.memory) == 1 else None
 
 
 def _planner(
@@ -298,13 +307,18 @@ def _planner(
     source = replace(source, graph=planned)
     if options.feed == "rows":
         source = replace(source, graph=with_feed(source.graph))
+    memory = options.memory
+    room = _room(options)
+    if options.choice is None and room is not None and room >= 0:
+        # The search keeps it.
+        memory = (replace(memory[0], limit_bytes=None),)
     planner = Planner(
         source.graph,
         cpu,
         io_in_pool=options.io_in_pool,
         keep_inputs=options.keep_inputs,
         pins=options.pins,
-        memory=name_pools(options.memory) or (PoolSpec(),),
+        memory=name_pools(memory) or (PoolSpec(),),
         scratch_in_pool=options.pools != "calls",
     )
     if options.feed == "rows":
@@ -318,14 +332,18 @@ class Programs:
     def __init__(self, source: PreparedModel, options: CompileOptions) -> None:
         cpu = load_cpu(options.cpu)
         self._optimize = options.optimize
+        self._room = _room(options)
         _, self._planner = _planner(source, cpu, options, options.optimize)
 
     def chosen(self, tuning: Tuning) -> tuple[KernelSelection, int]:
         """Return the choice of the program for the goal, by a log, and its workspace in bytes."""
-        found = search(self._planner, optimize=self._optimize, tuning=tuning)
+        found = search(self._planner, optimize=self._optimize, tuning=tuning, room=self._room)
         return found.choice, found.program.workspace_bytes
 
     def frontier(self, tuning: Tuning) -> list[tuple[KernelSelection, int]]:
-        """Return the programs of the Pareto frontier, from the fastest to the smallest."""
+        """Return the programs of the Pareto frontier in the room that there is, from the fastest to
+        the smallest.
+        """
         frontier = ParetoFrontier(self._planner, tuning=tuning, optimize=self._optimize)
-        return [(found.choice, found.workspace_bytes) for found in frontier.programs()]
+        found = [p for p in frontier.programs() if p.cost.keeps(self._room, None)]
+        return [(program.choice, program.workspace_bytes) for program in found]

@@ -78,7 +78,7 @@ class CompileOptions(Options):
         None,
         form="bytes",
         metavar="LIMIT",
-        help="the fastest program whose workspace fits in this: bytes, 32K or 1M",
+        help="the fastest program whose workspace fits in this: bytes, 32K or 1.5M",
     )
     flash: int | None = option(
         None,

@@ -9,11 +9,10 @@ from typing import Final
 from hil.board.bench import SUFFIX, bench_file, read_bench, unit_named
 from hil.board.board import Board, load_board
 from hil.errors import InputError
+from hilc.support.byte_counts import BYTE_COUNTS, parse_bytes
 from hilc.support.suggest import nearest
 
 _TERM: Final = re.compile(r"([a-z_][a-z0-9_.-]*)(>=|<=|=)(.+)")
-_SIZE: Final = re.compile(r"([0-9]+)([KMG]?)")
-_UNITS: Final = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
 _HINT: Final = f"write NAME{SUFFIX}, or properties such as arch=armv7e-m,ram>=64K"
 
 
@@ -104,7 +103,7 @@ def _holds(board: Board, key: str, operator: str, value: str) -> bool:
 
 
 def _number(key: str, value: str) -> int:
-    match = _SIZE.fullmatch(value)
-    if match is None:
-        raise InputError(f"{key}: {value!r} is not a number", "write 65536, 64K or 1M")
-    return int(match[1]) * _UNITS[match[2]]
+    number = parse_bytes(value)
+    if number is None:
+        raise InputError(f"{key}: {value!r} is not a number", f"write {BYTE_COUNTS}")
+    return number

@@ -21,14 +21,14 @@ from hil.board.description import read_description, to_toml
 from hil.board.ports import ROLES, port_description, port_names
 from hil.board.settings import settings_of
 from hil.errors import BoardError, InputError
+from hilc.support.byte_counts import parse_bytes
 from hilc.support.temporary import TemporaryFolder
 from hilc.target import cpu_names, get_cpu, load_cpu
 
 T = TypeVar("T")
 
 _NAME = re.compile(r"[a-z0-9][a-z0-9._-]*\Z")
-_REGION = re.compile(r"(?:([a-z][a-z0-9_]*)=)?(0[xX][0-9a-fA-F]+|\d+):(\d+)([KM]?)\Z")
-_UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20}
+_REGION = re.compile(r"(?:([a-z][a-z0-9_]*)=)?(0[xX][0-9a-fA-F]+|\d+):([^:]+)\Z")
 #: Ports that run on any chip of an architecture, as far as there are some.
 _PLAIN_PORTS: Mapping[str, Mapping[str, str]] = {
     "arm": {"core": "cortex_m", "soc": "fixed_clock", "timer": "systick", "uart": "rtt"},
@@ -223,12 +223,12 @@ def _memory(
 
 def _region(word: str, kind: str, index: int) -> dict[str, Any]:
     match = _REGION.match(word.strip())
-    if match is None:
+    size = None if match is None else parse_bytes(match[3])
+    if match is None or size is None:
         raise InputError(
             f"--{kind} {word!r} is not a memory region", "write ORIGIN:SIZE, such as 0x20000000:64K"
         )
     name = match[1] or (kind if index == 0 else f"{kind}_{index + 1}")
-    size = int(match[3]) * _UNITS[match[4]]
     return {"name": name, "kind": kind, "origin": int(match[2], 0), "size": size}
 
 
@@ -351,7 +351,8 @@ def _port(role: str, word: str) -> dict[str, Any]:
 def _fill_sizes(values: dict[str, Any]) -> None:
     """Set stacks and buffers that suit the first RAM region; another description has its own."""
     ram = next(region for region in values["memory"] if region["kind"] == "ram")
-    size = _bytes(ram["size"])
+    # The loader checks it.
+    size = ram["size"] if isinstance(ram["size"], int) else parse_bytes(ram["size"]) or 0
     sizing = next(sizing for sizing in _SIZINGS if size >= sizing.ram_bytes)
     values.setdefault("stack_bytes", sizing.stack_bytes)
     values.setdefault("handler_stack_bytes", sizing.handler_stack_bytes)
@@ -359,14 +360,6 @@ def _fill_sizes(values: dict[str, Any]) -> None:
     if values.get("uart", {}).get("port") == "rtt":
         values["uart"].setdefault("up_bytes", sizing.up_bytes)
         values["uart"].setdefault("down_bytes", sizing.down_bytes)
-
-
-def _bytes(size: int | str) -> int:
-    """Return a size in the form of descriptions; the loader checks it."""
-    if isinstance(size, int):
-        return size
-    number = size.rstrip("KM ")
-    return int(number) * _UNITS[size[-1]] if size[-1] in "KM" else int(number)
 
 
 def _fill_runners(values: dict[str, Any], answers: Answers) -> None:

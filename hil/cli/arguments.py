@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any
 import hil
 from hil.access import Connection
 from hil.board import Board, load_board
-from hil.cli.byte_counts import parse_bytes
 from hil.cli.console import Console
 from hil.cli.render import flashed_text
 from hil.device.remarks import (
@@ -31,6 +30,7 @@ from hilc.artifact.library import ModelLibrary
 from hilc.ir import Array
 from hilc.memory.pools import Pin, PoolSpec
 from hilc.options import CompileOptions
+from hilc.support.byte_counts import BYTE_COUNTS, parse_bytes
 from hilc.support.option import flag_of, options_of
 from hilc.target import load_cpu
 
@@ -220,7 +220,7 @@ def parse_memory(text: str, board: Board | None) -> tuple[PoolSpec, ...]:
         if separator and limit is None:
             raise InputError(
                 f"--memory gives region {name!r} {size!r}, which is not a number of bytes",
-                "write 65536, 64K or 1M",
+                f"write {BYTE_COUNTS}",
             )
         pools.append(PoolSpec(name, limit, name))
     return tuple(pools)

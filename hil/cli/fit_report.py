@@ -35,7 +35,11 @@ def _summary(entry: FitEntry, held: int) -> str:
         word = {"yes": "fits", "maybe": "may fit", "no": "does not fit"}[board.fits]
         return f"{entry.model} {word} {board.board}"
     text = f"{entry.model} fits {held} of {counted(len(entry.boards), 'board')}"
-    return text if entry.smallest is None else f"{text}; the smallest real one is {entry.smallest}"
+    return (
+        text
+        if entry.smallest is None
+        else f"{text}; the smallest that can be flashed is {entry.smallest}"
+    )
 
 
 def _size(board: BoardFit) -> tuple[int, int, str]:

@@ -8,8 +8,6 @@ import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NoReturn
 
-from hil.cli.byte_counts import parse_bytes
-
 #: The largest whole number of an argument: it must fit the integer types of C and numpy.
 _LARGEST = (1 << 31) - 1
 
@@ -437,15 +435,16 @@ def number_list(text: str) -> tuple[float, ...]:
 
 
 def byte_count(text: str) -> int:
-    """Parse ``8192``, ``32K`` or ``1M``.
+    """Parse a number of bytes (:func:`~hilc.support.byte_counts.parse_bytes`).
 
     Raise :class:`argparse.ArgumentTypeError` for any other text.
     """
+    # Not at the top: the main help loads nothing of the compiler.
+    from hilc.support.byte_counts import BYTE_COUNTS, parse_bytes
+
     count = parse_bytes(text)
     if count is None:
-        raise argparse.ArgumentTypeError(
-            f"{text!r} is not a number of bytes such as 8192, 32K or 1M"
-        )
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number of bytes such as {BYTE_COUNTS}")
     return count
 
 

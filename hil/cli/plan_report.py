@@ -94,18 +94,20 @@ def dynamic_lines(forms: Sequence[DynamicForm]) -> list[str]:
 def _next(plan: Explanation) -> str:
     if plan.saving is None:
         return "no program with less memory was found"
-    saved, more = plan.saving.bytes, plan.saving.instructions
-    if more < 0:
-        # Of a program that was chosen for its flash.
-        return (
-            f"saving another {saved:,} bytes costs flash and saves {-more:,} instructions by "
-            f"estimate ({100 * more / max(plan.saving.of, 1):+.1f} %), with --ram "
-            f"{plan.workspace_bytes - saved}"
-        )
+    saving = plan.saving
+    share = 100 * saving.instructions / max(saving.of, 1)
+    options = f"--ram {plan.workspace_bytes - saving.bytes}"
+    if saving.flash_limit is not None:
+        options += f" --flash {saving.flash_limit}"
     return (
-        f"saving another {saved:,} bytes costs {more:,} more instructions by estimate "
-        f"({100 * more / max(plan.saving.of, 1):+.1f} %), with --ram {plan.workspace_bytes - saved}"
+        f"{saving.bytes:,} bytes less are possible with {options}, by estimate with "
+        f"{_difference(saving.instructions)} instructions ({share:+.1f} %) and "
+        f"{_difference(saving.flash_bytes)} bytes of flash"
     )
+
+
+def _difference(count: int) -> str:
+    return f"{abs(count):,} {'fewer' if count < 0 else 'more'}"
 
 
 def _slot_row(plan: Explanation, slot: ArenaSlot) -> list[str]:

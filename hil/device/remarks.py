@@ -37,10 +37,13 @@ def scratch_remark(report: ChoiceReport) -> str:
 
 
 def shared_remark(libraries: Iterable[ModelLibrary], workspace: str) -> str:
-    """Return that a workspace is shared which only one model has; else nothing."""
+    """Return that a workspace is shared by one model, to no use; else nothing."""
     if workspace == "own" or sum(len(library.modules) for library in libraries) > 1:
         return ""
-    return "--workspace shared has no effect: the image has one model"
+    return (
+        "--workspace shared saves nothing: the image has one model, and its inputs and outputs "
+        "lie outside of a shared workspace"
+    )
 
 
 def tuning_remark(tuning: Tuning | str, board: Board) -> str:

@@ -7,6 +7,7 @@ holds.
 
 from __future__ import annotations
 
+import math
 import time
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -18,7 +19,7 @@ from typing import Any
 from hil.board import Board, board_names, load_board
 from hil.errors import HilWarning, InputError
 from hil.firmware.fit import UNKNOWN_BYTES, Demand, estimate, room
-from hil.firmware.placement import GUARD_BYTES, static_bytes
+from hil.firmware.placement import aligned, static_bytes
 from hil.firmware.sources import (
     ModelObject,
     ModelOptions,
@@ -30,6 +31,7 @@ from hil.results.fit import BoardFit, FitEntry, ProgramFit, Verdict
 from hilc.artifact.library import ModelLibrary, Module, TensorInfo
 from hilc.compiler import Compiler
 from hilc.errors import LimitError
+from hilc.lowering.choice import CostEstimate
 from hilc.memory.explanation import Explanation
 from hilc.options import RENAMED, CodeKeywords
 from hilc.schedule.policy import GOALS, POLICY
@@ -186,6 +188,13 @@ class _Candidate:
     options: tuple[str, ...]
     optimize: str | None
     library: ModelLibrary
+    #: The limit of flash in bytes among the options, which a build keeps as it is linked.
+    flash: int | None = None
+
+    @property
+    def most_flash(self) -> float:
+        """The most flash in bytes that the model takes by estimate, or by its limit."""
+        return self.flash or (1 + POLICY.flash_error) * _flash_bytes(self)
 
     @property
     def module(self) -> Module:
@@ -253,27 +262,34 @@ class _Core:
         return BoardFit(board.name, board.cpu.name, fits, best, tuple(programs), reason, remedies)
 
     def _within(self, board: Board) -> _Candidate:
-        """Return the fastest program within the board's memory; raise :class:`LimitError` without
-        any.
+        """Return the fastest program within the board's memory, with the limits that give it; raise
+        :class:`LimitError` without any.
         """
         candidate = self._goal(_ORDER[0])
-        region = max(board.regions("ram"), key=lambda region: room(board, region))
-        ram = room(board, region) - 2 * GUARD_BYTES - UNKNOWN_BYTES
-        beside = _demands(candidate, board)["flash"].needed - _flash_bytes(candidate)
-        free = board.regions("flash")[0].size - beside - _LIBRARY_BYTES
-        flash = int(free / (1 + POLICY.flash_error))
+        demands = _demands(candidate, board)
+        ram = demands["RAM"].had - demands["RAM"].needed + aligned(candidate.module.workspace_bytes)
+        free = demands["flash"].had - demands["flash"].needed + _flash_bytes(candidate)
+        flash = max(0, int((free - _LIBRARY_BYTES) / (1 + POLICY.flash_error)))
         try:
-            # Where the firmware alone takes all, the refusal still states the smallest workspace.
-            library = self._compiler.compile("balanced", max(0, ram), max(0, flash))
+            try:
+                exact = self._found(max(0, ram - UNKNOWN_BYTES), flash)
+            except LimitError:
+                # Where the firmware alone takes all, the refusal still states the least workspace.
+                exact = self._found(max(0, ram), flash)
         except LimitError:
             spread = self._spread(board, ram)
             if spread is None:
                 raise
             return spread
-        exact = library.reports[library.modules[0].name].chosen
-        limits = {"--ram": exact.workspace_bytes, "--flash": exact.flash_bytes}
-        words = tuple(word for key, value in limits.items() for word in (key, str(value)))
-        return _Candidate(words, None, library)
+        # The limit that a build is sure to keep: that program does, as far as the estimate is off.
+        most = math.ceil((1 + POLICY.flash_error) * exact.flash_bytes)
+        library = self._compiler.compile("balanced", exact.workspace_bytes, most)
+        words = ("--ram", str(exact.workspace_bytes), "--flash", str(most))
+        return _Candidate(words, None, library, most)
+
+    def _found(self, ram: int, flash: int) -> CostEstimate:
+        library = self._compiler.compile("balanced", ram, flash)
+        return library.reports[library.modules[0].name].chosen
 
     def _spread(self, board: Board, ram: int) -> _Candidate | None:
         """Return the program whose pools lie in several RAM regions of the board, if one does."""
@@ -413,11 +429,12 @@ def _program(candidate: _Candidate, board: Board) -> ProgramFit:
     base = board.base.link_ram_bytes(board.frame_max, board.rx_max)
     stacks = board.stack_bytes + board.handler_stack_bytes
     error = POLICY.flash_error * _flash_bytes(candidate)
+    most = flash.needed - _flash_bytes(candidate) + candidate.most_flash
     fits: Verdict = "yes"
     if not ram.fits or flash.needed - error > flash.had:
         fits = "no"
     elif (
-        flash.needed + error + _LIBRARY_BYTES > flash.had
+        most + _LIBRARY_BYTES > flash.had
         or ram.needed + UNKNOWN_BYTES > ram.had
         or board.base.stack_bytes + _FRAME_BYTES > board.stack_bytes
     ):

@@ -248,60 +248,106 @@ def unused_options(options: ModelOptions, module: Module) -> Iterator[str]:
 
 
 def _within_limits(sources: Sequence[ModelInput], options: ModelOptions) -> list[ModelLibrary]:
-    if options.board is None or options.flash is None:
+    """Return the libraries; of models over the limit of flash, as it is measured, smaller ones.
+
+    Raise :class:`InputError`, with the least that is accepted, where no program keeps the limit.
+    """
+    limit = options.flash
+    if options.board is None or limit is None:
         return _load_all(sources, options)
+    refusal: LimitError | None = None
     try:
-        libraries = _load_all(sources, options)
+        built = _corrected(sources, options, limit)
+        if built.within(limit):
+            return built.libraries
     except LimitError as error:
-        if len(sources) > 1 or error.least_flash <= options.flash:
+        if len(sources) > 1:
             raise
-        # What is least by estimate may keep the limit all the same.
-        try:
-            libraries = _load_all(sources, options, {0: error.least_flash})
-            return _held_in_flash(sources, options, libraries)
-        except OutputError:
+        refusal = error
+    try:
+        for built in _smallest(sources, options):
+            if built.within(limit):
+                return built.libraries
+    except OutputError:
+        raise
+    except (InputError, BuildError):
+        # Another limit, or beyond the board.
+        if refusal is None:
             raise
-        except (InputError, BuildError):  # over the limit, or beyond the board
-            raise error from None
-    return _held_in_flash(sources, options, libraries)
-
-
-def _held_in_flash(
-    sources: Sequence[ModelInput],
-    options: ModelOptions,
-    libraries: list[ModelLibrary],
-) -> list[ModelLibrary]:
-    """``libraries``, or in place of those over the limit smaller ones; InputError without any."""
-    board, limit = options.board, options.flash
-    assert board is not None
-    assert limit is not None
-    limits: dict[int, int] = {}
-    for correction in range(_CORRECTIONS + 1):
-        sizes = build(libraries, board, workspace=options.workspace).sizes.models
-        over: dict[str, int] = {}
-        for index, library in enumerate(libraries):
-            for name, report in library.reports.items():
-                measured = sizes[name].flash_bytes
-                if measured > limit:
-                    over[name] = measured
-                    limits[index] = limit - (measured - report.chosen.flash_bytes)
-        if not over:
-            return libraries
-        if correction == _CORRECTIONS:
-            break
-        try:
-            libraries = _load_all(sources, options, limits)
-        except LimitError as error:
-            # Too little by estimate; what is least by estimate may keep the limit all the same.
-            reports = [r for index in limits for r in libraries[index].reports.values()]
-            if len(reports) > 1 or error.least_flash >= reports[0].chosen.flash_bytes:
-                break
-            libraries = _load_all(sources, options, dict.fromkeys(limits, error.least_flash))
-    name, measured = max(over.items(), key=lambda item: item[1])
+        raise refusal from None
+    name, least = max(built.sizes.items(), key=lambda item: item[1])
     raise InputError(
-        f"{name!r} takes {measured} B of flash on {board.name}, and the limit is {limit} B",
+        f"no program of {name!r} fits {limit} B of flash on {options.board.name} (the least takes "
+        f"{least} B)",
         "raise the limit, or take a smaller model",
     )
+
+
+@dataclass(frozen=True)
+class _Built:
+    """Libraries, and the flash in bytes of the models compiled for them, as it is linked."""
+
+    libraries: list[ModelLibrary]
+    sizes: Mapping[str, int]
+
+    def within(self, limit: int) -> bool:
+        """Return whether each model keeps a limit of flash in bytes."""
+        return all(size <= limit for size in self.sizes.values())
+
+
+def _built(
+    sources: Sequence[ModelInput], options: ModelOptions, flash: Mapping[int, int]
+) -> _Built:
+    assert options.board is not None
+    libraries = _load_all(sources, options, flash)
+    sizes = build(libraries, options.board, workspace=options.workspace).sizes.models
+    names = [name for library in libraries for name in library.reports]
+    return _Built(libraries, {name: sizes[name].flash_bytes for name in names})
+
+
+def _corrected(sources: Sequence[ModelInput], options: ModelOptions, limit: int) -> _Built:
+    """Return what keeps a limit of flash by estimate, compiled anew, as long as it is larger when
+    it is linked, for as much less as the estimate was short of.
+
+    Raise :class:`LimitError` where no program keeps the limit by estimate.
+    """
+    limits = dict.fromkeys(range(len(sources)), limit)
+    built = _built(sources, options, limits)
+    for _ in range(_CORRECTIONS):
+        if built.within(limit):
+            break
+        for index, library in enumerate(built.libraries):
+            for name, report in library.reports.items():
+                if built.sizes[name] > limit:
+                    limits[index] = limit - (built.sizes[name] - report.chosen.flash_bytes)
+        try:
+            built = _built(sources, options, limits)
+        except LimitError:
+            break
+    return built
+
+
+def _smallest(sources: Sequence[ModelInput], options: ModelOptions) -> Iterator[_Built]:
+    """Yield what takes the least flash by estimate; of one model then what is smaller when it is
+    linked, until nothing is found in less.
+    """
+    limits = {}
+    for index, source in enumerate(sources):
+        try:
+            _load_all([source], options, {0: 0})
+        except LimitError as error:
+            limits[index] = error.least_flash
+    built = _built(sources, options, limits)
+    yield built
+    while len(built.sizes) == 1:
+        (size,) = built.sizes.values()
+        try:
+            built = _corrected(sources, options, size - 1)
+        except LimitError:
+            return
+        if not built.within(size - 1):
+            return
+        yield built
 
 
 def _load_all(

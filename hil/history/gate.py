@@ -12,6 +12,7 @@ from hil.history.comparison import Change, Comparison, compare, partners, withou
 from hil.history.measurement import FIGURES, Measurement
 from hil.results.bench import CheckedOutputs
 from hil.results.history import ExceededLimit, GateEntry
+from hilc.support.byte_counts import parse_bytes
 
 _PERCENT = re.compile(r"([0-9]{1,12}(?:\.[0-9]{1,12})?)\s*%")
 
@@ -36,10 +37,8 @@ def parse_limit(text: str) -> Limit | None:
     """Return the limit in ``2%``, ``0``, ``512`` or ``4K``; None for anything else."""
     if match := _PERCENT.fullmatch(text.strip()):
         return Limit(text.strip(), Fraction(match[1]) / 100, True)
-    if match := re.fullmatch(r"([0-9]{1,12})([KkMm]?)", text.strip()):
-        unit = {"": 1, "k": 1 << 10, "m": 1 << 20}[match[2].lower()]
-        return Limit(text.strip(), Fraction(int(match[1]) * unit), False)
-    return None
+    count = parse_bytes(text.strip())
+    return None if count is None else Limit(text.strip(), Fraction(count), False)
 
 
 @dataclass(frozen=True)

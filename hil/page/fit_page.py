@@ -73,7 +73,7 @@ def _model(entry: FitEntry) -> _Model:
         entry.model,
         summary
         if entry.smallest is None
-        else f"{summary}; the smallest real one is {entry.smallest}",
+        else f"{summary}; the smallest that can be flashed is {entry.smallest}",
         entry.counter,
         f"RAM is exact to {entry.ram_error_bytes} bytes; flash is an estimate within "
         f"{entry.flash_error:.0%} and {entry.flash_error_bytes:,} bytes, "

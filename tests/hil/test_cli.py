@@ -171,12 +171,14 @@ BAD = [
         "'frob' does not specify a code generator",
     ),
     Bad("compile tiny.tflite -o x.tar --memory 9ram", 2, "'9ram' is not a region name"),
-    Bad("compile tiny.tflite -o x.tar --memory ram:8k", 2, "'8k', which is not a number of bytes"),
+    Bad(
+        "compile tiny.tflite -o x.tar --memory ram:8kb", 2, "'8kb', which is not a number of bytes"
+    ),
     Bad("compile tiny.tflite -o x.tar --memory ram,ram", 2, "the region 'ram' twice"),
     Bad(
         "build tiny.tflite --board mps2-an386 --memory ram:1",
         2,
-        "does not fit into its memory pools",
+        "fits a workspace of 1 B (the smallest is",
     ),
     Bad(
         "compile tiny.tflite -o x.tar --board mps2-an386 --memory tcm",
@@ -203,7 +205,7 @@ BAD = [
     Bad("compile tiny.tflite -o x.tar --tuning tiny.tflite", 2, "is not JSON: it is not text"),
     Bad("compile tiny.tflite -o x.tar --tuning text.tflite", 2, "log that `hil tune` wrote"),
     Bad("compile tiny.tflite -o x.tar --pin x", 2, "does not end with =OFFSET"),
-    Bad("compile tiny.tflite -o x.tar --pin x=1G", 2, "does not end with =OFFSET"),
+    Bad("compile tiny.tflite -o x.tar --pin x=1GB", 2, "does not end with =OFFSET"),
     Bad("compile tiny.tflite -o x.tar --pin x=8", 2, "give a multiple of 16"),
     Bad("compile tiny.tflite -o x.tar --pin w=0", 2, "inputs and outputs: x, y"),
     Bad("compile tiny.tflite -o x.tar --pin x=ram:0", 2, "add --memory ram"),

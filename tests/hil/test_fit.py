@@ -71,6 +71,33 @@ def test_smallest_is_a_real_board(digits: FitEntry) -> None:
     assert digits.smallest == "microbit"
 
 
+@pytest.mark.parametrize("cpu", ["cortex-m0", pytest.param("cortex-m55", marks=pytest.mark.full)])
+def test_the_least_ram_of_a_chip_is_accepted(cpu: str) -> None:
+    """The bytes that a refusal states may suffice, and one less do not."""
+    refused = fit(DIGITS, cpu=cpu, ram=1024, flash=1 << 20).boards[0]
+    stated = re.search(r"RAM: at least ([\d,]+) bytes", refused.reason)
+    assert stated is not None
+    least = int(stated[1].replace(",", ""))
+    said = {ram: fit(DIGITS, cpu=cpu, ram=ram, flash=1 << 20) for ram in (least - 1, least)}
+    assert [entry.boards[0].fits for entry in said.values()] == ["no", "maybe"]
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("kilobytes", [30, 34, 60])
+def test_options_are_accepted_as_printed(kilobytes: int) -> None:
+    """Of a chip whose flash and RAM no goal alone keeps."""
+    entry = fit(DIGITS, cpu="cortex-m4", ram=10_500, flash=kilobytes * 1024).boards[0]
+    assert entry.best is not None
+    program = entry.programs[entry.best]
+    given = dict(zip(program.options[::2], map(int, program.options[1::2]), strict=True))
+    limits = {name.removeprefix("--"): value for name, value in given.items()}
+    board = load_board("mps2-an386")
+    options = ModelOptions(board.cpu.name, given=limits, board=board)
+    (library,) = load_sources([ModelSource(DIGITS, None)], options)
+    assert library.modules[0].workspace_bytes <= limits["ram"]
+    assert build([library], board).sizes.models["digits"].flash_bytes <= limits["flash"]
+
+
 def test_one_byte_decides() -> None:
     """The least RAM that is said to suffice does, and 16 bytes less do not."""
     (board,) = fit(DIGITS, cpu="cortex-m0", ram=8192, flash=65536).boards

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -22,6 +23,7 @@ from hil.firmware.sources import ModelOptions, load_libraries
 pytestmark = pytest.mark.full
 
 BOARD = load_board("mps2-an386")
+ROOT = Path(__file__).resolve().parents[2]
 
 
 def options(**values: Any) -> ModelOptions:
@@ -65,12 +67,22 @@ def test_a_limit_that_no_link_keeps_is_refused(
         return SimpleNamespace(sizes=SimpleNamespace(models={"kws": model}))
 
     monkeypatch.setattr(hil.firmware.sources, "build", larger)
-    with pytest.raises(InputError, match=r"'kws' takes \d+ B of flash on mps2-an386") as refusal:
+    with pytest.raises(InputError, match=r"'kws' fits 45000 B of flash on mps2-an386") as refusal:
         load_libraries([f"kws={model_path('kws')}"], options(flash=45_000))
-    assert f"takes {built[-1]} B" in refusal.value.fact
-    assert "the limit is 45000 B" in refusal.value.fact
-    assert built == sorted(built, reverse=True)
-    assert 1 < len(built) <= 3
+    assert f"(the least takes {min(built)} B)" in refusal.value.fact
+
+
+def test_the_least_that_a_refusal_states_is_accepted() -> None:
+    word = [f"digits={ROOT / 'examples' / 'digits' / 'digits.tflite'}"]
+    with pytest.raises(InputError) as refusal:
+        load_libraries(word, options(flash=100))
+    stated = re.search(r"the least takes (\d+) B", refusal.value.fact)
+    assert stated is not None
+    least = int(stated[1])
+    (held,) = load_libraries(word, options(flash=least))
+    assert build([held], BOARD).sizes.models["digits"].flash_bytes == least
+    with pytest.raises(InputError, match=f"the least takes {least} B"):
+        load_libraries(word, options(flash=least - 1))
 
 
 def test_compile_names_the_estimate(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import random
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from types import SimpleNamespace
@@ -227,7 +227,6 @@ def a_partitioner(options: Options, **policy: Any) -> Partitioner:
     """Return the partitioner of these segments of layers and groups."""
     made = object.__new__(Partitioner)
     made._policy = replace(POLICY, **policy)
-    made.is_fed = False
     made._groups_within = {}
     made._impossible = {}
     # Nothing was measured as a whole.
@@ -235,8 +234,9 @@ def a_partitioner(options: Options, **policy: Any) -> Partitioner:
     made.singles = [[s for s in found if s.first == s.last] for found in options]
     groups = [s for found in options for s in found if s.first != s.last]
 
-    def within(limit: int | None, *rest: object, sliced: bool = False) -> list[GroupsOfLayers]:
-        if limit is None:
+    def within(limit: int, *rest: object, sliced: bool = False) -> list[GroupsOfLayers]:
+        if max(s.memory_bound for own in made.singles for s in own) <= limit == UNLIMITED - 1:
+            # No layer needs a group.
             return []
         return [
             alternatives([one])
@@ -308,7 +308,6 @@ def test_a_fed_input_always_has_a_limit() -> None:
     """Its rows are taken in by a group, and groups are tried for a limit only."""
     layers = [[segment(0, 0, 1, UNLIMITED)], [segment(1, 1, 1), segment(0, 1, 9, 64)]]
     partitioner = a_partitioner(layers)
-    partitioner.is_fed = True
     found = partitioner.cheapest(None, FASTEST)
     assert found is not None
     assert found.cost == 9
@@ -369,9 +368,11 @@ class Tried:
     live: Callable[[int], int] = lambda step: 100
     #: What another way to fuse the same layers costs; 0 where there is none.
     dearer: int = 0
+    #: Parts of the layers' rows that are read.
+    shares: Mapping[str, float] = field(default_factory=dict)
     tried: list[tuple[int, int]] = field(default_factory=list)
 
-    def within(self, limit: int | None, singles: Options) -> list[tuple[int, int]]:
+    def within(self, limit: int, singles: Options) -> list[tuple[int, int]]:
         """Return the groups that are found; ``tried`` has those that were looked at."""
         made: Any = object.__new__(FusedGroups)
         made._policy = self.policy
@@ -380,6 +381,7 @@ class Tried:
             least_memory_bound=self.bound, bounds_groups=True, bytes_after=self.live
         )
         made._known_spans = {}
+        made._lowering = SimpleNamespace(row_shares=self.shares)
         made._images = np.arange(self.layers, 0, -1)  # all of them give images
         made._is_fed = lambda name: name == self.fed
         made._may_fuse = self.may_fuse
@@ -408,8 +410,17 @@ def singles(*memory: int) -> list[list[Segment]]:
 
 def test_without_a_limit_nothing_is_fused() -> None:
     one = Tried(2)
-    assert one.within(None, singles(900, 900)) == []
+    assert one.within(UNLIMITED - 1, singles(900, 900)) == []
     assert one.tried == []
+
+
+def test_groups_are_tried_where_rows_are_left_out() -> None:
+    """A layer of which half is read is not cheap alone."""
+    one = Tried(3, cost=lambda first, last: 50 if first == last else 90, shares={"n1": 0.5})
+    assert one.within(UNLIMITED - 1, singles(900, 900, 900)) == [(1, 1)]
+    one = Tried(3, cost=lambda first, last: 100 * (last - first) + 52, shares={"n1": 0.5})
+    found = one.within(UNLIMITED - 1, singles(900, 900, 900))
+    assert found == one.tried == [(1, 1), (0, 1), (1, 2)]
 
 
 def test_groups_are_tried_where_kernels_take_too_much() -> None:
@@ -1054,10 +1065,10 @@ def test_the_next_saving_is_the_goals_next_program(monkeypatch: pytest.MonkeyPat
     points = [Point(1000, 100, 500), Point(700, 130, 400), Point(400, 190, 600)]
     first = found_by(monkeypatch, points)
     assert first.choice is points[0]
-    assert first.next_saving() == Saving(300, 30, 100)
+    assert first.next_saving() == Saving(300, 30, 100, -100)
     second = found_by(monkeypatch, points, ram=999)
     assert second.choice is points[1]
-    assert second.next_saving() == Saving(300, 60, 130)
+    assert second.next_saving() == Saving(300, 60, 130, 200)
     assert found_by(monkeypatch, points, ram=400).next_saving() is None
     # A byte less is enough.
     close = [Point(1000, 100), Point(984, 130, workspace=999), Point(500, 150)]

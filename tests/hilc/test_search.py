@@ -30,6 +30,7 @@ from hilc.ir import Graph
 from hilc.lowering.choice import KernelSelection
 from hilc.memory.allocate import align
 from hilc.memory.plan import Planner, check_plan
+from hilc.memory.pools import PoolSpec
 from hilc.memory.program import Program
 from hilc.schedule.bound import least_workspace
 from hilc.schedule.estimate import Estimator, Segment
@@ -271,6 +272,51 @@ def test_groups_save_what_kernels_cannot():
     assert programs[-1].workspace_bytes < 0.9 * programs[0].workspace_bytes
 
 
+def skipping(kind: str) -> Graph:
+    """A convolution of which a 1x1 convolution, a pooling or a resizing reads every other row; or
+    none but the last row is left out.
+    """
+    b = GraphBuilder(2)
+    wide = b.conv(b.input(1, 16 if kind != "end" else 15, 12, 6), 8)
+    match kind:
+        case "stride":
+            last = b.conv(wide, 4, size=1, stride=2)
+        case "chain":
+            last = b.conv(b.relu(b.add(wide, b.conv(wide, 8, size=1))), 4, size=1, stride=2)
+        case "pool":
+            last = b.pool("MAX_POOL_2D", wide, size=2, stride=3, padding="VALID")
+        case "end":
+            last = b.pool("MAX_POOL_2D", wide, size=2, stride=2, padding="VALID")
+        case "both":
+            # All rows are read by one of the two.
+            small = b.conv(wide, 4, size=1, stride=2)
+            last = b.add(small, b.conv(wide, 4, size=3, stride=2))
+    return b.graph(last)
+
+
+@pytest.mark.parametrize(
+    ("kind", "shares"),
+    [
+        ("stride", {"t2": 0.5}),
+        ("chain", {"t2": 0.5, "t4": 0.5, "t5": 0.5, "t6": 0.5}),
+        ("pool", {"t2": 0.625}),
+        ("end", {"t2": 14 / 15}),
+        ("both", {}),
+    ],
+)
+def test_the_fastest_program_leaves_rows_out_that_nothing_reads(
+    kind: str, shares: dict[str, float]
+) -> None:
+    planner = Planner(skipping(kind), CPU, io_in_pool=True)
+    assert planner.lowering.row_shares == shares
+    known: dict[str, Goals] = {}
+    fastest = search(planner, optimize="speed", known=known)
+    assert any("t2" in group.nodes for group in fastest.choice.groups) == bool(shares)
+    for goal in GOALS:
+        found = search(planner, optimize=goal, known=known).report.chosen
+        assert found.instructions >= fastest.report.chosen.instructions
+
+
 def test_a_tighter_limit_never_gives_a_faster_program():
     programs = list(frontier().programs())
     most, least = programs[0].workspace_bytes, programs[-1].workspace_bytes
@@ -288,6 +334,65 @@ def test_groups_without_band_kernels_are_skipped():
     path = models.model_path("kws")
     library = hilc.compile(path, cpu="cortex-m3", ram=14_000, io_in_pool=True)
     assert library.modules[0].workspace_bytes <= 14_000
+
+
+@cases(
+    ("seed", "cpu"),
+    [
+        (3, "cortex-m55"),
+        *itertools.product((15, *range(20, 40)), ("cortex-m0", "cortex-m4", "cortex-m55")),
+    ],
+)
+def test_the_least_that_a_refusal_states_is_accepted(seed: int, cpu: str) -> None:
+    """And nothing below it is, of either limit alone, and of each while the other is kept."""
+    planner = Planner(random_chains(seed, 1, largest=20).graph, get_cpu(cpu), io_in_pool=True)
+    known: dict[str, Goals] = {}
+
+    def refusal(ram: int | None, flash: int | None) -> LimitError | None:
+        try:
+            search(planner, ram=ram, flash=flash, known=known)
+        except LimitError as error:
+            return error
+        return None
+
+    alone = refusal(None, 1)
+    tight = refusal(16, None)
+    assert alone is not None
+    assert tight is not None
+    assert tight.least_ram is not None
+    beside = refusal(tight.least_ram, 1)
+    assert beside is not None
+    flashes = [(None, alone.least_flash), (tight.least_ram, beside.least_flash)]
+    for ram, least in flashes:
+        assert refusal(ram, least) is None
+        below = refusal(ram, least - 1)
+        assert below is not None
+        assert below.least_flash == least
+    assert refusal(tight.least_ram, None) is None
+    assert refusal(tight.least_ram - 1, None) is not None
+
+
+def test_a_pool_takes_what_a_limit_takes() -> None:
+    """The least that fits into one pool is the least of ``ram``; with room for it, the program is
+    that of the goal.
+    """
+    least = refused(ram=16).least_ram
+    assert least is not None
+    library = compiled(memory=[PoolSpec("ram", least)])
+    assert library.modules[0].workspace_bytes == least
+    assert refused(memory=[PoolSpec("ram", least - 16)]).least_ram == least
+    for goal in GOALS:
+        usual = compiled(optimize=goal)
+        size = usual.modules[0].workspace_bytes
+        roomy = compiled(optimize=goal, memory=[PoolSpec("ram", size)])
+        assert roomy.reports["images"].chosen == usual.reports["images"].chosen
+        assert roomy.reports["images"].goal == goal
+
+
+def refused(**options: Any) -> LimitError:
+    with pytest.raises(LimitError) as raised:
+        compiled(**options)
+    return raised.value
 
 
 def test_a_limit_is_kept_and_its_cost_reported():

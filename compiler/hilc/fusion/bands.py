@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import product
@@ -102,6 +102,11 @@ class RowNode:
         return Band(
             first, count, in_first, in_end - in_first, max(0, -start), max(0, end - self.in_h)
         )
+
+    def rows_read(self, rows: Collection[int]) -> set[int]:
+        """Return the input rows that these output rows are made of."""
+        bands = (self.band(row, 1) for row in rows)
+        return {row for b in bands for row in range(b.in_first, b.in_first + b.in_count)}
 
     def first_needed(self, first: int) -> int:
         """Return the first input row that output rows from ``first`` on need."""
@@ -212,6 +217,33 @@ class RowNodes:
         if isinstance(found, str):
             raise NotFusible(found)
         return found
+
+
+def row_shares(graph: Graph, row_nodes: RowNodes) -> Mapping[str, float]:
+    """Return, by the name of its node, the part of an image's rows that the results depend on, for
+    images of which that is not all: a stride or the end of a window's steps leaves rows out.
+    """
+    height = {name: t.shape[1] for name, t in graph.tensors.items() if is_image(t)}
+    #: Rows that are read, by tensor.
+    needed: dict[str, set[int]] = {n: set(range(height[n])) for n in graph.results if n in height}
+    for node in reversed(graph.nodes):
+        try:
+            found = row_nodes.of(graph, node, accumulates=False)
+            rows = needed.get(found.out.name, set())
+            read = found.rows_read(rows)
+            operands: tuple[int, ...] = found.operands
+        except NotFusible:
+            read, operands = set(), ()
+        for position, name in enumerate(node.inputs):
+            if name in height:
+                own = read if position in operands else range(height[name])
+                needed.setdefault(name, set()).update(own)
+    shares = {
+        n.name: len(needed.get(n.name, ())) / height[n.name]
+        for n in graph.nodes
+        if n.name in height
+    }
+    return {name: share for name, share in shares.items() if share < 1}
 
 
 class Geometry:

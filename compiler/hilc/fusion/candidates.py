@@ -6,7 +6,7 @@ search and all programs that it plans share the result.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from hilc.external import ExternalCall
 from hilc.fusion.bands import NotFusible
@@ -91,6 +91,13 @@ class Lowering:
             return all(outline.calls is not None for outline in self.outlines(Group((node,))))
         except NotFusible:
             return False
+
+    @property
+    def row_shares(self) -> Mapping[str, float]:
+        """By layer the part of its rows that the results depend on, where that is not all: only a
+        group leaves the others out.
+        """
+        return self._group_calls.row_shares
 
     def has_expansions(self, group: Group) -> bool:
         """Return whether some layers of ``group`` can be computed by slices of channels."""

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
+from functools import cached_property
 from operator import lt
 
-from hilc.fusion.bands import Geometry, NotFusible, RowNodes, Variant
+from hilc.fusion.bands import Geometry, NotFusible, RowNodes, Variant, row_shares
 from hilc.fusion.bounds import Bounds, Estimate, KnownWays, LeastCost, Prices, least_of
 from hilc.fusion.call import FusedCall
 from hilc.fusion.layout import Frame, KnownArenas, Layout, Rank
@@ -152,6 +153,13 @@ class GroupCalls:
             self._schedules[key] = Schedule(geometry, variant)
             return self._schedules[key]
         return self._schedules[key].of(geometry)
+
+    @cached_property
+    def row_shares(self) -> Mapping[str, float]:
+        """The part of its rows that the results depend on (:func:`~hilc.fusion.bands.row_shares`),
+        by layer.
+        """
+        return row_shares(self._graph, self._row_nodes)
 
     def has_expansions(self, group: Group) -> bool:
         """Return whether some of the group's layers can be computed by slices of channels."""

@@ -16,6 +16,8 @@ A kernel states what the compiler must know of it once, in a TOML block beside i
     order = ["pixels 2"]
     reads = "window"
     code = 420                 # bytes of code, specialised for one layer
+    shared = {hil_rows = 300}  # functions among these bytes that all layers call, also those of
+                               # other kernels, and their bytes (none if not stated)
     band_code = 500            # the same for bands of several heights, in a layer that is computed
                                # a few rows at a time (if not stated, SearchPolicy.band_code)
     fails = true               # that it returns a status: not 0 where it refuses what inputs hold
@@ -123,6 +125,7 @@ _KEYS = frozenset(
         "cost",
         "code",
         "band_code",
+        "shared",
         "fails",
         "variable",
     ]
@@ -156,8 +159,8 @@ class Kernel:
     window: Mapping[str, str] = field(default_factory=dict, hash=False)
     #: Bytes of code for one layer.
     code: int = _CODE_BYTES
-    #: Bytes of these that are stored once for all layers with this kernel.
-    shared_code: int = 0
+    #: Functions that are stored once for all layers that call them, and their part of these bytes.
+    shared: Mapping[str, int] = field(default_factory=dict, hash=False)
     #: Bytes of code for a layer computed in bands; None if not known.
     band_code: int | None = None
     #: Whether it returns a status, which is not 0 for invalid input values.
@@ -166,6 +169,11 @@ class Kernel:
     variable: frozenset[str] = frozenset()
     #: The identity of its variants if the name does not tell it: that of an emitted kernel.
     identity: str = ""
+
+    @property
+    def shared_code(self) -> int:
+        """Bytes of the code for one layer that other layers may share."""
+        return sum(self.shared.values())
 
     def __post_init__(self) -> None:
         known = READS.get(self.order if isinstance(self.order, str) else "loops", ())
@@ -485,6 +493,7 @@ def described_kernels(headers: Mapping[str, str], costs: Costs) -> Iterator[Kern
                 window=entry.get("window", {}),
                 cost=_cost(entry, header, costs.get(entry["name"])),
                 code=entry.get("code", _CODE_BYTES),
+                shared=entry.get("shared", {}),
                 band_code=entry.get("band_code"),
                 fails=entry.get("fails", False),
                 variable=frozenset(entry.get("variable", ())),

@@ -76,14 +76,17 @@ class StepMemory:
 
 @dataclass(frozen=True)
 class Saving:
-    """Next smaller known program: the bytes that it saves and the instructions that it costs, both
-    estimates.
+    """Next smaller known program: the bytes of memory that it saves, and estimates of the
+    instructions and of the flash that it costs.
     """
 
     bytes: Annotated[int, Renamed("nbytes")]
     #: Additional instructions over the explained program, which takes ``of`` instructions.
     instructions: int
     of: int
+    #: Additional bytes of flash, and the limit of flash that both programs keep, if there is one.
+    flash_bytes: int = 0
+    flash_limit: int | None = None
 
 
 @dataclass(frozen=True)

@@ -479,7 +479,7 @@ class Estimator:
         """Return the code of a kernel for bands of several heights."""
         if kernel.band_code is not None:
             return kernel.band_code - kernel.shared_code
-        return round(self._policy.band_code * kernel.code)
+        return round(self._policy.band_code * (kernel.code - kernel.shared_code))
 
     def flash_bytes(self, segments: Sequence[Segment]) -> int:
         """Return the flash of a program of these segments, in bytes."""
@@ -502,9 +502,14 @@ def as_called(cost: CostEstimate, program: Program, policy: SearchPolicy = POLIC
 
 
 def _shared_functions(calls: Sequence[KernelCall | ExternalCall]) -> dict[str, int]:
-    """Return the bytes of the functions that layers of a kernel share, by the kernel's name."""
-    kernels = [call.kernel for call in calls if isinstance(call, KernelCall)]
-    return {kernel.name: kernel.shared_code for kernel in kernels if kernel.shared_code}
+    """Return the bytes of the functions that layers share, by their name."""
+    return {
+        name: size
+        for call in calls
+        if isinstance(call, KernelCall)
+        for name, size in call.kernel.shared.items()
+        if size
+    }
 
 
 def _instructions(call: KernelCall | ExternalCall, cpu: Cpu) -> int:

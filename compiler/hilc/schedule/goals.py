@@ -8,7 +8,7 @@ from heapq import heapify, heappop, heappush
 
 from hilc.errors import LimitError
 from hilc.memory.allocate import align
-from hilc.schedule.limits import fastest_within, refusal, smallest_within
+from hilc.schedule.limits import fastest_within, least_flash, refusal, smallest_within
 from hilc.schedule.pareto import ParetoFrontier, PlannedProgram
 from hilc.schedule.partition import Partition
 from hilc.schedule.policy import Goal
@@ -132,21 +132,39 @@ class Goals:
         :class:`LimitError`, with the least possible values, if there is none, or the planner's last
         error if nothing can be planned.
         """
+        found = self._within(ram, flash)
+        if found is None:
+            raise self._refusal(ram, flash)
+        return found
+
+    def _within(self, ram: int | None, flash: int | None) -> PlannedProgram | None:
+        """Return the fastest program within the limits; None if there is none."""
         tried = [fastest_within(self._frontier, ram, flash)]
         if ram is not None and flash is not None:
             # Goals give flash other prices.
             tried += [self.program(name, ram) for name in self._policy.goals]
         found = [p for p in tried if p is not None and p.cost.keeps(ram, flash)]
-        if found:
-            return min(found, key=lambda program: program.instructions)
-        smallest = None
-        if ram is not None:
+        if not found and ram is not None:
             # Where nothing can be planned at all, the search for the fastest says why.
             least = self.smallest(flash) or self.smallest() or self.fastest
-            if least.cost.keeps(ram, flash):
-                return least
-            smallest = least.workspace_bytes
-        raise refusal(self._frontier, ram, flash, smallest)
+            found = [least] if least.cost.keeps(ram, flash) else []
+        return min(found, key=lambda program: program.instructions, default=None)
+
+    def _refusal(self, ram: int | None, flash: int | None) -> LimitError:
+        """Return an error that says, for each limit, the smallest value possible while the other is
+        kept, if it can be kept: with as much a program is found, and none with less.
+        """
+        smallest = None
+        if ram is not None:
+            smallest = (self.smallest(flash) or self.smallest() or self.fastest).workspace_bytes
+        found = self._within(ram, None)
+        kept = None if found is None else ram
+        least = least_flash(self._frontier, kept)
+        if least is None:
+            least = (found or self.fastest).flash_bytes
+        while (less := self._within(kept, least - 1)) is not None:
+            least = less.flash_bytes
+        return refusal(self._frontier, ram, flash, smallest, least)
 
     def smallest(self, flash: int | None = None) -> PlannedProgram | None:
         """Return the program with the least workspace for a limit of flash: nothing is found with

@@ -161,13 +161,14 @@ class FusedGroups:
 
     def within(
         self,
-        limit: int | None,
+        limit: int,
         objective: Objective,
         *,
         sliced: bool = False,
     ) -> list[GroupsOfLayers]:
         """Return fused groups that take at most ``limit`` bytes, for layers with no kernel that
-        takes as little at about the cost of the best one.
+        takes as little at about the cost of the best one, or that compute rows which nothing reads:
+        a group leaves these out.
 
         With ``sliced`` expansions are computed by slices of channels where nothing else keeps the
         limit.
@@ -175,12 +176,12 @@ class FusedGroups:
         Shorter groups are preferred: layers that shorter segments cover at about the cost of the
         best kernels are not tried as one group.
         """
-        if limit is None:
-            return []
         count = len(self._nodes)
         worth = objective.flash_worth
         best = [min(found, key=lambda s: s.cost_at(worth)) for found in self._singles]
-        costs = [segment.cost_at(worth) for segment in best]
+        # What a group would take for the rows that are read.
+        shares = self._lowering.row_shares
+        costs = [s.cost_at(worth) * shares.get(s.names[0], 1.0) for s in best]
         exceeding = sum(segment.memory_bound > limit for segment in best)
         excess = self._policy.cheap_groups * sum(costs) / max(1, exceeding)
 

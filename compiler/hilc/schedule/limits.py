@@ -82,18 +82,34 @@ def smallest_within(frontier: ParetoFrontier, flash: int | None) -> PlannedProgr
     return least
 
 
+def least_flash(frontier: ParetoFrontier, ram: int | None) -> int | None:
+    """Return the least flash in bytes, in a workspace of ``ram`` bytes, of the cheapest programs
+    for each price of flash: :func:`fastest_within` finds it for a limit of as much. None if there
+    are none.
+    """
+    limits = [None] if ram is None else [int(share * ram) for share in _SHARES]
+    found = []
+    for objective in _priced(None):
+        for limit in limits:
+            partition = frontier.partitioner.cheapest(limit, objective)
+            planned = None if partition is None else frontier.planned_within(partition, ram)
+            if planned is not None:
+                found.append(planned.flash_bytes)
+                break
+    return min(found, default=None)
+
+
 def refusal(
-    frontier: ParetoFrontier, ram: int | None, flash: int | None, smallest: int | None
+    frontier: ParetoFrontier,
+    ram: int | None,
+    flash: int | None,
+    smallest: int | None,
+    least_flash: int,
 ) -> LimitError:
-    """Return an error that says, for each limit, the smallest value possible while the other is
-    kept; ``smallest`` is that of the workspace in bytes.
+    """Return an error that says, for each limit in bytes, the smallest value possible while the
+    other is kept: ``smallest`` of the workspace, ``least_flash`` of flash.
     """
     parts = []
-    partitioner = frontier.partitioner
-    tried = [partitioner.cheapest(ram, objective) for objective in _priced(None)]
-    if not any(tried):
-        tried = [partitioner.cheapest(None, Objective(_WORTHS[-1]))]
-    least_flash = min(p.flash for p in tried if p is not None)
     if ram is not None:
         parts.append(f"a workspace of {ram} B (the smallest is {smallest} B)")
     if flash is not None:
@@ -103,7 +119,7 @@ def refusal(
         place = "included in" if frontier.io_in_pool else "beside"
         remedy += f"; inputs and outputs are {place} this workspace"
     return LimitError(
-        f"no program of {partitioner.graph.name!r} fits {' and '.join(parts)}",
+        f"no program of {frontier.partitioner.graph.name!r} fits {' and '.join(parts)}",
         remedy,
         least_flash,
         smallest,

@@ -22,7 +22,6 @@ from hilc.schedule.groups import FusedGroups, GroupsOfLayers, Objective, Rest
 from hilc.schedule.offsets import Offsets, covers
 from hilc.schedule.policy import SearchPolicy
 from hilc.schedule.tuning import Tuning
-from hilc.transforms.feed import fed_node
 
 _IntArray = npt.NDArray[np.intp]
 _Option = Segment | Rest
@@ -71,8 +70,6 @@ class Partitioner:
     ) -> None:
         self.graph = planner.lowering.graph
         self._policy = policy
-        #: Whether the input comes by rows.
-        self.is_fed = fed_node(self.graph) is not None
         self.estimator = Estimator(planner, tuning, optimize, policy)
         steps = range(len(self.estimator.nodes))
         #: For each layer, its single-layer segments.
@@ -81,7 +78,7 @@ class Partitioner:
         )
         self._groups = FusedGroups(planner, self.estimator, self.singles, policy)
         #: Groups by limit of memory, price of flash, and whether expansions are sliced.
-        self._groups_within: dict[tuple[int | None, float, bool], Sequence[GroupsOfLayers]] = {}
+        self._groups_within: dict[tuple[int, float, bool], Sequence[GroupsOfLayers]] = {}
         #: The largest limit of memory in bytes that nothing is known to keep, by the price of
         #: flash, on which the groups that are tried depend.
         self._impossible: dict[float, int] = {}
@@ -214,8 +211,8 @@ class Partitioner:
         sliced: bool = False,
     ) -> tuple[list[list[Segment]], Sequence[GroupsOfLayers]]:
         """Return the segments that keep a limit: single layers, and groups."""
-        if limit is None and self.is_fed:
-            # Only a group takes in rows that are fed.
+        if limit is None:
+            # Layers that only a group computes, such as those of fed rows, take more.
             limit = UNLIMITED - 1
         key = limit, objective.flash_worth, sliced
         if key not in self._groups_within:
@@ -223,7 +220,7 @@ class Partitioner:
         groups = self._groups_within[key]
         alone: list[list[Segment]] = []
         for found in self.singles:
-            within = [s for s in found if limit is None or s.memory_bound <= limit]
+            within = [s for s in found if s.memory_bound <= limit]
             if in_place and any(s.in_place for s in within):
                 within = [s for s in within if s.in_place]
             alone.append(within)

@@ -59,6 +59,8 @@ class SearchResult:
             here.workspace_bytes - smaller.workspace_bytes,
             smaller.instructions - here.instructions,
             here.instructions,
+            smaller.flash_bytes - here.flash_bytes,
+            self._flash,
         )
 
 
@@ -72,6 +74,7 @@ def search(
     policy: SearchPolicy = POLICY,
     progress: Callable[[], None] | None = None,
     known: MutableMapping[str, Goals] | None = None,
+    room: int | None = None,
 ) -> SearchResult:
     """Return the program for a goal and limits; see :func:`choose`.
 
@@ -94,9 +97,14 @@ def search(
             )
         goals = known[sharing]
         try:
-            planned, report = choose(goals, optimize=optimize, ram=ram, flash=flash)
+            planned, report = choose(goals, optimize=optimize, ram=ram, flash=flash, room=room)
+        except LimitError as error:
+            # The least of all degrees of sharing.
+            if not isinstance(refusal, LimitError) or error.least_flash < refusal.least_flash:
+                refusal = error
+            continue
         except InputError as error:
-            refusal = error
+            refusal = refusal or error
             continue
         found = SearchResult(
             planned.program, planned.choice, report, sharing, goals, optimize, flash
@@ -114,15 +122,24 @@ def search(
 
 
 def choose(
-    goals: Goals, *, optimize: str = "balanced", ram: int | None = None, flash: int | None = None
+    goals: Goals,
+    *,
+    optimize: str = "balanced",
+    ram: int | None = None,
+    flash: int | None = None,
+    room: int | None = None,
 ) -> tuple[PlannedProgram, ChoiceReport]:
     """Return the program for a goal, selected from the Pareto frontier, and its report.
 
     With limits (bytes of workspace, and of flash) it is the fastest program within them, unless the
     goal is ``size`` or ``ram``: then it is the goal's program, if that is within them too. Raise
     :class:`~hilc.schedule.goals.LimitError`, with the smallest possible values, if there is none.
+
+    ``room`` are the bytes of a memory for the workspace: the goal's program has to be within them,
+    and where none is, they are a limit like ``ram``.
     """
     limited = ram is not None or flash is not None
+    ram = min((limit for limit in (ram, room) if limit is not None), default=None)
     chosen, goal = None, optimize
     if not limited or optimize in LIMITED_GOALS:
         chosen = goals.program(optimize, ram)

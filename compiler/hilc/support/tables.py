@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
 from hilc.errors import HilError
+from hilc.support.byte_counts import parse_bytes
 from hilc.support.suggest import like, nearest
 from hilc.support.toml import parse_toml
 
 _ADDRESS_SPACE = 1 << 32
-_SIZE = re.compile(r"([0-9]+) ?([KM])\Z")
 _BYTES_EXAMPLE = '65536, "64K" or "4M"'
 #: Valid values by the kind of value that an error names.
 _EXAMPLES = {
@@ -25,7 +24,6 @@ _EXAMPLES = {
     "a table": "its keys below [{table}]",
     "a list of tables": "each entry below [[{table}]]",
 }
-_SIZE_UNIT = {"K": 1024, "M": 1024 * 1024}
 
 
 class Table:
@@ -158,10 +156,10 @@ class Table:
         """
         value: int | str = self._get(key, (int, str), "a number of bytes", default)
         if isinstance(value, str):
-            match = _SIZE.match(value)
-            if not match:
+            count = parse_bytes(value)
+            if count is None:
                 raise self._wrong_type(key, value, "a number of bytes")
-            value = int(match[1]) * _SIZE_UNIT[match[2]]
+            value = count
         if isinstance(value, bool) or not 0 < value <= _ADDRESS_SPACE:
             raise self.error(key, f"{value} is not a number of bytes from 1 to {_ADDRESS_SPACE}")
         return value

@@ -118,7 +118,7 @@ def emitted(
             reads=description.reads,
             window=description.window,
             code=description.functions + description.glue,
-            shared_code=description.functions,
+            shared={name: description.functions},
             # The glue alone is there again for bands.
             band_code=description.functions + description.glue,
             identity=_identity(description),

@@ -16,6 +16,7 @@ scratch = "36 * units"
 order = ["pixels 3"]
 reads = "window"
 code = 1094
+band_code = 1150
 [cost]
 window_row = "batch * out_h * out_w * filter_h"
 unit = "batch * out_h * out_w * units"

@@ -16,7 +16,7 @@ scratch = "8 * units * group + (padded_h * padded_w * in_c + 3) // 4 * 4"
 order = ["pixels group"]
 reads = "window"
 code = 1700
-band_code = 3900
+band_code = 1500
 [cost]
 single = "batch * wide * (3 - group) * ((out_h * out_w) % 2)"
 tile = "batch * ((out_h * out_w + group - 1) // group) - single"

@@ -57,7 +57,7 @@ scratch = "8 * group * ((out_c + 1) // 2 + units)"
 order = ["pixels group"]
 reads = "window"
 code = 1200
-band_code = 1500
+band_code = 1850
 [cost]
 tile = "batch * ((out_h * out_w + group - 1) // group)"
 part = "tile * parts"

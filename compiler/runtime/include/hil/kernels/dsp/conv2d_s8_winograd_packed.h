@@ -75,6 +75,7 @@ order = ["rows 2 * bands"]
 reads = "window"
 window = {filter_h = "3", filter_w = "3", stride_h = "1", stride_w = "1"}
 code = 2900
+band_code = 2500
 [cost]
 tile = "batch * ((out_h + 1) // 2) * ((out_w + 3) // 4)"
 unit = "tile * units"

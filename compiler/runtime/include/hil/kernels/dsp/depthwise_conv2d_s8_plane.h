@@ -70,6 +70,7 @@ order = ["rows rows", "channels channels * depth_multiplier"]
 reads = "channel window"
 window = {filter_h = "3", filter_w = "3"}
 code = 1200
+band_code = 1200
 [cost]
 plane = "batch * in_c * ((out_h + rows - 1) // rows)"
 filter = "plane * depth_multiplier"

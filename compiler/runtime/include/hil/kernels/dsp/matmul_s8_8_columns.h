@@ -47,6 +47,7 @@ scratch = "16 * group"
 order = ["pixels group"]
 reads = "rows"
 code = 620
+band_code = 580
 [cost]
 row = "rows"
 group_columns = "columns * ((rows + group - 1) // group)"

@@ -13,6 +13,7 @@ outputs = ["int8_t"]
 scratch = "0"
 order = "elementwise"
 code = 228
+band_code = 230
 variable = ["first", "second", "addend"]
 [cost]
 element = "length"

@@ -25,6 +25,7 @@ outputs = ["int8_t"]
 scratch = "16 * units"
 order = "none"
 code = 3000
+band_code = 2900
 [cost]
 line = "batch * ((out_h + pad_top + stride_h - 1) // stride_h)"
 place = "line * ((out_w + pad_left + stride_w - 1) // stride_w)"

@@ -87,6 +87,8 @@ inputs = ["int8_t"]
 outputs = ["int8_t"]
 scratch = "4 * out_w * channels"
 order = "none"
+code = 230
+band_code = 230
 [cost]
 pixel = "out_w"
 sum = "pixel * channels"

@@ -174,7 +174,8 @@ outputs = ["int8_t"]
 scratch = "(8 + bytes) * block"
 order = ["pixels block"]
 reads = "rows"
-code = 1000
+code = 910
+shared = {hil_mve_windows = 550}
 [cost]
 part = "(rows + block - 1) // block"
 window_chunk = "rows * bytes // 16"

@@ -203,7 +203,8 @@ outputs = ["int8_t"]
 scratch = "256 * ((columns + 15) // 16) + copied * (64 * chunks + 4 * columns)"
 order = ["pixels 4"]
 reads = "rows"
-code = 1900
+code = 1525
+shared = {hil_mve_quads = 1250}
 [cost]
 quad = "(rows + 3) // 4"
 copied_quad = "copied * (quad - direct // 4)"

@@ -351,7 +351,8 @@ outputs = ["int8_t"]
 scratch = "512 * ((columns + 15) // 16) + copied * (96 * chunks + 6 * columns)"
 order = ["pixels 6"]
 reads = "rows"
-code = 2600
+code = 2700
+shared = {hil_mve_sixes = 2440}
 [cost]
 four = "copied * min(1, (rows - direct) % 6) * (1 - (rows - direct) % 6 // 5)"
 six = "(rows + 5) // 6 - four"

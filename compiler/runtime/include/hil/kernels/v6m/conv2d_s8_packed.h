@@ -13,7 +13,8 @@ outputs = ["int8_t"]
 scratch = "filter_h * filter_w * in_c"
 order = ["pixels 1"]
 reads = "window"
-code = 3600
+code = 3488
+shared = {hil_v6m_stream_row = 3208}
 [cost]
 row = "batch * out_h * out_w"
 filter_row = "row * filter_h"

@@ -13,7 +13,8 @@ outputs = ["int8_t"]
 scratch = "0"
 order = ["pixels 1"]
 reads = "rows"
-code = 3300
+code = 3268
+shared = {hil_v6m_stream_row = 3208}
 [cost]
 row = "rows"
 widened = "rows * depth"
