@@ -330,10 +330,10 @@ def test_phases_that_share_their_pixels() -> None:
     sampled(
         [
             (name, specialise)
-            for name in ("mps2-an386", "mps3-an547")
+            for name in ("mps2-an386", "mps3-an547", LARGE_M0)
             for specialise in (True, False)
         ],
-        keep=[("mps2-an386", True), ("mps3-an547", False)],
+        keep=[("mps2-an386", True), ("mps3-an547", False), (LARGE_M0, True)],
     ),
 )
 def test_several_filters_of_a_channel(name: str, specialise: bool) -> None:
@@ -352,8 +352,9 @@ def test_several_filters_of_a_channel(name: str, specialise: bool) -> None:
     over = [other for layer, one in found for other in overlapping_checks(one, layer)]
     check([one for _, one in found] + ([] if specialise else over), board)
     served = {id(layer) for layer, _ in found}
-    # Some requantizations are not exact, and the kernels of Armv7E-M have filters of 3x3 only.
-    assert len(served) > len(layers) * 2 // 3
+    # Some requantizations are not exact, the kernels of Armv7E-M have filters of 3x3 only, those of
+    # Armv6-M no int16.
+    assert len(served) > len(layers) * (1 if name == LARGE_M0 else 2) // 3
 
 
 @cases(("name", "every"), DRAWS, first=1)
