@@ -36,6 +36,7 @@ from hilc.errors import UnsupportedError
 from hilc.ir import Quant, Rounding, Tensor
 from hilc.lowering import KernelCall, candidates
 from hilc.target import get_cpu
+from hilc.transforms.float_sums import with_float_sums
 
 PAGE = ROOT / "docs" / "how-to" / "kernels.md"
 PICTURE = ROOT / "docs" / "images" / "cliffs.svg"
@@ -411,9 +412,10 @@ def fastest(point: Point, cpu_name: str) -> Fastest | None:
     """Return the fastest kernel of a layer on a core; None where the core has none."""
     cpu = get_cpu(cpu_name)
     single = point.single
+    (node,) = with_float_sums(single.graph(), cpu).nodes
     calls = [
         call
-        for call in candidates(single.node, single.ins, single.outs, cpu)
+        for call in candidates(node, single.ins, single.outs, cpu)
         if isinstance(call, KernelCall)
     ]
     if not calls:
