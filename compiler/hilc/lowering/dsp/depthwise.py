@@ -73,7 +73,7 @@ def tap_pairs(form: DepthwiseConvolution, factor: int = 1) -> Iterator[tuple[str
     """
     window = form.window
     columns, line, beyond = plane_lines(form)
-    words, step = _pair_words(form.packing, window.filter_h, window.dilation_w, factor)
+    words, pairs, step = _pair_words(form.packing, window.filter_h, window.dilation_w, factor)
     for band, rows in row_bands(_BANDS, form.images.out_h):
         yield (
             band,
@@ -83,9 +83,9 @@ def tap_pairs(form: DepthwiseConvolution, factor: int = 1) -> Iterator[tuple[str
                 line=line,
                 beyond=beyond,
                 rows=rows,
-                pairs=words.shape[-1],
+                pairs=pairs,
                 step=step,
-                weights=words.reshape(-1),
+                weights=words,
             ),
         )
 
@@ -93,17 +93,18 @@ def tap_pairs(form: DepthwiseConvolution, factor: int = 1) -> Iterator[tuple[str
 @packed_once
 def _pair_words(
     weights: LinearWeights, filter_h: int, dilation: int, factor: int
-) -> tuple[npt.NDArray[np.int32], int]:
-    """Return words of two taps ``[channels, filter_h, pairs]``, and by how many pixels they are
-    apart.
+) -> tuple[npt.NDArray[np.int32], int, int]:
+    """Return words of two taps ``[channels, filter_h, pairs]``, flat, the pairs, and by how many
+    pixels they are apart.
     """
     taps = factor * weights.matrix.reshape(weights.channels, filter_h, -1).astype(np.int16)
     columns = taps.shape[-1]
     if dilation == 1 or columns == 1:
-        pairs, step = np.pad(taps, ((0, 0), (0, 0), (0, columns % 2))), 2
+        halves, step = np.pad(taps, ((0, 0), (0, 0), (0, columns % 2))), 2
     else:
-        pairs, step = np.stack([taps, np.zeros_like(taps)], axis=-1), dilation
-    return np.ascontiguousarray(pairs).reshape(*taps.shape[:2], -1).view(np.int32), step
+        halves, step = np.stack([taps, np.zeros_like(taps)], axis=-1), dilation
+    words = np.ascontiguousarray(halves).reshape(-1).view(np.int32)
+    return words, words.size // (weights.channels * filter_h), step
 
 
 def _three_by_three(form: DepthwiseConvolution) -> list[Parameters]:
