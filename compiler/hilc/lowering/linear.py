@@ -234,8 +234,8 @@ class Convolution(LinearForm):
 
     images: HilImages
     window: HilWindow
-    #: The same layer as filters of the only channel of its image; None where there are more, or
-    #: floats, whose sums depend on their order.
+    #: The same layer as filters of the only channel of its image, which add up in the same order;
+    #: None where there are more.
     channelwise: DepthwiseConvolution | None
 
 
@@ -466,7 +466,7 @@ def _sliding(layer: Layer, ops: Operands, window: Window) -> LinearForm:
     macs = layer.out.size * weights.depth
     if _windows_follow_each_other(window):
         return MatrixProduct(weights, macs, ops.x.size // weights.depth)
-    single = ops.x.element.quantized and ops.x.shape[3] == 1
+    single = ops.x.shape[3] == 1
     channelwise = _channelwise(layer, ops, window, weights.channels) if single else None
     return Convolution(weights, macs, *_placed(ops.x, window), channelwise)
 

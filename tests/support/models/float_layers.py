@@ -68,7 +68,9 @@ SHAPES: tuple[Shapes, ...] = (
             (1, (8, 9), 9, (3, 3), conv("VALID", depth_multiplier=2, dilation_h=2, dilation_w=2)),
         )
     ),
-    # In groups of one channel, which are depthwise, too.
+    # Of a single channel, and in groups of one, which are depthwise, too.
+    ("CONV_2D", (1, 9, 10, 1), (8, 3, 3, 1), conv("SAME")),
+    ("DEPTHWISE_CONV_2D", (2, 8, 7, 1), (1, 4, 3, 5), conv("SAME", 2, depth_multiplier=5)),
     ("CONV_2D", (1, 7, 6, 4), (8, 3, 3, 1), conv("SAME")),
     # Wholly beside the image, and before its padding ends.
     ("DEPTHWISE_CONV_2D", (1, 2, 2, 5), (1, 3, 3, 5), conv((5, 5, 6, 6), depth_multiplier=1)),
