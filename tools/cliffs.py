@@ -36,6 +36,7 @@ from hilc.errors import UnsupportedError
 from hilc.ir import Quant, Rounding, Tensor
 from hilc.lowering import KernelCall, candidates
 from hilc.target import get_cpu
+from hilc.transforms.float_sums import with_float_sums
 
 PAGE = ROOT / "docs" / "how-to" / "kernels.md"
 PICTURE = ROOT / "docs" / "images" / "cliffs.svg"
@@ -53,14 +54,14 @@ class Family:
 
 
 FAMILIES = {
-    "v6m": Family("cortex-m0", LARGE_M0, ("int8",)),
+    "v6m": Family("cortex-m0", LARGE_M0, ("int8", "int16")),
     "v7m": Family("cortex-m3", "mps2-an385", ("int8", "int16")),
     "dsp": Family("cortex-m4", "mps2-an386", ("int8", "int16")),
     "fpu": Family("cortex-m4", "mps2-an386", ("float32",)),
     "mve": Family("cortex-m55", "mps3-an547", ("int8", "int16", "float32")),
     "riscv": Family("rv32imac", "riscv-virt", ("int8", "int16")),
     "rvv": Family("rv32imac_zve32x", "riscv-virt-v", ("int8", "int16")),
-    "xpulp": Family("rv32imc_xpulp", "rtl-cv32e40p-xpulp", ("int8",)),
+    "xpulp": Family("rv32imc_xpulp", "rtl-cv32e40p-xpulp", ("int8", "int16")),
     "rv32f": Family("rv32imafc", RV32F, ("float32",)),
 }  # fmt: skip
 
@@ -411,9 +412,10 @@ def fastest(point: Point, cpu_name: str) -> Fastest | None:
     """Return the fastest kernel of a layer on a core; None where the core has none."""
     cpu = get_cpu(cpu_name)
     single = point.single
+    (node,) = with_float_sums(single.graph(), cpu).nodes
     calls = [
         call
-        for call in candidates(single.node, single.ins, single.outs, cpu)
+        for call in candidates(node, single.ins, single.outs, cpu)
         if isinstance(call, KernelCall)
     ]
     if not calls:
@@ -484,7 +486,8 @@ _SHORT = "tiles of several pixels, of which some are repeated"
 #: What is not here has no reason yet.
 REASONS: Mapping[tuple[str, str, str], str] = {
     ("CONV_2D 3x3", "int16", "depth"): "one channel is a depthwise filter",
-    ("CONV_2D, 1 channel", "int16", "window"): "up to 3x3 it is a depthwise filter in planes",
+    ("CONV_2D, 1 channel", "int16", "window"):
+        "up to 3x3 it is a depthwise filter in planes; 1x1 has one product an output",
     ("CONV_2D 3x3", "*", "stride"): _WINOGRAD,
     ("CONV_2D 3x3", "*", "dilation"): _WINOGRAD,
     ("CONV_2D", "*", "window"): _WINOGRAD,
@@ -499,11 +502,14 @@ REASONS: Mapping[tuple[str, str, str], str] = {
     ("FULLY_CONNECTED", "*", "rows"): _SHORT,
     ("CONV_2D, one row", "*", "window"): "1x1 is a matrix product",
     ("DEPTHWISE_CONV_2D", "*", "window"): _PORTABLE_WINDOW,
-    ("DEPTHWISE_CONV_2D", "*", "stride"): _PORTABLE_WINDOW,
-    ("DEPTHWISE_CONV_2D", "*", "dilation"): _PORTABLE_WINDOW,
+    ("DEPTHWISE_CONV_2D", "*", "stride"):
+        "fewer products of each pixel that is laid out; strides that the kernel's head states",
+    ("DEPTHWISE_CONV_2D", "*", "dilation"):
+        "taps that are apart share no word; dilations that the kernel's head states",
     ("DEPTHWISE_CONV_2D, one row", "*", "window"): _PORTABLE_WINDOW,
     ("DEPTHWISE_CONV_2D, one row", "*", "dilation"): _PORTABLE_WINDOW,
-    ("DEPTHWISE_CONV_2D", "*", "multiplier"): "one filter a channel; portable kernel for others",
+    ("DEPTHWISE_CONV_2D", "*", "multiplier"):
+        "several filters a channel run the kernel without vectors",
     ("DEPTHWISE_CONV_2D", "float32", "channels"):
         "filters of one channel are lowered as CONV_2D; a block or vector more",
     ("DEPTHWISE_CONV_2D", "*", "channels"): _BLOCK,

@@ -23,6 +23,7 @@ from kernel_layers import (
     MULTIPLIED,
     PIXELS,
     PLANES,
+    REACHING,
     STRIPS,
     Shapes,
     extreme_layers,
@@ -93,6 +94,7 @@ OF_HELIUM: Sequence[Shapes] = (*CORNERS, *PIXELS, *PLANES, *STRIPS, *FILTER_ROWS
 OF_OTHERS: Sequence[Shapes] = [
     *((op, x, w, attrs) for op, x, w, attrs, *_ in CASES.values()),
     *MULTIPLIED,
+    *REACHING,
 ]
 
 
@@ -330,10 +332,10 @@ def test_phases_that_share_their_pixels() -> None:
     sampled(
         [
             (name, specialise)
-            for name in ("mps2-an386", "mps3-an547")
+            for name in ("mps2-an386", "mps3-an547", LARGE_M0)
             for specialise in (True, False)
         ],
-        keep=[("mps2-an386", True), ("mps3-an547", False)],
+        keep=[("mps2-an386", True), ("mps3-an547", False), (LARGE_M0, True)],
     ),
 )
 def test_several_filters_of_a_channel(name: str, specialise: bool) -> None:
@@ -352,8 +354,31 @@ def test_several_filters_of_a_channel(name: str, specialise: bool) -> None:
     over = [other for layer, one in found for other in overlapping_checks(one, layer)]
     check([one for _, one in found] + ([] if specialise else over), board)
     served = {id(layer) for layer, _ in found}
-    # Some requantizations are not exact, and the kernels of Armv7E-M have filters of 3x3 only.
-    assert len(served) > len(layers) * 2 // 3
+    # Some requantizations are not exact, the kernels of Armv7E-M have filters of 3x3 only, those of
+    # Armv6-M no int16.
+    assert len(served) > len(layers) * (1 if name == LARGE_M0 else 2) // 3
+
+
+def test_filters_that_reach_farther_than_planes() -> None:
+    """Pairs of taps, of int8 with an affine requantization and without, and of int16."""
+    board, rng = load_board("mps2-an386"), np.random.default_rng(99)
+    layers = []
+    for shapes in REACHING:
+        layer = tamed(make_layer(rng, shapes[0], "int8", *shapes[1:]))
+        layers += [layer, rectified(layer), wide_layer(rng, shapes)]
+    found = [
+        one
+        for i, layer in enumerate(layers)
+        for specialise in (False, True)
+        for one in checks_of(layer, board.cpu, f"(layer {i} of seed 99)", specialise=specialise)
+        if "_pairs" in one.kernel and (i % 2 or not specialise)
+    ]
+    check(found, board)
+    assert {one.kernel.removeprefix("hil_dsp_depthwise_conv2d_") for one in found} == {
+        "s8_pairs",
+        "s8_pairs_rounded",
+        "s16_pairs",
+    }
 
 
 @cases(("name", "every"), DRAWS, first=1)

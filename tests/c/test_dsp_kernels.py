@@ -9,8 +9,12 @@ import kernel_runner
 import numpy as np
 import pytest
 from campaigns import cases, sampled
+from kernel_checks import check as check_all
+from kernel_checks import checks_of, count, overlapping_checks
 from kernel_layers import (
     DSP,
+    MULTIPLIED,
+    REACHING,
     case_layers,
     conv,
     extreme_layers,
@@ -68,6 +72,24 @@ def test_cases_are_exact_and_served():
     names = check([layer for layer, _ in layers])
     wrong = [(n, k) for n, (_, k) in zip(names, layers, strict=True) if not n.startswith(k)]
     assert not wrong
+
+
+def test_depthwise_filters_of_any_size():
+    """With an affine requantization and without, outputs over inputs, too."""
+    rng = np.random.default_rng(21)
+    found = []
+    for shapes in (*REACHING, *MULTIPLIED):
+        layer = tamed(make_layer(rng, shapes[0], "int8", *shapes[1:]))
+        for made in (layer, rectified(layer)):
+            ones = [one for one in checks_of(made, get_cpu(CPU)) if "conv2d_s8_pairs" in one.kernel]
+            found += [*ones, *(other for one in ones for other in overlapping_checks(one, made))]
+    check_all(found)
+    counts = count(found)
+    assert counts.keys() == {
+        "hil_dsp_depthwise_conv2d_s8_pairs",
+        "hil_dsp_depthwise_conv2d_s8_pairs_rounded",
+    }
+    assert min(counts.values()) >= 10
 
 
 def test_channels_that_no_input_changes():

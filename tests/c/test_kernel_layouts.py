@@ -933,6 +933,28 @@ def test_packed_depthwise_planes() -> None:
         check_lines(p, channel, [multiplier, addend + (first & 255)])
 
 
+@pytest.mark.parametrize(("width", "dilation"), [(5, 1), (4, 1), (3, 3), (1, 2)])
+def test_depthwise_pairs(width: int, dilation: int) -> None:
+    attrs = conv("SAME", depth_multiplier=2, dilation_w=dilation)
+    layer = a_layer("DEPTHWISE_CONV_2D", (1, 6, 9, 3), (1, 2, width, 6), attrs)
+    p = packed(layer, DSP, "hil_dsp_depthwise_conv2d_s8_pairs", rows=6)
+    together = dilation == 1 or width == 1
+    pairs, step = p.fields["pairs"], p.fields["step"]
+    assert (pairs, step) == (((width + 1) // 2, 2) if together else (width, dilation))
+    halves = p.fields["weights"].view(np.int16).reshape(6, 2, pairs, 2)
+    for channel in range(6):
+        for tap in range(2 * width):
+            row, column = divmod(tap, width)
+            at = divmod(column, 2) if together else (column, 0)
+            assert halves[channel, row][at] == 256 * p.weight(channel, tap)
+        first, multiplier, addend, shift = p.fields["scales"][4 * channel :][:4]
+        assert first >> 8 == p.of("bias", channel)
+        real = p.of("multipliers", channel) * 2.0 ** (p.of("shifts", channel) - 31)
+        assert abs(multiplier * 2.0 ** (8 - 32 - shift) / real - 1) < 2.0**-10
+        assert abs(addend * 2.0**-shift - p.portable["out_zero_point"] - 0.5) < 0.1
+    assert np.count_nonzero(halves) == np.count_nonzero(p.weights)
+
+
 def test_depthwise_lines() -> None:
     p = packed(planes(5), DSP, "hil_dsp_depthwise_conv2d_s8_3x3")
     for channel in range(5):

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from kernel_checks import Operator, check, checks_of, count, overlapping_checks
 from kernel_layers import (
+    MULTIPLIED,
     V6M,
     case_layers,
     conv,
@@ -169,6 +170,23 @@ def test_depthwise_of_each_number_of_rows():
         )
     ]
     assert check_family(layers)[TRIPLES] > len(layers)
+
+
+def test_several_filters_of_a_channel():
+    """And of fewer taps than 3x3; also in place."""
+    rng = np.random.default_rng(71)
+    layers = [_rectified(rng, *shapes) for shapes in MULTIPLIED]
+    found = check_family(layers)
+    assert found[TRIPLES] > len(layers) * 2 // 3
+    assert found["hil_v6m_depthwise_conv2d_s8_3x3"] > len(layers) * 2 // 3
+    over = [
+        over
+        for layer in layers
+        for one in checks_of(layer, get_cpu(V6M.cpu))
+        if one.kernel.startswith(V6M.prefix)
+        for over in overlapping_checks(one, layer)
+    ]
+    check(over)
 
 
 def test_depthwise_in_place():

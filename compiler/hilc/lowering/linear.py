@@ -234,8 +234,8 @@ class Convolution(LinearForm):
 
     images: HilImages
     window: HilWindow
-    #: The same layer as filters of the only channel of its image; None where there are more, or
-    #: floats, whose sums depend on their order.
+    #: The same layer as filters of the only channel of its image, which add up in the same order;
+    #: None where there are more.
     channelwise: DepthwiseConvolution | None
 
 
@@ -268,13 +268,11 @@ class DepthwiseConvolution(LinearForm):
 _PLANE_FILTER = 3
 
 
-def in_three_by_three(form: DepthwiseConvolution) -> DepthwiseConvolution | None:
+def with_zero_taps(form: DepthwiseConvolution) -> DepthwiseConvolution | None:
     """Return a layer as one with filters of 3x3 without dilation, zeros in the place of taps that
-    it lacks; None where its filters reach farther, or its stride is not 1 or 2 for both axes.
+    it lacks; None where its filters reach farther.
     """
     window = form.window
-    if window.stride_h != window.stride_w or window.stride_w > 2:
-        return None
     heights, widths = (
         (size, dilation if size > 1 else 1)
         for size, dilation in (
@@ -287,13 +285,21 @@ def in_three_by_three(form: DepthwiseConvolution) -> DepthwiseConvolution | None
     size = {"filter_h": _PLANE_FILTER, "filter_w": _PLANE_FILTER}
     return replace(
         form,
-        packing=_in_three_by_three(form.packing, heights, widths),
+        packing=_with_zero_taps(form.packing, heights, widths),
         window=replace(window, **size, dilation_h=1, dilation_w=1),
     )
 
 
+def in_three_by_three(form: DepthwiseConvolution) -> DepthwiseConvolution | None:
+    """Return a layer as kernels of planes take it: :func:`with_zero_taps`, with a stride of 1 or 2
+    for both axes; None where it is none of these.
+    """
+    strides = form.window.stride_h, form.window.stride_w
+    return with_zero_taps(form) if strides in {(1, 1), (2, 2)} else None
+
+
 @packed_once
-def _in_three_by_three(
+def _with_zero_taps(
     weights: LinearWeights, heights: tuple[int, int], widths: tuple[int, int]
 ) -> LinearWeights:
     (height, down), (width, right) = heights, widths
@@ -460,7 +466,7 @@ def _sliding(layer: Layer, ops: Operands, window: Window) -> LinearForm:
     macs = layer.out.size * weights.depth
     if _windows_follow_each_other(window):
         return MatrixProduct(weights, macs, ops.x.size // weights.depth)
-    single = ops.x.element.quantized and ops.x.shape[3] == 1
+    single = ops.x.shape[3] == 1
     channelwise = _channelwise(layer, ops, window, weights.channels) if single else None
     return Convolution(weights, macs, *_placed(ops.x, window), channelwise)
 

@@ -116,13 +116,19 @@ def _is_padded(node: Node, ins: Sequence[Tensor | None]) -> bool:
     return _window(node, ins).padded
 
 
+def _vector_floats(node: Node, ins: Sequence[Tensor | None]) -> bool:
+    ops, _ = layer_operands(node, ins)
+    # In one group, or as a depthwise convolution.
+    return groups_of(ops) == 1 or ops.weights.shape[3] == 1
+
+
 CONV_2D = OpDef(
     _infer,
     _reference,
     _check,
     attributes=ConvolutionAttributes,
     roundings=frozenset(Rounding),
-    vector_floats=lambda node, ins: groups_of(layer_operands(node, ins)[0]) == 1,
+    vector_floats=_vector_floats,
     bounds=_bounds,
     rows=WindowRows(_window),
     # Measured on vww: the kernels take channels in pairs, so that one more is faster than an odd

@@ -135,18 +135,13 @@ def _channel_groups(node: Node, ins: Sequence[Tensor | None], out: Tensor) -> li
     return [in_step(x, out, multiplier)] if x.element.quantized else []
 
 
-def _vector_floats(node: Node, ins: Sequence[Tensor | None]) -> bool:
-    ops, _, multiplier = layer_operands(node, ins)
-    return multiplier == 1 or ops.x.shape[3] == 1
-
-
 DEPTHWISE_CONV_2D = OpDef(
     _infer,
     _reference,
     _check,
     attributes=DepthwiseConv2DAttributes,
     roundings=frozenset(Rounding),
-    vector_floats=_vector_floats,
+    vector_floats=lambda node, ins: True,
     bounds=_bounds,
     rows=WindowRows(_window),
     channel_groups=_channel_groups,

@@ -58,7 +58,20 @@ SHAPES: tuple[Shapes, ...] = (
     ),
     ("DEPTHWISE_CONV_2D", (1, 6, 7, 4), (1, 3, 3, 4), conv("VALID", depth_multiplier=1)),
     ("DEPTHWISE_CONV_2D", (1, 8, 9, 8), (1, 3, 3, 8), depthwise(1, dilation_h=2, dilation_w=2)),
-    ("DEPTHWISE_CONV_2D", (1, 4, 4, 3), (1, 3, 3, 6), conv("SAME", depth_multiplier=2)),
+    *(
+        ("DEPTHWISE_CONV_2D", (batch, *image, n), (1, *size, n * attrs["depth_multiplier"]), attrs)
+        for batch, image, n, size, attrs in (
+            (1, (4, 4), 3, (3, 3), conv("SAME", depth_multiplier=2)),
+            (2, (9, 7), 4, (3, 3), conv("SAME", depth_multiplier=8)),
+            (1, (7, 10), 5, (2, 4), conv("SAME", 2, "NONE", depth_multiplier=3)),
+            (1, (12, 5), 2, (5, 3), conv((2, 1, 3, 0), depth_multiplier=5)),
+            (1, (8, 9), 9, (3, 3), conv("VALID", depth_multiplier=2, dilation_h=2, dilation_w=2)),
+        )
+    ),
+    # Of a single channel, and in groups of one, which are depthwise, too.
+    ("CONV_2D", (1, 9, 10, 1), (8, 3, 3, 1), conv("SAME")),
+    ("DEPTHWISE_CONV_2D", (2, 8, 7, 1), (1, 4, 3, 5), conv("SAME", 2, depth_multiplier=5)),
+    ("CONV_2D", (1, 7, 6, 4), (8, 3, 3, 1), conv("SAME")),
     # Wholly beside the image, and before its padding ends.
     ("DEPTHWISE_CONV_2D", (1, 2, 2, 5), (1, 3, 3, 5), conv((5, 5, 6, 6), depth_multiplier=1)),
     ("DEPTHWISE_CONV_2D", (1, 2, 2, 4), (1, 1, 2, 4), conv((1, 1, 4, 0), 9, depth_multiplier=1)),

@@ -558,6 +558,26 @@ MULTIPLIED: tuple[Shapes, ...] = tuple(
 )
 
 
+#: Filters that reach farther than 3x3, other strides, and dilations: pairs of taps in words, of
+#: rows that registers hold and longer ones, with an odd column, beside the image.
+REACHING: tuple[Shapes, ...] = tuple(
+    ("DEPTHWISE_CONV_2D", (batch, *image, n), (1, *size, n * attrs["depth_multiplier"]), attrs)
+    for batch, image, n, size, attrs in (
+        (1, (9, 11), 3, (4, 4), conv("SAME", depth_multiplier=1)),
+        (2, (8, 7), 5, (5, 5), conv("SAME", 2, "NONE", depth_multiplier=1)),
+        (1, (12, 18), 2, (7, 7), conv("SAME", depth_multiplier=2)),
+        (1, (13, 10), 4, (3, 3), conv("SAME", 3, depth_multiplier=1)),
+        (1, (9, 22), 3, (3, 3), conv((1, 2, 3, 0), 4, "RELU6", depth_multiplier=3)),
+        (1, (10, 9), 4, (3, 3), conv("SAME", depth_multiplier=1, dilation_h=3, dilation_w=2)),
+        (2, (11, 12), 2, (2, 3), conv("SAME", depth_multiplier=2, dilation_h=1, dilation_w=4)),
+        (1, (1, 40), 3, (1, 10), conv("VALID", depth_multiplier=1)),
+        (1, (25, 3), 2, (9, 1), conv("SAME", 2, depth_multiplier=4, activation="NONE")),
+        (1, (2, 3), 3, (4, 6), conv((5, 4, 7, 6), depth_multiplier=1)),
+        (1, (6, 5), 17, (5, 4), conv("SAME", depth_multiplier=1)),
+    )
+)
+
+
 def tamed(layer: Layer) -> Layer:
     """The layer with scales of usual size, so that every shift is to the right."""
     x, weights, *rest = layer.ins

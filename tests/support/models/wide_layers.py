@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from kernel_layers import MULTIPLIED, Shapes, conv, depthwise
+from kernel_layers import MULTIPLIED, REACHING, Shapes, conv, depthwise
 from linear_layers import Layer, make_layer
 
 from hilc.ir import Array, Quant, Rounding, Tensor
@@ -48,6 +48,7 @@ SHAPES: tuple[Shapes, ...] = (
     ("DEPTHWISE_CONV_2D", (2, 7, 6, 4), (1, 3, 3, 4), conv("VALID", depth_multiplier=1)),
     ("DEPTHWISE_CONV_2D", (1, 4, 4, 3), (1, 3, 3, 3), depthwise(1, activation="RELU6")),
     *MULTIPLIED,
+    *REACHING,
 )  # fmt: skip
 
 

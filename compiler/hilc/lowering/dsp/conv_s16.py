@@ -6,15 +6,15 @@ multiplication: :mod:`hilc.lowering.sums32`. Other sums have 64 bits.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import TypeAlias
+from collections.abc import Iterator, Mapping
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
 from hilc.ir import ELEMENT_TYPES, Array, Rounding
 from hilc.lowering.channels import padded
-from hilc.lowering.dsp.depthwise import plane_lines
+from hilc.lowering.dsp.depthwise import plane_lines, tap_pairs
 from hilc.lowering.dsp.packing import PAIR, UNIT, UNIT_ORDER, VECTOR_BLOCK
 from hilc.lowering.forms import row_bands
 from hilc.lowering.kernels import KernelCall, Parameters
@@ -32,6 +32,7 @@ from hilc.lowering.linear import (
 from hilc.lowering.parameters import (
     HilDspColumnsS16,
     HilDspConv2dS16,
+    HilDspDepthwiseConv2dS16Pairs,
     HilDspDepthwiseConv2dS16Plane,
     HilDspMatmulS16,
     HilDspMatvecS16,
@@ -212,10 +213,27 @@ def _plane_scales(weights: LinearWeights) -> npt.NDArray[np.int32]:
 
 
 def wide_depthwise(form: DepthwiseConvolution) -> Iterator[Parameters]:
-    """Return filters of at most 3x3: the whole of a channel's plane, or some rows."""
+    """Return the kernels of filters of at most 3x3, and of others: of the whole of a channel's
+    plane, or of some rows.
+    """
+    sums = narrow_sums(form)
+    if sums is None:
+        return
+    outputs = {
+        "shifted": sums.shifted,
+        "out_min": sums.low,
+        "out_max": sums.high,
+        "scales": _plane_scales(form.packing),
+    }
+    yield from _three_by_three(form, outputs)
+    for band, taps in tap_pairs(form):
+        pairs = form.parameters(HilDspDepthwiseConv2dS16Pairs, dsp_tap_pairs=taps, **outputs)
+        yield pairs.as_form(band)
+
+
+def _three_by_three(form: DepthwiseConvolution, outputs: Mapping[str, Any]) -> Iterator[Parameters]:
     widened = in_three_by_three(form)
-    sums = None if widened is None else narrow_sums(widened)
-    if widened is None or sums is None:
+    if widened is None:
         return
     form, images = widened, widened.images
     columns, line, beyond = plane_lines(form)
@@ -227,9 +245,6 @@ def wide_depthwise(form: DepthwiseConvolution) -> Iterator[Parameters]:
             line=line,
             beyond=beyond,
             rows=rows,
-            shifted=sums.shifted,
-            out_min=sums.low,
-            out_max=sums.high,
             weights=_plane_filters(form.packing),
-            scales=_plane_scales(form.packing),
+            **outputs,
         ).as_form(band)

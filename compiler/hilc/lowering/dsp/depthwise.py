@@ -1,4 +1,4 @@
-"""Filters of at most 3x3, of one channel of the image each."""
+"""Filters of one channel of the image each: of at most 3x3, and others."""
 
 from __future__ import annotations
 
@@ -6,10 +6,12 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 import numpy as np
+import numpy.typing as npt
 
 from hilc.ir import Array
-from hilc.lowering.dsp.affine import Affine, RightShiftedChannels, range_of
+from hilc.lowering.dsp.affine import BITS, Affine, RightShiftedChannels, range_of
 from hilc.lowering.dsp.packing import affine_of_layer, channels_of
+from hilc.lowering.forms import row_bands
 from hilc.lowering.kernels import KernelCall, Parameters
 from hilc.lowering.linear import (
     DepthwiseConvolution,
@@ -18,10 +20,15 @@ from hilc.lowering.linear import (
     packed_once,
 )
 from hilc.lowering.parameters import (
+    HilDspDepthwiseConv2dS8Pairs,
+    HilDspDepthwiseConv2dS8PairsRounded,
     HilDspDepthwiseConv2dS8Plane,
     HilDspDepthwiseConv2dS83x3,
+    HilDspTapPairs,
 )
 
+#: Rows of outputs at a time where a whole plane takes much scratch.
+_BANDS = (8, 2)
 #: Channels that are widened together.
 _PLANES = 4
 #: Largest excess of a channel's addend over the common addend.
@@ -31,7 +38,77 @@ _MAX_LINE = 128
 
 
 def depthwise(form: DepthwiseConvolution) -> list[Parameters]:
-    """Lower filters of at most 3x3, of one channel of the image each."""
+    """Lower filters of one channel of the image each."""
+    return [*_three_by_three(form), *_pairs(form)]
+
+
+def _pairs(form: DepthwiseConvolution) -> Iterator[Parameters]:
+    """Yield the kernels of filters of any size."""
+    scales = _pair_scales(form.packing)
+    if scales is None:
+        for rows, taps in tap_pairs(form):
+            rounded = form.parameters(HilDspDepthwiseConv2dS8PairsRounded, dsp_tap_pairs=taps)
+            yield rounded.as_form(rows)
+        return
+    outputs = form.requantization.output_range
+    for rows, taps in tap_pairs(form, 2**BITS):
+        yield HilDspDepthwiseConv2dS8Pairs(
+            dsp_tap_pairs=taps, out_min=outputs.out_min, out_max=outputs.out_max, scales=scales
+        ).as_form(rows)
+
+
+@packed_once
+def _pair_scales(weights: LinearWeights) -> npt.NDArray[np.int32] | None:
+    """Return the affine requantization of each channel; None where there is none."""
+    affine = affine_of_layer(weights, False)
+    if affine is None:
+        return None
+    words = [affine.starts, affine.multipliers, affine.addends, affine.shifts]
+    return np.stack(words, axis=1).reshape(-1).astype(np.int32)
+
+
+def tap_pairs(form: DepthwiseConvolution, factor: int = 1) -> Iterator[tuple[str, HilDspTapPairs]]:
+    """Yield a form and the fields of filters of any size, with weights times ``factor``: of the
+    whole of a channel's plane, or of some rows.
+    """
+    window = form.window
+    columns, line, beyond = plane_lines(form)
+    words, pairs, step = _pair_words(form.packing, window.filter_h, window.dilation_w, factor)
+    for band, rows in row_bands(_BANDS, form.images.out_h):
+        yield (
+            band,
+            form.parameters(
+                HilDspTapPairs,
+                columns=columns,
+                line=line,
+                beyond=beyond,
+                rows=rows,
+                pairs=pairs,
+                step=step,
+                weights=words,
+            ),
+        )
+
+
+@packed_once
+def _pair_words(
+    weights: LinearWeights, filter_h: int, dilation: int, factor: int
+) -> tuple[npt.NDArray[np.int32], int, int]:
+    """Return words of two taps ``[channels, filter_h, pairs]``, flat, the pairs, and by how many
+    pixels they are apart.
+    """
+    taps = factor * weights.matrix.reshape(weights.channels, filter_h, -1).astype(np.int16)
+    columns = taps.shape[-1]
+    if dilation == 1 or columns == 1:
+        halves, step = np.pad(taps, ((0, 0), (0, 0), (0, columns % 2))), 2
+    else:
+        halves, step = np.stack([taps, np.zeros_like(taps)], axis=-1), dilation
+    words = np.ascontiguousarray(halves).reshape(-1).view(np.int32)
+    return words, words.size // (weights.channels * filter_h), step
+
+
+def _three_by_three(form: DepthwiseConvolution) -> list[Parameters]:
+    """Return the kernels of filters of at most 3x3."""
     widened = in_three_by_three(form)
     if widened is None:
         return []
@@ -60,7 +137,7 @@ def _depthwise_planes(form: DepthwiseConvolution) -> list[HilDspDepthwiseConv2dS
     columns, line, beyond = plane_lines(form)
     planes: list[HilDspDepthwiseConv2dS8Plane] = []
     least = 0
-    for count in (images.out_h, 8, 2):
+    for count in (images.out_h, *_BANDS):
         rows = "all_rows" if count == images.out_h else f"{count}_rows"
         parameters = form.parameters(
             HilDspDepthwiseConv2dS8Plane,
@@ -131,10 +208,12 @@ def _packed_plane_words(weights: LinearWeights) -> tuple[int, Array, Array] | No
 
 def plane_lines(form: DepthwiseConvolution) -> tuple[int, int, int]:
     """Return the columns of the image that windows reach, and the half-words from row to row of a
-    channel's plane and behind its last row, for filters of 3x3.
+    channel's plane and behind its last row.
     """
-    images, stride, left = form.images, form.window.stride_w, form.window.pad_left
-    extent = (images.out_w - 1) * stride + 3
+    images, window = form.images, form.window
+    left = window.pad_left
+    span = (window.filter_w - 1) * window.dilation_w + 1
+    extent = (images.out_w - 1) * window.stride_w + span
     columns = max(0, min(images.in_w, extent - left))
     line = columns + max(left, extent - left - columns)
     line += line % 2

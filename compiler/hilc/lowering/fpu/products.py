@@ -92,9 +92,7 @@ def ring_filters(
     form: DepthwiseConvolution,
     kind: type[HilFpuDepthwiseConv2dF32] | type[HilMveDepthwiseConv2dF32],
 ) -> Iterator[Parameters]:
-    """Yield the parameters of a family's depthwise kernel, for one filter a channel."""
-    if form.multiplier > 1:
-        return
+    """Yield the parameters of a family's depthwise kernel."""
     line, columns = _ring_line(form)
     window = form.window
     yield form.parameters(
@@ -112,7 +110,7 @@ def _ring_line(form: DepthwiseConvolution) -> tuple[int, int]:
     """
     images, window = form.images, form.window
     width = (images.out_w - 1) * window.stride_w + (window.filter_w - 1) * window.dilation_w + 1
-    pixel = images.in_c + -images.in_c % _FOUR
+    pixel = form.channels + -form.channels % _FOUR
     return width * pixel, max(0, min(images.in_w, width - window.pad_left))
 
 

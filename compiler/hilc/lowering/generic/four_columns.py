@@ -181,9 +181,8 @@ def _conv2d(form: Convolution) -> Iterator[Parameters]:
 
 
 def _depthwise(form: DepthwiseConvolution) -> Iterator[Parameters]:
-    """One filter a channel."""
     sums = narrow_sums(form)
-    if sums is not None and form.multiplier == 1:
+    if sums is not None:
         yield form.parameters(
             HilGenericDepthwiseConv2dS16Sums32,
             out_min=sums.low,

@@ -30,6 +30,7 @@ from hilc.lowering.linear import (
     MatrixProduct,
     linear_calls,
     packed_once,
+    with_zero_taps,
 )
 from hilc.lowering.parameters import (
     HilV6mColumns,
@@ -93,12 +94,12 @@ def _conv2d(form: Convolution) -> Iterator[Parameters]:
 
 
 def _depthwise(form: DepthwiseConvolution) -> Iterator[Parameters]:
-    """Yield kernels for filters of 3x3, one per channel: of all rows at a time, and of few."""
-    window, images = form.window, form.images
-    size = [window.filter_h, window.filter_w, window.dilation_h, window.dilation_w]
-    if form.multiplier > 1 or size != [3, 3, 1, 1]:
+    """Yield kernels for filters of at most 3x3: of all rows at a time, and of few."""
+    widened = with_zero_taps(form)
+    if widened is None:
         return
-    line = (images.out_w - 1) * window.stride_w + 3
+    form, images = widened, widened.images
+    line = (images.out_w - 1) * form.window.stride_w + 3
     triples = _triples(form.packing)
     if triples is not None:
         weights, scales = triples

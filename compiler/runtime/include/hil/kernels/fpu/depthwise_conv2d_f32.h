@@ -10,7 +10,8 @@
  * first output's tap, r9 from where places are counted; r10 r11 r12 lr for what comes and goes.
  *
  * Data: packed by `ring_filters()`; per four channels [filter_h][filter_w][4 channels], then the
- * four biases; channels are filled up with zeros. Rows lie in scratch as ring_f32.h says.
+ * four biases; channels are filled up with zeros. Rows lie in scratch as ring_f32.h says,
+ * each element as often as its channel has filters.
  *
  * Order: the rows under a row of outputs are taken before its first output is written.
  *
@@ -23,7 +24,8 @@
  *
  * Cost: 65 instructions for three taps (48 MACs), 72 with stride 2, 28 for one (16); 85 for sixteen
  * outputs, rectified; 0.4 an element taken. Measured by `python tools/measure.py wide`
- * (docs/reference/wide.md).
+ * (docs/reference/wide.md); a MAC (`hil bench` on mps2-an386, instructions under QEMU): 8x8x4 2.8,
+ * with eight filters a channel 2.3.
  *
  * Tests: the twin is hil_fpu_strip_twin (tests/c/test_float_kernels.py), the assembly
  * tests/board/test_float_kernels.py.
@@ -45,15 +47,17 @@ code = 3600
 [cost]
 row = "batch * out_h"
 taken = "batch * in_h * line"
+repeated = "taken * (depth_multiplier > 1)"
 strip = "row * (out_w // 4)"
 rest = "row * (out_w % 4)"
-strip_block = "strip * ((in_c + 3) // 4)"
-rest_block = "rest * ((in_c + 3) // 4)"
+strip_block = "strip * ((in_c * depth_multiplier + 3) // 4)"
+rest_block = "rest * ((in_c * depth_multiplier + 3) // 4)"
 strip_tap = "strip_block * filter_h * filter_w"
 rest_tap = "rest_block * filter_h * filter_w"
 @*/
 struct hil_fpu_depthwise_conv2d_f32 {
     HIL_IMAGES_FIELDS;
+    int32_t depth_multiplier; /* filters of a channel of the image */
     HIL_WINDOW_FIELDS;
     int32_t line;        /* floats of a row in scratch */
     int32_t lines;       /* rows that a window spans */
@@ -62,6 +66,9 @@ struct hil_fpu_depthwise_conv2d_f32 {
     float out_max;       /* the largest output */
     const float *stream; /* of fours of channels, as drawn above */
 };
+
+/* Channels of the outputs. */
+#define HIL_FPU_DEPTHWISE_OUT_C(p) ((p)->in_c * (p)->depth_multiplier)
 
 /* Strips of a row of outputs, all channels. The assembly knows the offsets. */
 struct hil_fpu_strip {
@@ -361,18 +368,19 @@ HIL_INLINE void hil_fpu_run_strip(const struct hil_fpu_depthwise_conv2d_f32 *p,
 /* Some outputs of a row, 4 or 1, all channels; the last ones go where there is room for four. */
 HIL_INLINE void hil_fpu_outputs_f32(const struct hil_fpu_depthwise_conv2d_f32 *p, const float *base,
                                     const int32_t *rows, int32_t outputs, float *out) {
-    const int32_t pixel = (p->in_c + 3) / 4 * 4;
+    const int32_t out_c = HIL_FPU_DEPTHWISE_OUT_C(p);
+    const int32_t pixel = (out_c + 3) / 4 * 4;
     const int32_t taps = p->filter_h * p->filter_w;
     const int shared = p->dilation_w == 1 && p->stride_w <= 2;
     const int32_t triples = shared ? p->filter_w / 3 : 0;
     float some[16] = {0.0F};
-    for (int32_t channel = 0; channel < p->in_c;) {
-        const int direct = channel + 4 <= p->in_c;
-        const int32_t blocks = direct ? (p->in_c - channel) / 4 : 1;
+    for (int32_t channel = 0; channel < out_c;) {
+        const int direct = channel + 4 <= out_c;
+        const int32_t blocks = direct ? (out_c - channel) / 4 : 1;
         struct hil_fpu_strip strip = {
             .weights = p->stream + channel * (taps + 1),
             .out = direct ? out + channel : some,
-            .step = direct ? p->in_c * (int32_t)sizeof *out : 16,
+            .step = direct ? out_c * (int32_t)sizeof *out : 16,
             .rows = rows,
             .end = rows + p->filter_h,
             .column = pixel * (int32_t)sizeof *out,
@@ -391,8 +399,8 @@ HIL_INLINE void hil_fpu_outputs_f32(const struct hil_fpu_depthwise_conv2d_f32 *p
         hil_fpu_run_strip(p, &strip, outputs);
         if (!direct) {
             for (int32_t output = 0; output < outputs; output++) {
-                for (int32_t i = 0; i < p->in_c - channel; i++) {
-                    out[output * p->in_c + channel + i] = some[4 * output + i];
+                for (int32_t i = 0; i < out_c - channel; i++) {
+                    out[output * out_c + channel + i] = some[4 * output + i];
                 }
             }
         }
@@ -408,7 +416,8 @@ HIL_INLINE void hil_fpu_depthwise_conv2d_f32(const struct hil_fpu_depthwise_conv
         .line = p->line,
         .lines = p->lines,
         .columns = p->columns,
-        .pixel = (p->in_c + 3) / 4 * 4,
+        .pixel = (HIL_FPU_DEPTHWISE_OUT_C(p) + 3) / 4 * 4,
+        .filters = p->depth_multiplier,
         .next = 0,
     };
     /* Behind the ring: where each row of the filter is. */
@@ -421,7 +430,7 @@ HIL_INLINE void hil_fpu_depthwise_conv2d_f32(const struct hil_fpu_depthwise_conv
                 const int32_t outputs = left >= 4 ? 4 : 1;
                 hil_fpu_outputs_f32(p, ring.rows, rows, outputs, out);
                 hil_ring_f32_move(&ring, p->filter_h, rows, outputs * p->stride_w);
-                out += outputs * p->in_c;
+                out += outputs * HIL_FPU_DEPTHWISE_OUT_C(p);
                 left -= outputs;
             }
         }

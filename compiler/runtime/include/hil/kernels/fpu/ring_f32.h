@@ -9,13 +9,14 @@
 #include "hil/kernels/generic/lanes_f32.h"
 
 /* Rows of an image. Row y of it is `line` floats at place y % lines; a pixel takes a multiple of
- * four floats. */
+ * four floats, and each of its elements as many as there are filters of it. */
 struct hil_ring_f32 {
     float *rows;
     int32_t line;    /* floats of a row */
     int32_t lines;   /* rows: as many as a window spans */
     int32_t columns; /* of the image that windows reach, from the first */
     int32_t pixel;   /* floats of a pixel */
+    int32_t filters; /* floats of an element of the image, one for each filter of its channel */
     int32_t next;    /* the first row that is not there yet, counted from the top padding */
 };
 
@@ -31,6 +32,20 @@ HIL_INLINE void hil_ring_f32_move(const struct hil_ring_f32 *ring, int32_t count
     for (int32_t i = 0; i < count; i++) {
         rows[i] += columns * ring->pixel;
     }
+}
+
+/* Copies the elements of a pixel, each as often as it has filters; returns the end of what it
+ * wrote. */
+HIL_INLINE float *hil_ring_f32_repeat(const struct hil_ring_f32 *ring, const float *from,
+                                      int32_t count, float *to) {
+    for (; count > 0; count--) {
+        const float element = *from++;
+#pragma GCC unroll 8
+        for (int32_t filter = 0; filter < ring->filters; filter++) {
+            *to++ = element;
+        }
+    }
+    return to;
 }
 
 /* Takes the rows before row `end`, counted from the top padding, of the image `in`. */
@@ -54,9 +69,15 @@ HIL_INLINE void hil_ring_f32_take(struct hil_ring_f32 *ring, const struct hil_wi
             to += ring->columns * p->in_c;
         } else {
             for (int32_t column = 0; column < ring->columns; column++) {
-                hil_fpu_copy(to, from, p->in_c);
-                hil_fpu_clear(to + p->in_c, ring->pixel - p->in_c);
-                to += ring->pixel;
+                float *const pixel_end = to + ring->pixel;
+                if (ring->filters == 1) {
+                    hil_fpu_copy(to, from, p->in_c);
+                    to += p->in_c;
+                } else {
+                    to = hil_ring_f32_repeat(ring, from, p->in_c, to);
+                }
+                hil_fpu_clear(to, (int32_t)(pixel_end - to));
+                to = pixel_end;
                 from += p->in_c;
             }
         }

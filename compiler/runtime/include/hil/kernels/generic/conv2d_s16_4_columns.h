@@ -173,16 +173,17 @@ reads = "channel window"
 code = 900
 [cost]
 pixel = "batch * out_h * out_w"
-output = "pixel * in_c"
+output = "pixel * in_c * depth_multiplier"
 mac = "output * filter_h * filter_w"
 @*/
 struct hil_generic_depthwise_conv2d_s16_sums32 {
     HIL_IMAGES_FIELDS;
+    int32_t depth_multiplier; /* outputs of each input channel, next to each other */
     HIL_WINDOW_FIELDS;
     int32_t out_min;       /* the least output */
     int32_t out_max;       /* the largest output */
-    const int8_t *weights; /* [in_c][filter_h][filter_w] */
-    const int32_t *bias;   /* of each channel */
+    const int8_t *weights; /* [in_c * depth_multiplier][filter_h][filter_w] */
+    const int32_t *bias;   /* of each output channel */
     int32_t in_zero_point; /* of positions outside the image */
     int32_t shifted;       /* 1: `words` make outputs, 0: `scales` do */
     const int16_t *scales; /* of each channel the multiplier and the shift to the right, 16 to 46 */
@@ -194,19 +195,23 @@ HIL_INLINE void hil_four_depthwise_pixel(const struct hil_generic_depthwise_conv
                                          const int16_t *in, int32_t row_step, int32_t column_step,
                                          int16_t *out) {
     const int8_t *weights = p->weights;
-    for (int32_t channel = 0; channel < p->in_c; channel++) {
-        uint32_t sum = (uint32_t)p->bias[channel];
-        const int16_t *row = in + channel;
+    int32_t channel = 0;
+    for (int32_t in_channel = 0; in_channel < p->in_c; in_channel++) {
+        for (int32_t filters = p->depth_multiplier; filters > 0; filters--) {
+            uint32_t sum = (uint32_t)p->bias[channel];
+            const int16_t *row = in + in_channel;
 #pragma GCC unroll 3
-        for (int32_t y = 0; y < p->filter_h; y++) {
+            for (int32_t y = 0; y < p->filter_h; y++) {
 #pragma GCC unroll 3
-            for (int32_t x = 0; x < p->filter_w; x++) {
-                sum += (uint32_t)(row[x * column_step] * weights[x]);
+                for (int32_t x = 0; x < p->filter_w; x++) {
+                    sum += (uint32_t)(row[x * column_step] * weights[x]);
+                }
+                row += row_step;
+                weights += p->filter_w;
             }
-            row += row_step;
-            weights += p->filter_w;
+            out[channel] = HIL_FOUR_OUTPUT(p, sum, channel);
+            channel++;
         }
-        out[channel] = HIL_FOUR_OUTPUT(p, sum, channel);
     }
 }
 
@@ -231,7 +236,7 @@ hil_generic_depthwise_conv2d_s16_sums32(const struct hil_generic_depthwise_conv2
                     hil_four_depthwise_pixel(p, (const int16_t *)scratch, p->filter_w * p->in_c,
                                              p->in_c, out);
                 }
-                out += p->in_c;
+                out += p->in_c * p->depth_multiplier;
             }
         }
         in += p->in_h * p->in_w * p->in_c;

@@ -14,7 +14,8 @@
  *
  * Data: packed by `ring_filters()`; per four channels float [filter_h][filter_w][4 channels], then
  * the four biases; channels are filled up with zeros. In scratch float [lines][fours of
- * channels][columns of a padded row][4 channels]: row y of the padded image is at line y % lines.
+ * channels][columns of a padded row][4 channels]: row y of the padded image is at line y % lines,
+ * each element as often as its channel has filters.
  *
  * Order: the rows under a row of outputs are taken before its first output is written.
  *
@@ -27,7 +28,8 @@
  * Cost: three by three: 13 instructions for the three taps of three outputs (36 MACs), 64 for three
  * outputs, rectified, 46 for two, 14 for four channels. Others: 20 for three taps (48 MACs), 23
  * with stride 2, 9 for one (16). Measured by `python tools/measure.py wide`
- * (docs/reference/wide.md).
+ * (docs/reference/wide.md); a MAC (`hil bench` on mps3-an547, instructions under QEMU): 8x8x4 1.2,
+ * with eight filters a channel 1.1.
  *
  * Tests: no twin in C; the numpy reference gives what must come out
  * (tests/board/test_float_kernels.py).
@@ -50,7 +52,8 @@ code = 2000
 [cost]
 row = "batch * out_h"
 taken = "batch * in_h * line"
-block = "row * ((in_c + 3) // 4)"
+repeated = "taken * (depth_multiplier > 1)"
+block = "row * ((in_c * depth_multiplier + 3) // 4)"
 three_by_three = "(filter_h // 3) * (3 // filter_h) * (filter_w // 3) * (3 // filter_w)"
 nine = "three_by_three * (1 // stride_w) * (1 // dilation_w) * block * out_w"
 other = "(1 - three_by_three * (1 // stride_w) * (1 // dilation_w)) * block"
@@ -61,6 +64,7 @@ rest_tap = "rest * filter_h * filter_w"
 @*/
 struct hil_mve_depthwise_conv2d_f32 {
     HIL_IMAGES_FIELDS;
+    int32_t depth_multiplier; /* filters of a channel of the image */
     HIL_WINDOW_FIELDS;
     int32_t line;        /* floats of a row in scratch */
     int32_t lines;       /* rows that a window spans */
@@ -69,6 +73,9 @@ struct hil_mve_depthwise_conv2d_f32 {
     float out_max;       /* the largest output */
     const float *stream; /* per four channels [filter_h][filter_w][4 channels], the four biases */
 };
+
+/* Channels of the outputs. */
+#define HIL_MVE_DEPTHWISE_OUT_C(p) ((p)->in_c * (p)->depth_multiplier)
 
 /* A row of outputs of fours of channels, three by three taps. The assembly knows the offsets. */
 struct hil_mve_nine_f32 {
@@ -309,6 +316,7 @@ HIL_INLINE void hil_mve_store_f32(float *out, float32x4_t sums, float32x4_t leas
 /* Four outputs, of `count` channels or of four, whose taps are from `base` on. */
 HIL_INLINE void hil_mve_strip_f32(const struct hil_mve_depthwise_conv2d_f32 *p, const float *base,
                                   const int32_t *rows, const float *w, float *out, int32_t count) {
+    const int32_t out_c = HIL_MVE_DEPTHWISE_OUT_C(p);
     const int32_t stride = 4 * p->stride_w;
     const int shared = p->dilation_w == 1 && p->stride_w <= 2;
     float32x4_t a = vdupq_n_f32(0.0F);
@@ -339,9 +347,9 @@ HIL_INLINE void hil_mve_strip_f32(const struct hil_mve_depthwise_conv2d_f32 *p, 
     const float32x4_t bias = vldrwq_f32(w);
     const float32x4_t least = vdupq_n_f32(p->out_min);
     hil_mve_store_f32(out, vaddq_f32(a, bias), least, p->out_min, p->out_max, count);
-    hil_mve_store_f32(out + p->in_c, vaddq_f32(b, bias), least, p->out_min, p->out_max, count);
-    hil_mve_store_f32(out + 2 * p->in_c, vaddq_f32(c, bias), least, p->out_min, p->out_max, count);
-    hil_mve_store_f32(out + 3 * p->in_c, vaddq_f32(d, bias), least, p->out_min, p->out_max, count);
+    hil_mve_store_f32(out + out_c, vaddq_f32(b, bias), least, p->out_min, p->out_max, count);
+    hil_mve_store_f32(out + 2 * out_c, vaddq_f32(c, bias), least, p->out_min, p->out_max, count);
+    hil_mve_store_f32(out + 3 * out_c, vaddq_f32(d, bias), least, p->out_min, p->out_max, count);
 }
 
 /* One output of the same. */
@@ -364,13 +372,14 @@ HIL_INLINE void hil_mve_pixel_f32(const struct hil_mve_depthwise_conv2d_f32 *p, 
 /* A row of outputs, four channels after four; `rows` are where the rows of the filter are. */
 HIL_INLINE void hil_mve_outputs_f32(const struct hil_mve_depthwise_conv2d_f32 *p, const float *ring,
                                     const int32_t *rows, float *out) {
-    const int32_t plane = p->line / ((p->in_c + 3) / 4);
+    const int32_t out_c = HIL_MVE_DEPTHWISE_OUT_C(p);
+    const int32_t plane = p->line / ((out_c + 3) / 4);
     const int32_t filter = 4 * (p->filter_h * p->filter_w + 1);
     const int nine = p->filter_h == 3 && p->filter_w == 3 && p->stride_w == 1 && p->dilation_w == 1;
     const float *w = p->stream;
     int32_t channel = 0;
-    if (nine && p->in_c >= 4) {
-        const int32_t step = p->in_c * (int32_t)sizeof *out;
+    if (nine && out_c >= 4) {
+        const int32_t step = out_c * (int32_t)sizeof *out;
         const struct hil_mve_nine_f32 block = {
             .rows = {ring + rows[0], ring + rows[1], ring + rows[2]},
             .weights = w,
@@ -382,27 +391,27 @@ HIL_INLINE void hil_mve_outputs_f32(const struct hil_mve_depthwise_conv2d_f32 *p
             .left = p->out_w % 3,
             .jump = (plane - 4 * p->out_w) * (int32_t)sizeof *ring,
             .back = 16 - p->out_w * step,
-            .blocks = p->in_c / 4,
+            .blocks = out_c / 4,
         };
         hil_mve_nine_f32(&block);
-        channel = p->in_c / 4 * 4;
-        ring += p->in_c / 4 * plane;
-        w += p->in_c / 4 * filter;
+        channel = out_c / 4 * 4;
+        ring += out_c / 4 * plane;
+        w += out_c / 4 * filter;
     }
-    for (; channel < p->in_c; channel += 4) {
-        const int32_t count = p->in_c - channel;
+    for (; channel < out_c; channel += 4) {
+        const int32_t count = out_c - channel;
         const float *at = ring;
         float *to = out + channel;
         int32_t left = p->out_w;
         for (; left >= 4; left -= 4) {
             hil_mve_strip_f32(p, at, rows, w, to, count);
             at += 16 * p->stride_w;
-            to += 4 * p->in_c;
+            to += 4 * out_c;
         }
         for (; left > 0; left--) {
             hil_mve_pixel_f32(p, at, rows, w, to, count);
             at += 4 * p->stride_w;
-            to += p->in_c;
+            to += out_c;
         }
         ring += plane;
         w += filter;
@@ -418,9 +427,35 @@ HIL_INLINE void hil_mve_clear_f32(float *to, int32_t count) {
     }
 }
 
+/* Takes a row of an image, each element as often as its channel has filters, four after four,
+ * `plane` floats apart. */
+HIL_INLINE void hil_mve_repeat_row_f32(const struct hil_mve_depthwise_conv2d_f32 *p,
+                                       const float *from, float *to, int32_t plane) {
+    const int32_t out_c = HIL_MVE_DEPTHWISE_OUT_C(p);
+    for (int32_t channel = 0; channel < out_c; channel += 4) {
+        const mve_pred16_t inside = vctp32q((uint32_t)(out_c - channel));
+        uint32_t places[4];
+#pragma GCC unroll 4
+        for (int32_t i = 0; i < 4; i++) {
+            places[i] = (uint32_t)((channel + i) / p->depth_multiplier);
+        }
+        const uint32x4_t offsets = vldrwq_u32(places);
+        const float *at = from;
+        for (int32_t column = 0; column < p->columns; column++) {
+            vstrwq_f32(to + 4 * column, vldrwq_gather_shifted_offset_z_f32(at, offsets, inside));
+            at += p->in_c;
+        }
+        to += plane;
+    }
+}
+
 /* Takes a row of an image, four channels after four, `plane` floats apart. */
 HIL_INLINE void hil_mve_take_row_f32(const struct hil_mve_depthwise_conv2d_f32 *p,
                                      const float *from, float *to, int32_t plane) {
+    if (p->depth_multiplier > 1) {
+        hil_mve_repeat_row_f32(p, from, to, plane);
+        return;
+    }
     int32_t channel = 0;
     for (; channel + 16 <= p->in_c; channel += 16) {
         hil_mve_take_sixteen_f32(from + channel, to, p->in_c * (int32_t)sizeof *from,
@@ -440,7 +475,7 @@ HIL_INLINE void hil_mve_take_row_f32(const struct hil_mve_depthwise_conv2d_f32 *
 
 HIL_INLINE void hil_mve_depthwise_conv2d_f32(const struct hil_mve_depthwise_conv2d_f32 *p,
                                              const float *in, float *out, void *scratch) {
-    const int32_t plane = p->line / ((p->in_c + 3) / 4);
+    const int32_t plane = p->line / ((HIL_MVE_DEPTHWISE_OUT_C(p) + 3) / 4);
     const int32_t before = 4 * p->pad_left < plane ? 4 * p->pad_left : plane;
     float *const ring = (float *)scratch;
     /* Behind the ring: where each row of the filter is. */
@@ -465,7 +500,7 @@ HIL_INLINE void hil_mve_depthwise_conv2d_f32(const struct hil_mve_depthwise_conv
                 rows[row] = (y * p->stride_h + row * p->dilation_h) % p->lines * p->line;
             }
             hil_mve_outputs_f32(p, ring, rows, out);
-            out += p->out_w * p->in_c;
+            out += p->out_w * HIL_MVE_DEPTHWISE_OUT_C(p);
         }
         in += p->in_h * p->in_w * p->in_c;
     }

@@ -1,6 +1,6 @@
-/* Depthwise 3x3 convolution of int8 images on cores with Thumb code of 16 bits alone, a channel at
- * a time: of each three rows of windows, a third of the image apart, the pixels share two words, so
- * two products serve three.
+/* Depthwise 3x3 convolution of int8 images on cores with Thumb code of 16 bits alone, a channel of
+ * the image at a time: of each three rows of windows, a third of the image apart, the pixels share
+ * two words, so two products serve three.
  *
  * Tile: 3 outputs, a third of the rows apart, x 1 channel.
  *
@@ -13,13 +13,14 @@
  * the output of c goes; lr, the step from line to line. Weights, scale and the other steps are on
  * the stack.
  *
- * Data: weights int8 [channel][3][3] as the model has them, on the stack as words; scales int32
- * [channel][7], `piecewise_scales()`; lines in scratch, [line][pixel][2] words as
- * v7m/columns_s8.h has them of rows, not raised: the rows of one channel below a band, the zero
- * point around.
+ * Data: weights int8 [filter][3][3], smaller filters with zeros (`with_zero_taps()`), on the
+ * stack as words; scales int32 [filter][7], `piecewise_scales()`; lines in scratch,
+ * [line][pixel][2] words as v7m/columns_s8.h has them of rows, not raised: the rows of one channel
+ * below a band, the zero point around.
  *
- * Order: channel by channel, band by band; rows that two bands need are read for each. Where c has
- * no row left its output goes to where that of b goes after it, and so on.
+ * Order: channel by channel of the image, band by band, filter by filter of the channel; rows that
+ * two bands need are read for each. Where c has no row left its output goes to where that of b goes
+ * after it, and so on.
  *
  * Bounds: nine products, 9 * 128 * 128 < 2^20.
  *
@@ -29,7 +30,8 @@
  *
  * Cost: 116 instructions three outputs, 15 three pixels. Measured (`hil bench` on microbit,
  * instructions under QEMU): 25x5x64 (kws) 6.0 a MAC, all rows in one band;
- * hil_v6m_depthwise_conv2d_s8_3x3 7.6, the portable kernel 16.8.
+ * hil_v6m_depthwise_conv2d_s8_3x3 7.6, the portable kernel 16.8. 8x8x4 with eight filters a channel
+ * 5.3, 6.9 and 14.6.
  *
  * Tests: the twin is the second hil_v6m_depthwise_rows (tests/c/test_v6m_kernels.py, in place:
  * test_depthwise_in_place, numbers of rows: test_depthwise_of_each_number_of_rows); the assembly:
@@ -51,28 +53,30 @@ requires = ["thumb1"]
 inputs = ["int8_t"]
 outputs = ["int8_t"]
 scratch = "8 * line * (stride_h * ((band + 2) // 3 - 1) + 3)"
-order = ["channels 1", "rows band"]
+order = ["channels depth_multiplier", "rows band"]
 reads = "channel window"
 window = {filter_h = "3", filter_w = "3"}
 code = 900
 [cost]
 channel = "batch * in_c"
 band_of_channel = "channel * ((out_h + band - 1) // band)"
+filter = "band_of_channel * depth_multiplier"
 packed_line = "band_of_channel * (stride_h * ((band + 2) // 3 - 1) + 3)"
 packed_pixel = "packed_line * in_w"
-triple = "band_of_channel * ((band + 2) // 3) * out_w"
+triple = "filter * ((band + 2) // 3) * out_w"
 @*/
 struct hil_v6m_depthwise_conv2d_s8_triples {
     HIL_IMAGES_FIELDS;
-    int32_t stride_h;      /* input rows from a window to the one below it */
-    int32_t stride_w;      /* input columns from a window to the next */
-    int32_t pad_top;       /* rows by which the first window reaches above the image */
-    int32_t pad_left;      /* columns by which the first window reaches beyond the image */
-    int32_t band;          /* output rows at a time */
-    int32_t line;          /* pixels under a row of windows */
+    int32_t stride_h;         /* input rows from a window to the one below it */
+    int32_t stride_w;         /* input columns from a window to the next */
+    int32_t pad_top;          /* rows by which the first window reaches above the image */
+    int32_t pad_left;         /* columns by which the first window reaches beyond the image */
+    int32_t depth_multiplier; /* filters of a channel of the image */
+    int32_t band;             /* output rows at a time */
+    int32_t line;             /* pixels under a row of windows */
     int32_t in_zero_point; /* the input that stands for 0.0, which pixels outside the image have */
-    const int32_t *scales; /* HIL_V6M_SCALE_WORDS a channel */
-    const int8_t *weights; /* [in_c][3][3] */
+    const int32_t *scales; /* HIL_V6M_SCALE_WORDS a filter */
+    const int8_t *weights; /* [in_c * depth_multiplier][3][3] */
 };
 
 /* Rows of windows that have as many of a, b and c; copied to the stack whole. */
@@ -328,10 +332,10 @@ HIL_INLINE void hil_v6m_depthwise_rows(const struct hil_v6m_depthwise_rows *p) {
 
 #endif
 
-/* The outputs of a band of one channel, `count` rows whose first window is at row y. */
-HIL_INLINE void hil_v6m_depthwise_band(const struct hil_v6m_depthwise_conv2d_s8_triples *p,
-                                       struct hil_v6m_depthwise_rows *rows, const int8_t *in,
-                                       int8_t *out, int32_t y, int32_t count, uint32_t *lines) {
+/* Packs the lines of a band of one channel, `count` rows whose first window is at row y. */
+HIL_INLINE void hil_v6m_depthwise_lines(const struct hil_v6m_depthwise_conv2d_s8_triples *p,
+                                        const int8_t *in, int32_t y, int32_t count,
+                                        uint32_t *lines) {
     const int8_t fill = (int8_t)p->in_zero_point;
     const int32_t third = (count + 2) / 3;
     const int32_t room = p->line - p->pad_left;
@@ -350,7 +354,25 @@ HIL_INLINE void hil_v6m_depthwise_band(const struct hil_v6m_depthwise_conv2d_s8_
         hil_v6m_depthwise_pack(from, steps, room < p->in_w ? room : p->in_w, to);
         to += 2 * p->line;
     }
-    const int32_t apart = third * p->out_w * p->in_c;
+}
+
+/* The outputs of a filter, `count` rows, from the lines of its channel. */
+HIL_INLINE void hil_v6m_depthwise_outputs(const struct hil_v6m_depthwise_conv2d_s8_triples *p,
+                                          struct hil_v6m_depthwise_rows *rows,
+                                          const int8_t *weights, const int32_t *scales, int8_t *out,
+                                          int32_t count, const uint32_t *lines) {
+#pragma GCC unroll 9
+    for (int32_t i = 0; i < 9; i++) {
+        rows->weights[i] = weights[i];
+    }
+    const struct hil_v6m_scale scale = hil_v6m_scale(scales);
+    rows->middle = scale.middle;
+    rows->high = scale.high;
+    rows->bias = scale.bias;
+    rows->shift = scale.shift;
+    const int32_t third = (count + 2) / 3;
+    const int32_t row = p->out_w * rows->pixel;
+    const int32_t apart = third * row;
     int32_t done = 0;
     /* Rows that all three have, then those that b and a have, then those of a alone. */
 #pragma GCC unroll 3
@@ -361,7 +383,7 @@ HIL_INLINE void hil_v6m_depthwise_band(const struct hil_v6m_depthwise_conv2d_s8_
             rows->c_to_b = have == 3 ? -apart : 0;
             rows->b_to_a = have >= 2 ? -apart : 0;
             rows->count = end - done;
-            rows->out = out + done * p->out_w * p->in_c + (have - 1) * apart;
+            rows->out = out + done * row + (have - 1) * apart;
             rows->from = lines + 2 * done * p->stride_h * p->line;
             hil_v6m_depthwise_rows(rows);
             done = end;
@@ -383,32 +405,29 @@ hil_v6m_depthwise_conv2d_s8_triples(const struct hil_v6m_depthwise_conv2d_s8_tri
     rows.windows = 8 * p->stride_w * p->out_w;
     rows.below = 8 * p->stride_h * p->line;
     rows.line = 8 * p->line;
-    rows.pixel = p->in_c;
+    rows.pixel = p->in_c * p->depth_multiplier;
     for (int32_t images = p->batch; images > 0; images--) {
         const int8_t *weights = p->weights;
         const int32_t *scales = p->scales;
         for (int32_t channel = 0; channel < p->in_c; channel++) {
-#pragma GCC unroll 9
-            for (int32_t i = 0; i < 9; i++) {
-                rows.weights[i] = *weights++;
-            }
-            const struct hil_v6m_scale scale = hil_v6m_scale(scales);
-            rows.middle = scale.middle;
-            rows.high = scale.high;
-            rows.bias = scale.bias;
-            rows.shift = scale.shift;
-            scales += HIL_V6M_SCALE_WORDS;
             int32_t y = -p->pad_top;
-            int8_t *to = out + channel;
+            int8_t *to = out + channel * p->depth_multiplier;
             for (int32_t left = p->out_h; left > 0; left -= p->band) {
                 const int32_t count = left < p->band ? left : p->band;
-                hil_v6m_depthwise_band(p, &rows, in + channel, to, y, count, lines);
+                hil_v6m_depthwise_lines(p, in + channel, y, count, lines);
+                for (int32_t i = 0; i < p->depth_multiplier; i++) {
+                    hil_v6m_depthwise_outputs(p, &rows, weights + 9 * i,
+                                              scales + HIL_V6M_SCALE_WORDS * i, to + i, count,
+                                              lines);
+                }
                 y += p->band * p->stride_h;
-                to += p->band * p->out_w * p->in_c;
+                to += p->band * p->out_w * rows.pixel;
             }
+            weights += 9 * p->depth_multiplier;
+            scales += HIL_V6M_SCALE_WORDS * p->depth_multiplier;
         }
         in += p->in_h * p->in_w * p->in_c;
-        out += p->out_h * p->out_w * p->in_c;
+        out += p->out_h * p->out_w * rows.pixel;
     }
 }
 

@@ -1,0 +1,390 @@
+/* Depthwise convolution of int8 and int16 images with int8 weights and filters of any size, strides
+ * and dilations, a channel's plane at a time: two taps of a row are a word, whose products are one
+ * instruction. The kernels of 3x3 planes are faster where they serve.
+ *
+ * Tile: 4 outputs of a row, 2 or 1, x 1 filter.
+ *
+ * Registers: of the compiler's choice: a sum an output, up to four words of a row of the filter, a
+ * word of pixels, where these are.
+ *
+ * Data: packed by `tap_pairs()`; of each filter int32 [filter_h][pairs], in a word the weights of
+ * two columns, `step` apart from those of the next word; a column that the filter lacks has 0.
+ * Without dilation these are neighbours, else a column and 0. In hil_dsp_depthwise_conv2d_s8_pairs
+ * they are times 256. The plane lies in scratch, int16 [row][line], the input's zero point around:
+ * what is behind a row is in front of the next.
+ *
+ * Order: some rows of outputs at a time, of these a channel of the image with its filters.
+ *
+ * Bounds: smlad adds modulo 2^32, as sums of int8 are; times 256 they fit a word (`affine_of()`),
+ * and those of int16, bias included, are below 2^31 for all inputs (`narrow_sums()`).
+ *
+ * Output: of int8 hil_dsp_scaled(), the affine requantization that `affine_of()` proves; where
+ * there is none hil_requantize_by(), which hil_dsp_depthwise_conv2d_s8_pairs_rounded has. Of int16
+ * that of columns_s16.h.
+ *
+ * Scratch: the plane of one channel; `rows` trades it for instructions.
+ *
+ * Cost: for four outputs 7 instructions a word of the filter, 9 to 12 where they share no pixels,
+ * and 4 a row of it; 2 a pixel of the plane, of int8 1.4. Measured (`hil bench` on mps2-an386,
+ * instructions under QEMU), 8x8x16, a MAC: 4x4 1.87, of int16 1.77; 5x5 1.69 and 1.63, with stride
+ * 2 1.83 and 1.81; 7x7 1.52 and 1.47; 3x3 with dilation 2 3.5 and 3.3, and of int8 where no affine
+ * requantization is exact 3.2. Portable kernels take 2.5 to 4.1 and, of int16, 5.8 to 8.3. With
+ * strides of 3 or more pixels are for few products, and those are as fast: 4.9.
+ *
+ * Tests: tests/c/test_dsp_kernels.py, tests/c/test_wide_kernels.py, on a board
+ * tests/board/test_kernels.py. Layout: tests/c/test_kernel_layouts.py.
+ */
+#ifndef HIL_KERNELS_DSP_DEPTHWISE_CONV2D_PAIRS_H
+#define HIL_KERNELS_DSP_DEPTHWISE_CONV2D_PAIRS_H
+
+#include "hil/kernels/dsp/depthwise_conv2d_s16_plane.h"
+
+#define HIL_DSP_TAP_PAIRS_FIELDS                                                                   \
+    HIL_IMAGES_FIELDS;                                                                             \
+    int32_t depth_multiplier; /* filters of a channel of the image */                              \
+    HIL_WINDOW_FIELDS;                                                                             \
+    int32_t columns;       /* of the image that windows reach, from the first */                   \
+    int32_t line;          /* half-words from row to row of the plane, an even number */           \
+    int32_t beyond;        /* half-words after the last row, an even number */                     \
+    int32_t rows;          /* of outputs at a time */                                              \
+    int32_t pairs;         /* words of a row of a filter */                                        \
+    int32_t step;          /* half-words from the pixels of a word to those of the next */         \
+    int32_t in_zero_point; /* of positions outside the image */                                    \
+    const int32_t *weights /* of each output channel [filter_h][pairs] */
+
+struct hil_dsp_tap_pairs {
+    HIL_DSP_TAP_PAIRS_FIELDS;
+};
+
+#define HIL_DSP_TAP_PAIRS(p)                                                                       \
+    {                                                                                              \
+        .batch = (p)->batch, .in_h = (p)->in_h, .in_w = (p)->in_w, .in_c = (p)->in_c,              \
+        .out_h = (p)->out_h, .out_w = (p)->out_w, .depth_multiplier = (p)->depth_multiplier,       \
+        .filter_h = (p)->filter_h, .filter_w = (p)->filter_w, .stride_h = (p)->stride_h,           \
+        .stride_w = (p)->stride_w, .dilation_h = (p)->dilation_h, .dilation_w = (p)->dilation_w,   \
+        .pad_top = (p)->pad_top, .pad_left = (p)->pad_left, .columns = (p)->columns,               \
+        .line = (p)->line, .beyond = (p)->beyond, .rows = (p)->rows, .pairs = (p)->pairs,          \
+        .step = (p)->step, .in_zero_point = (p)->in_zero_point, .weights = (p)->weights,           \
+    }
+
+/* Outputs of a row at a time, and words of a row of a filter that registers hold. */
+#define HIL_DSP_TAP_OUTPUTS 4
+#define HIL_DSP_TAP_PAIRS_SHARED 4
+
+/* A band of output rows: its number, the first row of the image below it, the rows that there are,
+ * and where these begin in the plane. */
+struct hil_dsp_tap_band {
+    int32_t rows;
+    int32_t first;
+    int32_t inside;
+    int16_t *to;
+};
+
+/* The band from row y of the outputs on; what is around its pixels is put into the plane. */
+HIL_INLINE struct hil_dsp_tap_band hil_dsp_tap_band(const struct hil_dsp_tap_pairs *p, int32_t y,
+                                                    int16_t *plane) {
+    const int32_t rows = p->out_h - y < p->rows ? p->out_h - y : p->rows;
+    const int32_t height = (rows - 1) * p->stride_h + (p->filter_h - 1) * p->dilation_h + 1;
+    const int32_t top = y * p->stride_h - p->pad_top;
+    const int32_t first = top < 0 ? 0 : top;
+    const int32_t end = top + height;
+    hil_dsp_plane_clear(p->in_zero_point, p->line * height + p->beyond, plane);
+    const struct hil_dsp_tap_band band = {
+        .rows = rows,
+        .first = first,
+        .inside = (end < p->in_h ? end : p->in_h) - first,
+        .to = plane + (first - top) * p->line + p->pad_left,
+    };
+    return band;
+}
+
+/* Up to sixteen pixels of a row, whose elements have so many bytes, to the plane: those of one byte
+ * to where words are aligned. */
+HIL_INLINE void hil_dsp_tap_copy(int32_t bytes, const void *in, int32_t step, int32_t count,
+                                 int16_t *to) {
+    if (bytes == 1) {
+        hil_dsp_plane_widen((const int8_t *)in, step, count, to);
+    } else {
+        hil_dsp_plane_s16_copy((const int16_t *)in, step, count, to);
+    }
+}
+
+/* Puts a channel of the rows of a band into the plane. */
+HIL_INLINE void hil_dsp_tap_fill(const struct hil_dsp_tap_pairs *p, int32_t bytes,
+                                 const struct hil_dsp_tap_band *band, const void *in) {
+    const int32_t pixel = bytes * p->in_c;
+    /* A pixel before the first whole word. */
+    const int32_t lead = p->pad_left % 2 != 0 && p->columns > 0;
+    const int32_t count = p->columns - lead;
+    const int8_t *row = (const int8_t *)in + band->first * p->in_w * pixel;
+    int16_t *to = band->to;
+    for (int32_t rows = band->inside; rows > 0; rows--) {
+        hil_dsp_tap_copy(bytes, row, p->in_c, lead, to);
+        const int8_t *from = row + lead * pixel;
+        int16_t *at = to + lead;
+        for (int32_t left = count / 16; left > 0; left--) {
+            hil_dsp_tap_copy(bytes, from, p->in_c, 16, at);
+            from += 16 * pixel;
+            at += 16;
+        }
+        hil_dsp_tap_copy(bytes, from, p->in_c, count % 16, at);
+        row += p->in_w * pixel;
+        to += p->line;
+    }
+}
+
+/* Adds the products of a row of a filter, in the order of its words. */
+HIL_INLINE void hil_dsp_tap_row(const struct hil_dsp_tap_pairs *p, const int32_t *weights,
+                                int32_t count, const int16_t *in, uint32_t *sums) {
+#pragma GCC unroll 8
+    for (int32_t i = 0; i < p->pairs; i++) {
+        const uint32_t pair = (uint32_t)weights[i];
+#pragma GCC unroll 4
+        for (int32_t j = 0; j < count; j++) {
+            const uint32_t pixels = hil_dsp_s16_load(in + i * p->step + j * p->stride_w);
+            sums[j] = hil_dsp_dual(pixels, pair, sums[j]);
+        }
+        /* Pixels that are loaded ahead would take more registers than there are. */
+        __asm__ volatile("" ::: "memory");
+    }
+}
+
+/* The same in the order of the pixels, of which each word is loaded once. */
+HIL_INLINE void hil_dsp_tap_row_shared(const struct hil_dsp_tap_pairs *p, const int32_t *weights,
+                                       int32_t count, const int16_t *in, uint32_t *sums) {
+    uint32_t pairs[HIL_DSP_TAP_PAIRS_SHARED];
+#pragma GCC unroll 4
+    for (int32_t i = 0; i < p->pairs; i++) {
+        pairs[i] = (uint32_t)weights[i];
+    }
+    const int32_t end = 2 * (p->pairs - 1) + (count - 1) * p->stride_w;
+#pragma GCC unroll 12
+    for (int32_t at = 0; at <= end; at += p->stride_w) {
+        const uint32_t pixels = hil_dsp_s16_load(in + at);
+#pragma GCC unroll 4
+        for (int32_t i = 0; i < p->pairs; i++) {
+            const int32_t j = (at - 2 * i) / p->stride_w;
+            if (at >= 2 * i && j < count) {
+                sums[j] = hil_dsp_dual(pixels, pairs[i], sums[j]);
+            }
+        }
+        __asm__ volatile("" ::: "memory");
+    }
+}
+
+/* Adds the products of a filter and the windows of `count` outputs next to each other to their
+ * sums. */
+HIL_INLINE void hil_dsp_tap_sums(const struct hil_dsp_tap_pairs *p, const int32_t *weights,
+                                 int32_t count, const int16_t *in, uint32_t *sums) {
+    const int shared = __builtin_constant_p(p->pairs) && __builtin_constant_p(p->stride_w) &&
+                       p->pairs <= HIL_DSP_TAP_PAIRS_SHARED && p->step == 2 && p->stride_w <= 2;
+#pragma GCC unroll 5
+    for (int32_t y = 0; y < p->filter_h; y++) {
+        if (shared) {
+            hil_dsp_tap_row_shared(p, weights, count, in, sums);
+        } else {
+            hil_dsp_tap_row(p, weights, count, in, sums);
+        }
+        weights += p->pairs;
+        in += p->dilation_h * p->line;
+    }
+}
+
+/* A layer of elements of a type, `outputs` of a row at a time. */
+#define HIL_DSP_TAP_LAYER(name, type, outputs)                                                     \
+    HIL_INLINE void name(const struct name *p, const type *in, type *out, void *scratch) {         \
+        const struct hil_dsp_tap_pairs taps = HIL_DSP_TAP_PAIRS(p);                                \
+        int16_t *const plane = (int16_t *)scratch;                                                 \
+        const int32_t out_c = HIL_DSP_PLANE_OUT_C(p);                                              \
+        for (int32_t images = p->batch; images > 0; images--) {                                    \
+            for (int32_t y = 0; y < p->out_h; y += p->rows) {                                      \
+                const struct hil_dsp_tap_band band = hil_dsp_tap_band(&taps, y, plane);            \
+                for (int32_t channel = 0; channel < out_c; channel++) {                            \
+                    if (channel % p->depth_multiplier == 0) {                                      \
+                        hil_dsp_tap_fill(&taps, (int32_t)sizeof *in, &band,                        \
+                                         in + channel / p->depth_multiplier);                      \
+                    }                                                                              \
+                    type *to = out + y * p->out_w * out_c + channel;                               \
+                    for (int32_t row = 0; row < band.rows; row++) {                                \
+                        const int16_t *from = plane + row * p->stride_h * p->line;                 \
+                        int32_t left = p->out_w;                                                   \
+                        for (; left >= HIL_DSP_TAP_OUTPUTS; left -= HIL_DSP_TAP_OUTPUTS) {         \
+                            outputs(p, channel, HIL_DSP_TAP_OUTPUTS, from, to);                    \
+                            from += HIL_DSP_TAP_OUTPUTS * p->stride_w;                             \
+                            to += HIL_DSP_TAP_OUTPUTS * out_c;                                     \
+                        }                                                                          \
+                        if (left >= 2) {                                                           \
+                            outputs(p, channel, 2, from, to);                                      \
+                            from += 2 * p->stride_w;                                               \
+                            to += 2 * out_c;                                                       \
+                        }                                                                          \
+                        if (left % 2 != 0) {                                                       \
+                            outputs(p, channel, 1, from, to);                                      \
+                            to += out_c;                                                           \
+                        }                                                                          \
+                    }                                                                              \
+                }                                                                                  \
+            }                                                                                      \
+            in += p->in_h * p->in_w * p->in_c;                                                     \
+            out += p->out_h * p->out_w * out_c;                                                    \
+        }                                                                                          \
+    }
+
+/*@kernel
+name = "hil_dsp_depthwise_conv2d_s16_pairs"
+requires = ["dsp"]
+inputs = ["int16_t"]
+outputs = ["int16_t"]
+scratch = "2 * line * ((rows - 1) * stride_h + (filter_h - 1) * dilation_h + 1) + 2 * beyond"
+order = ["rows rows", "channels depth_multiplier"]
+reads = "channel window"
+code = 1500
+[cost]
+plane = "batch * in_c * ((out_h + rows - 1) // rows)"
+filter = "plane * depth_multiplier"
+plane_pixel = "plane * ((rows - 1) * stride_h + (filter_h - 1) * dilation_h + 1) * columns"
+row = "batch * in_c * depth_multiplier * out_h"
+output = "row * out_w"
+four = "row * (out_w // 4)"
+rest = "row * (out_w % 4)"
+four_row = "four * filter_h"
+four_pair = "four_row * pairs"
+apart_pair = "four_pair * ((stride_w > 2) + (step > 2) > 0)"
+rest_pair = "rest * filter_h * pairs"
+@*/
+struct hil_dsp_depthwise_conv2d_s16_pairs {
+    HIL_DSP_TAP_PAIRS_FIELDS;
+    int32_t shifted;       /* 1: outputs have an addend and a shift, 0: they have neither */
+    int32_t out_min;       /* the least output */
+    int32_t out_max;       /* the largest output */
+    const int32_t *scales; /* of each output channel: bias, multiplier, addend, shift */
+};
+
+/* `count` outputs next to each other, of output channel `channel`. */
+HIL_INLINE void hil_dsp_tap_outputs_s16(const struct hil_dsp_depthwise_conv2d_s16_pairs *p,
+                                        int32_t channel, int32_t count, const int16_t *in,
+                                        int16_t *out) {
+    const struct hil_dsp_tap_pairs taps = HIL_DSP_TAP_PAIRS(p);
+    const int32_t *const scale = p->scales + 4 * channel;
+    uint32_t sums[HIL_DSP_TAP_OUTPUTS];
+#pragma GCC unroll 4
+    for (int32_t i = 0; i < count; i++) {
+        sums[i] = (uint32_t)scale[0];
+    }
+    hil_dsp_tap_sums(&taps, p->weights + channel * p->filter_h * p->pairs, count, in, sums);
+#pragma GCC unroll 4
+    for (int32_t i = 0; i < count; i++) {
+        const int32_t sum = (int32_t)sums[i];
+        out[i * HIL_DSP_PLANE_OUT_C(p)] =
+            p->shifted
+                ? hil_dsp_s16_shifted(sum, scale[1], scale[2], scale[3], p->out_min, p->out_max)
+                : hil_dsp_s16_scaled(sum, scale[1], p->out_min, p->out_max);
+    }
+}
+
+HIL_DSP_TAP_LAYER(hil_dsp_depthwise_conv2d_s16_pairs, int16_t, hil_dsp_tap_outputs_s16)
+
+/*@kernel
+name = "hil_dsp_depthwise_conv2d_s8_pairs"
+requires = ["dsp"]
+inputs = ["int8_t"]
+outputs = ["int8_t"]
+scratch = "2 * line * ((rows - 1) * stride_h + (filter_h - 1) * dilation_h + 1) + 2 * beyond"
+order = ["rows rows", "channels depth_multiplier"]
+reads = "channel window"
+code = 1500
+[cost]
+plane = "batch * in_c * ((out_h + rows - 1) // rows)"
+filter = "plane * depth_multiplier"
+plane_pixel = "plane * ((rows - 1) * stride_h + (filter_h - 1) * dilation_h + 1) * columns"
+row = "batch * in_c * depth_multiplier * out_h"
+output = "row * out_w"
+four = "row * (out_w // 4)"
+rest = "row * (out_w % 4)"
+four_row = "four * filter_h"
+four_pair = "four_row * pairs"
+apart_pair = "four_pair * ((stride_w > 2) + (step > 2) > 0)"
+clamped = "output * (out_max - out_min != 255)"
+rest_pair = "rest * filter_h * pairs"
+@*/
+struct hil_dsp_depthwise_conv2d_s8_pairs {
+    HIL_DSP_TAP_PAIRS_FIELDS;
+    int32_t out_min;       /* the least output */
+    int32_t out_max;       /* the largest output */
+    const int32_t *scales; /* of each output channel: 256 times the bias, multiplier, addend, shift
+                            * to the right */
+};
+
+/* `count` outputs next to each other, of output channel `channel`. */
+HIL_INLINE void hil_dsp_tap_outputs_s8(const struct hil_dsp_depthwise_conv2d_s8_pairs *p,
+                                       int32_t channel, int32_t count, const int16_t *in,
+                                       int8_t *out) {
+    const struct hil_dsp_tap_pairs taps = HIL_DSP_TAP_PAIRS(p);
+    const int32_t *const words = p->scales + 4 * channel;
+    const struct hil_dsp_affine scale = {.multiplier = words[1], .addend = words[2]};
+    uint32_t sums[HIL_DSP_TAP_OUTPUTS];
+#pragma GCC unroll 4
+    for (int32_t i = 0; i < count; i++) {
+        sums[i] = (uint32_t)words[0];
+    }
+    hil_dsp_tap_sums(&taps, p->weights + channel * p->filter_h * p->pairs, count, in, sums);
+#pragma GCC unroll 4
+    for (int32_t i = 0; i < count; i++) {
+        const int8_t value = hil_dsp_scaled((int32_t)sums[i], scale, words[3]);
+        out[i * HIL_DSP_PLANE_OUT_C(p)] = hil_clamp_s8(value, p->out_min, p->out_max);
+    }
+}
+
+HIL_DSP_TAP_LAYER(hil_dsp_depthwise_conv2d_s8_pairs, int8_t, hil_dsp_tap_outputs_s8)
+
+/*@kernel
+name = "hil_dsp_depthwise_conv2d_s8_pairs_rounded"
+requires = ["dsp"]
+inputs = ["int8_t"]
+outputs = ["int8_t"]
+scratch = "2 * line * ((rows - 1) * stride_h + (filter_h - 1) * dilation_h + 1) + 2 * beyond"
+order = ["rows rows", "channels depth_multiplier"]
+reads = "channel window"
+code = 1500
+[cost]
+plane = "batch * in_c * ((out_h + rows - 1) // rows)"
+filter = "plane * depth_multiplier"
+plane_pixel = "plane * ((rows - 1) * stride_h + (filter_h - 1) * dilation_h + 1) * columns"
+row = "batch * in_c * depth_multiplier * out_h"
+output = "row * out_w"
+wide_output = "output * (narrow == 0)"
+four = "row * (out_w // 4)"
+rest = "row * (out_w % 4)"
+four_row = "four * filter_h"
+four_pair = "four_row * pairs"
+apart_pair = "four_pair * ((stride_w > 2) + (step > 2) > 0)"
+rest_pair = "rest * filter_h * pairs"
+@*/
+struct hil_dsp_depthwise_conv2d_s8_pairs_rounded {
+    HIL_DSP_TAP_PAIRS_FIELDS;
+    HIL_REQUANTIZATION_FIELDS;
+};
+
+/* `count` outputs next to each other, of output channel `channel`. */
+HIL_INLINE void
+hil_dsp_tap_outputs_rounded(const struct hil_dsp_depthwise_conv2d_s8_pairs_rounded *p,
+                            int32_t channel, int32_t count, const int16_t *in, int8_t *out) {
+    const struct hil_dsp_tap_pairs taps = HIL_DSP_TAP_PAIRS(p);
+    const int32_t entry = p->per_channel ? channel : 0;
+    uint32_t sums[HIL_DSP_TAP_OUTPUTS];
+#pragma GCC unroll 4
+    for (int32_t i = 0; i < count; i++) {
+        sums[i] = (uint32_t)p->bias[channel];
+    }
+    hil_dsp_tap_sums(&taps, p->weights + channel * p->filter_h * p->pairs, count, in, sums);
+#pragma GCC unroll 4
+    for (int32_t i = 0; i < count; i++) {
+        const int32_t value = hil_requantize_by(p->narrow, (int32_t)sums[i], p->multipliers[entry],
+                                                p->shifts[entry], p->out_zero_point);
+        out[i * HIL_DSP_PLANE_OUT_C(p)] = hil_clamp_s8(value, p->out_min, p->out_max);
+    }
+}
+
+HIL_DSP_TAP_LAYER(hil_dsp_depthwise_conv2d_s8_pairs_rounded, int8_t, hil_dsp_tap_outputs_rounded)
+
+#endif
