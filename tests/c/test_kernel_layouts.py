@@ -597,7 +597,7 @@ def test_depthwise_filters_and_strips(height: int, width: int, stride: int) -> N
     places = p.fields["places"].view("<u2").reshape(18, 8).tolist()
     runs = p.fields["runs"].reshape(-1, 6)
     strip_bytes, column = 4 * p.fields["plane_h"], p.fields["column"]
-    turn_bytes = (88 if stride == 1 else 112) + 4 * p.fields["masked"]
+    turn_bytes = (84 if stride == 1 else 108) + 4 * p.fields["masked"]
     #: Rows and columns of outputs at a place.
     columns = 2 // stride
     stored = set()
@@ -606,7 +606,7 @@ def test_depthwise_filters_and_strips(height: int, width: int, stride: int) -> N
         other = turns >= 13 * turn_bytes
         assert code == (52 if other and not column else 64 + turns)
         begin = 13 * turn_bytes + 4 if other else 0
-        first, rest = divmod(turns - begin, 96 if other and column else turn_bytes)
+        first, rest = divmod(turns - begin, 92 if other and column else turn_bytes)
         assert rest == 0
         patch, out = patch + to_patch, out + to_out
         for turn in range(first, 4 if other else 13):
@@ -647,6 +647,58 @@ def test_depthwise_filters_and_strips(height: int, width: int, stride: int) -> N
     assert patch + to_patch == strip_bytes * p.fields["strips"]
     assert (out + to_out, code) == (1, [0, 0, 0])
     assert stored == set(np.ndindex(height, width))
+
+
+@pytest.mark.parametrize("stride", [1, 2])
+@pytest.mark.parametrize(
+    ("height", "width"), [(12, 12), (8, 7), (7, 3), (3, 9), (1, 1), (14, 5), (2, 17)]
+)
+def test_depthwise_filters_and_pairs_of_rows(height: int, width: int, stride: int) -> None:
+    """Every output is stored once, from its own pair of rows and by its own filter."""
+    shape = (1, stride * height, stride * width, 8)
+    layer = a_layer("DEPTHWISE_CONV_2D", shape, (1, 5, 5, 8), depthwise(stride))
+    p = packed(rectified(tamed(layer)), HELIUM, "hil_mve_depthwise_conv2d_s8_pairs", band_h=height)
+    filters = p.fields["filters"]
+    for channel in range(8):
+        for y, x in np.ndindex(6, 8):
+            expected = p.weight(channel, 5 * y + x) if max(y, x) < 5 else 0
+            assert filters[16 + 48 * channel + 8 * y + x] == expected
+        scale = [p.of(name, channel) for name in ("bias", "multipliers", "shifts")]
+        assert p.fields["scales"][3 * channel :][:3].tolist() == scale
+    assert not filters[:16].any()
+    runs = p.fields["runs"].reshape(-1, 4).tolist()
+    block_bytes, blocks = 16 * p.fields["plane_pairs"], p.fields["blocks"]
+    columns = 4 // stride
+    stored: list[tuple[int, int]] = []
+    place = out = 0
+    moved, turns = -1, [0, 0]
+    for to_place, to_out, run_bytes, mask in runs[:-1]:
+        moved += mask >> 30 & 1
+        beside = mask < 0
+        place, out = place + to_place, out + to_out
+        for _ in range(run_bytes // block_bytes // (1 + beside)):
+            turns[beside] += 1
+            block, top = divmod(place // 16, p.fields["plane_pairs"])
+            for lane in range(8):
+                # The order of narrowed sums: those of the halves of the turn alternate.
+                pair, other, second = lane // 4, lane // 2 % 2, lane % 2
+                row = top + pair + 2 * second * (not beside)
+                x = columns * (block + second * beside) + (moved if stride == 1 else other)
+                y = 2 * row + other if stride == 1 else row
+                if mask >> 2 * lane & 1:
+                    assert block + second * beside < blocks
+                    first = top * 2 // stride, columns * block + moved
+                    assert divmod(out // 8, width) == first
+                    stored.append((y, x))
+                else:
+                    assert y >= height or x >= width
+            place += block_bytes * (1 + beside)
+            out += 8 * columns * (1 + beside)
+    to_place, to_out, to_filter, mask = runs[-1]
+    assert (place + to_place, out + to_out, mask) == (block_bytes * blocks, 1, 0)
+    assert to_filter == 48 + moved + 1
+    assert turns == [p.fields["turns"], p.fields["beside_turns"]]
+    assert sorted(stored) == sorted(np.ndindex(height, width))
 
 
 # DSP --------------------------------------------------------------------------------------------

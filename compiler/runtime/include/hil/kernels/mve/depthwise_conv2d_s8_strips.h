@@ -217,8 +217,7 @@ HIL_MVE_AT(hil_mve_strips, strip_before, 360);
 #define HIL_MVE_STRIPS_TURN(sums, multiply, narrow, store, places)                                 \
     sums                                                                                           \
     "stmia sp, {r0, r2, r4, r6, r8, r10, r12, lr}\n"                                               \
-    "vldrw.32 q6, [sp]\n"                                                                          \
-    "vldrw.32 q7, [sp, #16]\n"                                                                     \
+    "vldmia sp, {d12-d15}\n"                                                                       \
     multiply ".s32 q6, q5, r7\n"                                                                   \
     multiply ".s32 q7, q5, r7\n"                                                                   \
     narrow                                                                                         \
@@ -324,34 +323,34 @@ HIL_MVE_AT(hil_mve_strips, strip_before, 360);
     HIL_MVE_STRIPS_FUNCTION(name##_far_once, mask,                                    \
                             turns("vqdmlash", HIL_MVE_STRIPS_FAR, "4"))
 #define HIL_MVE_STRIPS_PAIRS(multiply, narrow, more)                                             \
-    HIL_MVE_STRIPS_TURNS_OF_PAIRS("3", "4", "88 + " more, HIL_MVE_STRIPS_SUMS, multiply, narrow,            \
+    HIL_MVE_STRIPS_TURNS_OF_PAIRS("3", "4", "84 + " more, HIL_MVE_STRIPS_SUMS, multiply, narrow,            \
                        HIL_MVE_STRIPS_STORE)
 #define HIL_MVE_STRIPS_SINGLES(multiply, narrow, more)                                           \
     HIL_MVE_STRIPS_PAIRS(multiply, narrow, more)                                                 \
-    HIL_MVE_STRIPS_TURNS_OF_SINGLES("7", "8", "88 + " more, HIL_MVE_STRIPS_SUMS_SINGLE, multiply, narrow,           \
+    HIL_MVE_STRIPS_TURNS_OF_SINGLES("7", "8", "84 + " more, HIL_MVE_STRIPS_SUMS_SINGLE, multiply, narrow,           \
                         HIL_MVE_STRIPS_STORE)
 #define HIL_MVE_STRIPS_COLUMN(multiply, narrow, more)                                            \
     HIL_MVE_STRIPS_PAIRS(multiply, narrow, more)                                                 \
-    HIL_MVE_STRIPS_TURNS_OF_COLUMN("7", "8", "96 + " more, HIL_MVE_STRIPS_SUMS_COLUMN, multiply, narrow,      \
+    HIL_MVE_STRIPS_TURNS_OF_COLUMN("7", "8", "92 + " more, HIL_MVE_STRIPS_SUMS_COLUMN, multiply, narrow,      \
                         HIL_MVE_STRIPS_STORE)
 #define HIL_MVE_STRIPS_CORNER(multiply, narrow, more)                                            \
     HIL_MVE_STRIPS_PAIRS(multiply, narrow, more)                                                 \
-    HIL_MVE_STRIPS_TURNS_OF_CORNER("7", "8", "96 + " more, HIL_MVE_STRIPS_SUMS_COLUMN, multiply, narrow,      \
+    HIL_MVE_STRIPS_TURNS_OF_CORNER("7", "8", "92 + " more, HIL_MVE_STRIPS_SUMS_COLUMN, multiply, narrow,      \
                         HIL_MVE_STRIPS_STORE)
 #define HIL_MVE_STRIPS_MASKED(multiply, narrow, more)                                            \
-    HIL_MVE_STRIPS_TURNS_OF_PAIRS("3", "4", "92 + " more, HIL_MVE_STRIPS_SUMS, multiply, narrow,            \
+    HIL_MVE_STRIPS_TURNS_OF_PAIRS("3", "4", "88 + " more, HIL_MVE_STRIPS_SUMS, multiply, narrow,            \
                        HIL_MVE_STRIPS_STORE_MASKED)                                                \
-    HIL_MVE_STRIPS_TURNS_OF_SINGLES("7", "8", "92 + " more, HIL_MVE_STRIPS_SUMS_SINGLE, multiply, narrow,           \
+    HIL_MVE_STRIPS_TURNS_OF_SINGLES("7", "8", "88 + " more, HIL_MVE_STRIPS_SUMS_SINGLE, multiply, narrow,           \
                         HIL_MVE_STRIPS_STORE_MASKED)
 #define HIL_MVE_STRIPS_STRIDED(multiply, narrow, more)                                            \
-    HIL_MVE_STRIPS_TURNS_OF_PAIRS("3", "4", "112 + " more, HIL_MVE_STRIPS_SUMS_STRIDED, multiply, narrow,   \
+    HIL_MVE_STRIPS_TURNS_OF_PAIRS("3", "4", "108 + " more, HIL_MVE_STRIPS_SUMS_STRIDED, multiply, narrow,   \
                        HIL_MVE_STRIPS_STORE)                                                       \
-    HIL_MVE_STRIPS_TURNS_OF_SINGLES("7", "8", "112 + " more, HIL_MVE_STRIPS_SUMS_STRIDED_SINGLE, multiply, narrow,  \
+    HIL_MVE_STRIPS_TURNS_OF_SINGLES("7", "8", "108 + " more, HIL_MVE_STRIPS_SUMS_STRIDED_SINGLE, multiply, narrow,  \
                         HIL_MVE_STRIPS_STORE)
 #define HIL_MVE_STRIPS_STRIDED_MASKED(multiply, narrow, more)                                     \
-    HIL_MVE_STRIPS_TURNS_OF_PAIRS("3", "4", "116 + " more, HIL_MVE_STRIPS_SUMS_STRIDED, multiply, narrow,   \
+    HIL_MVE_STRIPS_TURNS_OF_PAIRS("3", "4", "112 + " more, HIL_MVE_STRIPS_SUMS_STRIDED, multiply, narrow,   \
                        HIL_MVE_STRIPS_STORE_MASKED)                                                \
-    HIL_MVE_STRIPS_TURNS_OF_SINGLES("7", "8", "116 + " more, HIL_MVE_STRIPS_SUMS_STRIDED_SINGLE, multiply, narrow,  \
+    HIL_MVE_STRIPS_TURNS_OF_SINGLES("7", "8", "112 + " more, HIL_MVE_STRIPS_SUMS_STRIDED_SINGLE, multiply, narrow,  \
                         HIL_MVE_STRIPS_STORE_MASKED)
 /* clang-format on */
 
