@@ -410,8 +410,7 @@ def _depthwise_pairs(form: DepthwiseConvolution) -> Iterator[HilMveDepthwiseConv
         return
     heights = [rows for rows in range(1, images.out_h + 1) if images.out_h % rows == 0]
     found = [
-        _RowPairs(rows, images.out_w, form.channels, form.multiplier, h.stride)
-        for rows in heights
+        _RowPairs(rows, images.out_w, form.channels, form.multiplier, h.stride) for rows in heights
     ]
     fitting = {
         max((each for each in found if each.scratch <= most), key=lambda each: each.rows)

@@ -60,11 +60,11 @@
  *
  * Scratch: the strips, and what a run that begins above the image and the last patch reach.
  *
- * Cost: 22 instructions a turn (72 MACs of 3x3), 24 of a last column, 28 with stride 2, one more
+ * Cost: 21 instructions a turn (72 MACs of 3x3), 23 of a last column, 27 with stride 2, one more
  * where shifts are far or outputs masked; 18 a channel and 5 a run. Measured (`hil bench
- * --per-layer` on mps3-an547, instructions under QEMU) a MAC: 25x5x64 (kws) 0.383, 24x24x32 (vww)
- * 0.352, 6x6x128 0.491, 48x48x16 with stride 2 0.545; hil_mve_depthwise_conv2d_s8 0.536, 0.465,
- * 0.609 and 0.683. 12x12x64 0.390, 12x12x8 with eight filters a channel 0.344.
+ * --per-layer` on mps3-an547, instructions under QEMU) a MAC: 25x5x64 (kws) 0.369, 24x24x32 (vww)
+ * 0.338, 12x12x64 0.376, 48x48x16 with stride 2 0.529. Fewer instructions are not fewer cycles
+ * where one loads both vectors of sums: it takes as long as two loads.
  *
  * Tests: no twin in C; the numpy reference gives what must come out (tests/board/test_kernels.py,
  * buffers between guard bytes). Layout: tests/c/test_kernel_layouts.py.
