@@ -164,19 +164,35 @@ def check_scales_of_sixteen(p: Packed, at: int, channels: list[int]) -> int:
 @pytest.mark.parametrize("activation", ["RELU", "NONE"])
 def test_pixels_by_sixteen_columns(depth: int, activation: str) -> None:
     p = packed(pixels(depth, 21, activation), HELIUM, "hil_mve_matmul_s8_2x16", staged=0)
-    assert p.fields["any"] == (activation == "NONE")
-    assert p.fields["first"] == (activation == "RELU")
+    check_pixels(p, turned=False)
+
+
+@pytest.mark.parametrize("depth", [5, 33, 64, 70, 128])
+@pytest.mark.parametrize("activation", ["RELU", "NONE"])
+def test_pairs_of_pixels_by_four_columns(depth: int, activation: str) -> None:
+    p = packed(pixels(depth, 21, activation), HELIUM, "hil_mve_matmul_s8_2x4")
+    assert p.fields["chunks"] == -(-depth // 16)
+    check_pixels(p, turned=True)
+
+
+def check_pixels(p: Packed, *, turned: bool) -> None:
+    """The stream of pairs of pixels by sixteen of 21 columns, of which every other four has the
+    last chunks first where they are ``turned``.
+    """
     data, n, at = p.stream, p.fields["chunks"], 0
-    assert n == -(-depth // 16)
+    twos = [list(range(n))[first : first + 2] for first in range(0, n, 2)]
+    back = [chunk for two in reversed(twos) for chunk in two]
     for group in range(2):
-        for four in FOURS:
+        for number, four in enumerate(FOURS):
+            order = back if turned and number % 2 else range(n)
             for i, place in enumerate(four):
                 channel = 16 * group + place
                 assert int32(data, at + 4 * i) == p.of("bias", channel)
                 assert int32(data, at + 16 + 4 * i) == p.of("bias", channel)
-                for element in range(16 * n):
-                    where = at + 32 + 64 * (element // 16) + 16 * i + element % 16
-                    assert int8(data, where) == p.weight(channel, element)
+                for position, chunk in enumerate(order):
+                    for lane in range(16):
+                        weight = p.weight(channel, 16 * chunk + lane)
+                        assert int8(data, at + 32 + 64 * position + 16 * i + lane) == weight
             at += 32 + 64 * n
         at = check_scales_of_sixteen(p, at, [16 * group + c for c in range(16)])
     assert at == len(data) == 2 * ((224 if p.fields["first"] else 256) + 256 * n)
@@ -258,11 +274,11 @@ def test_six_pixels_by_sixteen_columns(depth: int, activation: str) -> None:
 
 
 @pytest.mark.parametrize("activation", ["RELU", "NONE"])
-def test_six_windows_by_sixteen_columns(activation: str) -> None:
+def test_pairs_of_windows_by_four_columns(activation: str) -> None:
     attrs = conv("SAME", 2, activation)
     layer = a_layer("CONV_2D", (1, 13, 7, 2), (21, 3, 4, 2), attrs)
-    p = packed(layer, HELIUM, "hil_mve_conv2d_s8_gathered_6x4")
-    check_sixes(p)
+    p = packed(layer, HELIUM, "hil_mve_conv2d_s8_gathered_2x4")
+    check_pixels(p, turned=True)
     assert p.fields["row_bytes"] == 2 * (2 * 3 + 4)
     taps = p.fields["taps"].tolist()
     for element in range(32):

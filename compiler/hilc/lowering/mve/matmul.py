@@ -109,7 +109,7 @@ def _matmul(form: MatrixProduct) -> list[Parameters]:
     # Behind the others, which take less scratch for bands of few rows.
     if not ties(outputs) and chunks > 1:
         ways.append(_many_rows(form, HilMveMatmulS86x4, 6))
-    if not ties(outputs) and chunks <= DEEPEST and chunks % 2 == 0:
+    if not ties(outputs) and chunks <= DEEPEST:
         block = min(_COPIED, rows + rows % 2)
         pixels = packed_pixels(form.packing, turned=True)
         ways.append(HilMveMatmulS82x4(rows=rows, depth=depth, block=block, mve_pixels=pixels))

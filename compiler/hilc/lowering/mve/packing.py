@@ -279,9 +279,10 @@ def pixels_of(
     if pixels == 1:
         fours = weights.reshape(groups, 4, 4, chunks, CHUNK).transpose(0, 1, 3, 2, 4)
         if turned:
-            twos = fours.reshape(groups, 4, -1, 2, 4, CHUNK).copy()
-            twos[:, 1::2] = twos[:, 1::2, ::-1]
-            fours = twos
+            # Twos of chunks, of which an odd number has one by itself behind them.
+            back = [n for two in range(0, chunks, 2)[::-1] for n in (two, two + 1) if n < chunks]
+            fours = np.stack([fours, fours[:, :, back]])[[0, 1, 0, 1], :, range(4)]
+            fours = fours.transpose(1, 0, 2, 3, 4)
         sums = [bytes_of(np.concatenate([bias, bias], axis=2)), fours.reshape(groups, 4, -1)]
     else:
         # Two fours are taken as one, whose columns are each pixel's.
@@ -301,9 +302,7 @@ def pixels_of(
 
 
 @packed_once
-def packed_pixels(
-    weights: LinearWeights, pixels: int = 1, *, turned: bool = False
-) -> HilMvePixels:
+def packed_pixels(weights: LinearWeights, pixels: int = 1, *, turned: bool = False) -> HilMvePixels:
     """Return the weights in groups of sixteen columns (:func:`pixels_of`)."""
     return pixels_of(weights.matrix, weights.requantization, pixels, turned=turned)
 
