@@ -9,6 +9,7 @@ import operator
 import struct
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -658,7 +659,7 @@ def _spread_filters(
     return weights.reshape(layer.channels, -1)
 
 
-def _channel_values(layer: LinearWeights) -> list[npt.NDArray[np.int32]]:
+def _channel_values(layer: LinearWeights) -> list[npt.NDArray[Any]]:
     """Return bias, multiplier and shift of each channel, in columns."""
     outputs = layer.requantization
     return [

@@ -60,10 +60,11 @@
  *
  * Scratch: see the blocks below; copies of pixels, 16 bytes a chunk.
  *
- * Cost: per pair of pixels and 16 channels 62 + 50n instructions for n <= 3 (n = 4: 271 for 2,048
- * MACs); _first takes 6 fewer, _any 29 more. Measured (`hil tune` on mps3-an547, instructions under
- * QEMU): 1x1 convolution 25x5x64 to 64 channels (kws) 0.132 a MAC, staged 0.142; strips, first
- * layer of kws 0.183, of ic 0.231; points 16 to 32 channels 0.289, 32 to 64 0.191, both _any.
+ * Cost: per pair of pixels and 16 channels 62 + 39n instructions for n <= 2, 62 + 51n for n = 3
+ * (n = 4: 271 for 2,048 MACs); _first takes 4 fewer, _any 29 more. Measured (`hil tune` on
+ * mps3-an547, instructions under QEMU): 1x1 convolution 25x5x64 to 64 channels (kws) 0.132 a MAC,
+ * staged 0.142; strips, first layer of kws 0.183, of ic 0.231; points 16 to 32 channels 0.289, 32
+ * to 64 0.191, both _any.
  *
  * Tests: no twin in C; the numpy reference and hil_generic_matmul_s8 give what must come out
  * (tests/board/test_kernels.py, buffers between guard bytes). Layout:
@@ -499,6 +500,7 @@ outputs = ["int8_t"]
 scratch = "16 * chunks * (copied + 2 * staged)"
 order = ["pixels 2", "channels 16 + staged * columns"]
 reads = "rows"
+code = 204
 [cost]
 tile = "(rows + 1) // 2"
 staged_tile = "tile * staged"
@@ -507,6 +509,7 @@ sixteen = "tile * ((columns + 15) // 16)"
 clamped = "sixteen * (any % 2)"
 late_narrowed = "sixteen * (1 - first)"
 chunk = "sixteen * chunks"
+loaded_apart = "chunk * (chunks > 2)"
 fourth_chunk = "sixteen * (chunks > 3)"
 later_chunk = "sixteen * max(0, chunks - 4)"
 @*/
@@ -560,6 +563,7 @@ sixteen = "tile * ((columns + 15) // 16)"
 clamped = "sixteen * (any % 2)"
 late_narrowed = "sixteen * (1 - first)"
 chunk = "sixteen * chunks"
+loaded_apart = "chunk * (chunks > 2)"
 fourth_chunk = "sixteen * (chunks > 3)"
 later_chunk = "sixteen * max(0, chunks - 4)"
 @*/
@@ -604,6 +608,7 @@ outputs = ["int8_t"]
 scratch = "16 * chunks * strip_w * lines + filter_h * strip_bytes + 16"
 order = ["rows lines", "pixels strip_w"]
 reads = "window"
+code = 472
 [cost]
 line = "batch * ((out_h + lines - 1) // lines)"
 strip = "line * ((out_w + strip_w - 1) // strip_w)"
@@ -615,6 +620,7 @@ sixteen = "tile * (1 - eight) * ((columns + 15) // 16)"
 clamped = "(eight_tile + sixteen) * (any % 2)"
 late_narrowed = "(eight_tile + sixteen) * (1 - first)"
 chunk = "sixteen * chunks"
+loaded_apart = "chunk * (chunks > 2)"
 fourth_chunk = "sixteen * (chunks > 3)"
 later_chunk = "sixteen * max(0, chunks - 4)"
 @*/
