@@ -164,19 +164,35 @@ def check_scales_of_sixteen(p: Packed, at: int, channels: list[int]) -> int:
 @pytest.mark.parametrize("activation", ["RELU", "NONE"])
 def test_pixels_by_sixteen_columns(depth: int, activation: str) -> None:
     p = packed(pixels(depth, 21, activation), HELIUM, "hil_mve_matmul_s8_2x16", staged=0)
-    assert p.fields["any"] == (activation == "NONE")
-    assert p.fields["first"] == (activation == "RELU")
+    check_pixels(p, turned=False)
+
+
+@pytest.mark.parametrize("depth", [5, 33, 64, 70, 128])
+@pytest.mark.parametrize("activation", ["RELU", "NONE"])
+def test_pairs_of_pixels_by_four_columns(depth: int, activation: str) -> None:
+    p = packed(pixels(depth, 21, activation), HELIUM, "hil_mve_matmul_s8_2x4")
+    assert p.fields["chunks"] == -(-depth // 16)
+    check_pixels(p, turned=True)
+
+
+def check_pixels(p: Packed, *, turned: bool) -> None:
+    """The stream of pairs of pixels by sixteen of 21 columns, of which every other four has the
+    last chunks first where they are ``turned``.
+    """
     data, n, at = p.stream, p.fields["chunks"], 0
-    assert n == -(-depth // 16)
+    twos = [list(range(n))[first : first + 2] for first in range(0, n, 2)]
+    back = [chunk for two in reversed(twos) for chunk in two]
     for group in range(2):
-        for four in FOURS:
+        for number, four in enumerate(FOURS):
+            order = back if turned and number % 2 else range(n)
             for i, place in enumerate(four):
                 channel = 16 * group + place
                 assert int32(data, at + 4 * i) == p.of("bias", channel)
                 assert int32(data, at + 16 + 4 * i) == p.of("bias", channel)
-                for element in range(16 * n):
-                    where = at + 32 + 64 * (element // 16) + 16 * i + element % 16
-                    assert int8(data, where) == p.weight(channel, element)
+                for position, chunk in enumerate(order):
+                    for lane in range(16):
+                        weight = p.weight(channel, 16 * chunk + lane)
+                        assert int8(data, at + 32 + 64 * position + 16 * i + lane) == weight
             at += 32 + 64 * n
         at = check_scales_of_sixteen(p, at, [16 * group + c for c in range(16)])
     assert at == len(data) == 2 * ((224 if p.fields["first"] else 256) + 256 * n)
@@ -258,11 +274,11 @@ def test_six_pixels_by_sixteen_columns(depth: int, activation: str) -> None:
 
 
 @pytest.mark.parametrize("activation", ["RELU", "NONE"])
-def test_six_windows_by_sixteen_columns(activation: str) -> None:
+def test_pairs_of_windows_by_four_columns(activation: str) -> None:
     attrs = conv("SAME", 2, activation)
     layer = a_layer("CONV_2D", (1, 13, 7, 2), (21, 3, 4, 2), attrs)
-    p = packed(layer, HELIUM, "hil_mve_conv2d_s8_gathered_6x4")
-    check_sixes(p)
+    p = packed(layer, HELIUM, "hil_mve_conv2d_s8_gathered_2x4")
+    check_pixels(p, turned=True)
     assert p.fields["row_bytes"] == 2 * (2 * 3 + 4)
     taps = p.fields["taps"].tolist()
     for element in range(32):
@@ -597,7 +613,7 @@ def test_depthwise_filters_and_strips(height: int, width: int, stride: int) -> N
     places = p.fields["places"].view("<u2").reshape(18, 8).tolist()
     runs = p.fields["runs"].reshape(-1, 6)
     strip_bytes, column = 4 * p.fields["plane_h"], p.fields["column"]
-    turn_bytes = (88 if stride == 1 else 112) + 4 * p.fields["masked"]
+    turn_bytes = (84 if stride == 1 else 108) + 4 * p.fields["masked"]
     #: Rows and columns of outputs at a place.
     columns = 2 // stride
     stored = set()
@@ -606,7 +622,7 @@ def test_depthwise_filters_and_strips(height: int, width: int, stride: int) -> N
         other = turns >= 13 * turn_bytes
         assert code == (52 if other and not column else 64 + turns)
         begin = 13 * turn_bytes + 4 if other else 0
-        first, rest = divmod(turns - begin, 96 if other and column else turn_bytes)
+        first, rest = divmod(turns - begin, 92 if other and column else turn_bytes)
         assert rest == 0
         patch, out = patch + to_patch, out + to_out
         for turn in range(first, 4 if other else 13):
@@ -647,6 +663,58 @@ def test_depthwise_filters_and_strips(height: int, width: int, stride: int) -> N
     assert patch + to_patch == strip_bytes * p.fields["strips"]
     assert (out + to_out, code) == (1, [0, 0, 0])
     assert stored == set(np.ndindex(height, width))
+
+
+@pytest.mark.parametrize("stride", [1, 2])
+@pytest.mark.parametrize(
+    ("height", "width"), [(12, 12), (8, 7), (7, 3), (3, 9), (1, 1), (14, 5), (2, 17)]
+)
+def test_depthwise_filters_and_pairs_of_rows(height: int, width: int, stride: int) -> None:
+    """Every output is stored once, from its own pair of rows and by its own filter."""
+    shape = (1, stride * height, stride * width, 8)
+    layer = a_layer("DEPTHWISE_CONV_2D", shape, (1, 5, 5, 8), depthwise(stride))
+    p = packed(rectified(tamed(layer)), HELIUM, "hil_mve_depthwise_conv2d_s8_pairs", band_h=height)
+    filters = p.fields["filters"]
+    for channel in range(8):
+        for y, x in np.ndindex(6, 8):
+            expected = p.weight(channel, 5 * y + x) if max(y, x) < 5 else 0
+            assert filters[16 + 48 * channel + 8 * y + x] == expected
+        scale = [p.of(name, channel) for name in ("bias", "multipliers", "shifts")]
+        assert p.fields["scales"][3 * channel :][:3].tolist() == scale
+    assert not filters[:16].any()
+    runs = p.fields["runs"].reshape(-1, 4).tolist()
+    block_bytes, blocks = 16 * p.fields["plane_pairs"], p.fields["blocks"]
+    columns = 4 // stride
+    stored: list[tuple[int, int]] = []
+    place = out = 0
+    moved, turns = -1, [0, 0]
+    for to_place, to_out, run_bytes, mask in runs[:-1]:
+        moved += mask >> 30 & 1
+        beside = mask < 0
+        place, out = place + to_place, out + to_out
+        for _ in range(run_bytes // block_bytes // (1 + beside)):
+            turns[beside] += 1
+            block, top = divmod(place // 16, p.fields["plane_pairs"])
+            for lane in range(8):
+                # The order of narrowed sums: those of the halves of the turn alternate.
+                pair, other, second = lane // 4, lane // 2 % 2, lane % 2
+                row = top + pair + 2 * second * (not beside)
+                x = columns * (block + second * beside) + (moved if stride == 1 else other)
+                y = 2 * row + other if stride == 1 else row
+                if mask >> 2 * lane & 1:
+                    assert block + second * beside < blocks
+                    first = top * 2 // stride, columns * block + moved
+                    assert divmod(out // 8, width) == first
+                    stored.append((y, x))
+                else:
+                    assert y >= height or x >= width
+            place += block_bytes * (1 + beside)
+            out += 8 * columns * (1 + beside)
+    to_place, to_out, to_filter, mask = runs[-1]
+    assert (place + to_place, out + to_out, mask) == (block_bytes * blocks, 1, 0)
+    assert to_filter == 48 + moved + 1
+    assert turns == [p.fields["turns"], p.fields["beside_turns"]]
+    assert sorted(stored) == sorted(np.ndindex(height, width))
 
 
 # DSP --------------------------------------------------------------------------------------------

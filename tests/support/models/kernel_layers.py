@@ -526,6 +526,21 @@ FILTER_ROWS: tuple[Shapes, ...] = tuple(
         ((13, 16), 32, (3, 3), conv("SAME", depth_multiplier=8)),
         ((9, 40), 6, (5, 3), conv("SAME", 2, depth_multiplier=3, activation="NONE")),
         ((4, 9), 34, (2, 8), conv("VALID", depth_multiplier=2)),
+        # Of eight channels or more: pairs of rows, of which 1 to 4 remain, in one block or more.
+        ((7, 7), 9, (5, 5), depthwise(1)),
+        ((12, 12), 8, (5, 5), depthwise(1, activation="NONE")),
+        ((10, 5), 20, (5, 4), conv((2, 1, 0, 3), depth_multiplier=1, activation="RELU6")),
+        ((5, 1), 8, (5, 5), depthwise(1)),
+        ((2, 30), 11, (4, 4), depthwise(1, activation="NONE")),
+        ((48, 40), 8, (5, 5), depthwise(1)),
+        ((8, 9), 250, (3, 3), conv("SAME", depth_multiplier=1, dilation_h=2, dilation_w=2)),
+        ((9, 10), 264, (5, 5), conv((0, 4, 5, 1), 2, depth_multiplier=1)),
+        ((26, 14), 12, (6, 6), depthwise(2, activation="NONE")),
+        ((11, 13), 8, (5, 5), depthwise(2)),
+        ((6, 3), 16, (5, 2), conv("VALID", 2, depth_multiplier=1)),
+        ((10, 11), 32, (5, 5), conv("SAME", depth_multiplier=4)),
+        ((9, 16), 27, (4, 5), conv("SAME", 2, depth_multiplier=3, activation="NONE")),
+        ((1, 6), 8, (1, 5), conv((0, 0, 6, 6), depth_multiplier=1)),
     )
 )
 

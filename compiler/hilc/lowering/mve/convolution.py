@@ -22,7 +22,6 @@ from hilc.lowering.mve.packing import (
     line_pairs,
     linear_of,
     packed_pixels,
-    packed_quads,
     pairs_of,
     pixels_of,
     shallow_stream,
@@ -32,8 +31,8 @@ from hilc.lowering.mve.windows import GATHERED, small_windows
 from hilc.lowering.parameters import (
     HilMveColumns,
     HilMveConv2dS8,
+    HilMveConv2dS8Gathered2x4,
     HilMveConv2dS8Gathered2x16,
-    HilMveConv2dS8Gathered6x4,
     HilMveConv2dS8Rgb,
     HilMveConv2dS8RgbCopied,
     HilMveConv2dS8Rows,
@@ -62,7 +61,8 @@ def conv2d(form: Convolution) -> list[Parameters]:
     if not calls or form.window.filter_h != 3:
         calls = [*calls, *_rgb(form), *small_windows(form), *_strips(form)]
     # Behind the others, which take less scratch for bands of few rows.
-    return [*calls, *([] if gathered is None else [gathered]), *_windows(form), *_sixes(form)]
+    behind = [*_windows(form), *_gathered_windows(form)]
+    return [*calls, *([] if gathered is None else [gathered]), *behind]
 
 
 def _points(form: Convolution) -> Parameters | None:
@@ -189,7 +189,7 @@ def _window_stream(weights: LinearWeights) -> Array:
     return shallow_stream(pairs, weights.requantization, weights.channels)
 
 
-def _sixes(form: Convolution) -> Iterator[Parameters]:
+def _gathered_windows(form: Convolution) -> Iterator[Parameters]:
     """Yield images with few channels whose windows lie within the reach of a gather, over some
     rows of outputs at a time, fewer in less scratch.
     """
@@ -201,24 +201,25 @@ def _sixes(form: Convolution) -> Iterator[Parameters]:
     taps[:depth] = np.add.outer(
         row_bytes * np.arange(filter_h), np.arange(filter_w * images.in_c)
     ).reshape(-1)
-    if chunks == 1 or taps.max() >= GATHERED or window.dilation_h * window.dilation_w != 1:
+    dilated = window.dilation_h * window.dilation_w != 1
+    if not 1 < chunks <= DEEPEST or taps.max() >= GATHERED or dilated:
         return
-    pixels = packed_quads(form.packing, True)
+    pixels = packed_pixels(form.packing, turned=True)
     found: set[int] = set()
     for most in LINES_BYTES:
         fitting = most // (chunks * CHUNK * out_w)
-        # Whole sixes, where there are any.
-        lines = next((n for n in range(fitting, 0, -1) if n * out_w % 6 == 0), fitting)
+        # Whole pairs, where there are any.
+        lines = next((n for n in range(fitting, 0, -1) if n * out_w % 2 == 0), fitting)
         lines = images.out_h if fitting >= images.out_h else lines
         if lines in (0, *found):
             continue
         found.add(lines)
         yield form.parameters(
-            HilMveConv2dS8Gathered6x4,
+            HilMveConv2dS8Gathered2x4,
             filter_h=filter_h,
             filter_w=filter_w,
             lines=lines,
-            sixes=-(-lines * out_w // 6),
+            pairs=-(-lines * out_w // 2),
             rows=(lines - 1) * window.stride_h + filter_h,
             row_bytes=row_bytes,
             taps=taps.astype(np.uint8),

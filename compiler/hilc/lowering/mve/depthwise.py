@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import functools
+import itertools
+import math
+import operator
 import struct
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -17,6 +21,7 @@ from hilc.lowering.mve.packing import CHUNK, FARTHEST, any_of, bytes_of, narrow_
 from hilc.lowering.mve.windows import GATHERED
 from hilc.lowering.parameters import (
     HilMveDepthwiseConv2dS8,
+    HilMveDepthwiseConv2dS8Pairs,
     HilMveDepthwiseConv2dS8Rows,
     HilMveDepthwiseConv2dS8Strips,
 )
@@ -40,6 +45,13 @@ _COLUMN = 8
 _ROWS_AT_ONCE = (8, 2)
 #: Outputs of a column below which portable kernels are faster.
 _SHORT_COLUMN = 3
+#: The kernel of pairs of rows: columns from a block to the next; rows and columns of filters by the
+#: stride; rows of a filter and its columns as packed; zeros before the first filter; pairs of rows
+#: of a turn; bytes of a pair in a block; bytes that turns read behind the last block.
+_BLOCK_COLUMNS, _PAIRS_TAPS, _FILTER_ROOM = 4, {1: 5, 2: 6}, (6, 8)
+_BEFORE_FILTERS, _TURN_PAIRS, _PAIR_BYTES, _BEHIND_BLOCKS = 16, 4, 16, 64
+#: Bits of a mask: the run begins with a filter moved by one column more; its turns take two blocks.
+_MOVED, _BESIDE = 1 << 30, -(1 << 31)
 #: Instructions of its loops: an entry of two tiles, a part of the rows, a call for a channel.
 _ENTRY, _PART, _CALL = 31, 8, 40
 #: The kernel of strips: bytes of scratch that they may take; the farthest shift by which a zero
@@ -49,8 +61,8 @@ _STRIPS_BYTES, _FARTHEST_MOVED, _FARTHEST_NEAR = (16384, 8192, 4096, 2048), -23,
 #: before a run of one place, between both kinds, of a turn of a last column, and more of one that
 #: stores in part, or shifts far; bytes of a turn by the stride.
 _TURNS, _OTHER_TURNS = 13, 4
-_BEFORE, _PARTED, _BETWEEN, _COLUMN_BYTES, _MORE_BYTES = 64, 52, 4, 96, 4
-_TURN_BYTES = {1: 88, 2: 112}
+_BEFORE, _PARTED, _BETWEEN, _COLUMN_BYTES, _MORE_BYTES = 64, 52, 4, 92, 4
+_TURN_BYTES = {1: 84, 2: 108}
 #: Columns that may lie before an image, so that the second of a pair is in the first one.
 _FARTHEST_PADDED = 2
 #: Rows of outputs of a turn by the stride, and of one of a last column.
@@ -86,7 +98,7 @@ def depthwise(form: DepthwiseConvolution) -> Sequence[Parameters]:
             least = scratch
     # The kernel takes any planes: what tells variants apart is the scratch, the largest first.
     planes_of = [each.as_form(f"scratch_{n}") for n, each in enumerate(found, 1)]
-    return [*planes_of, *strips] or list(_depthwise_rows(form))
+    return [*planes_of, *strips] or [*_depthwise_pairs(form), *_depthwise_rows(form)]
 
 
 def _depthwise_strips(form: DepthwiseConvolution) -> Iterator[HilMveDepthwiseConv2dS8Strips]:
@@ -389,6 +401,206 @@ def _strip_scales(weights: LinearWeights) -> npt.NDArray[np.int32]:
     return np.stack([multipliers, bias, moved, shifts], axis=1).astype(np.int32).reshape(-1)
 
 
+def _depthwise_pairs(form: DepthwiseConvolution) -> Iterator[HilMveDepthwiseConv2dS8Pairs]:
+    """Yield the ways of filters that are too large for a patch by pairs of rows, fewer rows at a
+    time in less scratch.
+    """
+    h, w, images, outputs = form.placed.h, form.placed.w, form.images, form.requantization
+    taps = _PAIRS_TAPS.get(h.stride, 0)
+    if images.in_c < _TOGETHER or h.stride != w.stride or max(h.span, w.span) > taps:
+        return
+    heights = [rows for rows in range(1, images.out_h + 1) if images.out_h % rows == 0]
+    found = [
+        _RowPairs(rows, images.out_w, form.channels, form.multiplier, h.stride) for rows in heights
+    ]
+    fitting = {
+        max((each for each in found if each.scratch <= most), key=lambda each: each.rows)
+        for most in _STRIPS_BYTES
+        if found[0].scratch <= most
+    }
+    filter_axes = ((h.filter_size, h.dilation), (w.filter_size, w.dilation))
+    for n, pairs in enumerate(sorted(fitting, key=lambda each: -each.rows), 1):
+        if pairs.farthest > FARTHEST:
+            continue
+        runs = pairs.runs
+        yield form.parameters(
+            HilMveDepthwiseConv2dS8Pairs,
+            filter_h=h.span,
+            filter_w=w.span,
+            stride=h.stride,
+            pad_top=h.pad_before,
+            pad_left=w.pad_before,
+            band_h=pairs.rows,
+            blocks=pairs.blocks,
+            plane_pairs=pairs.plane_pairs,
+            gathered=int(images.in_c + _TOGETHER <= GATHERED),
+            band_runs=len(runs),
+            turns=sum(run.turns for run in runs if not run.beside),
+            beside_turns=sum(run.turns for run in runs if run.beside),
+            any=any_of(outputs),
+            filters=_pairs_filters(form.packing, filter_axes),
+            scales=_pairs_scales(form.packing),
+            runs=pairs.table,
+        ).as_form(f"scratch_{n}")
+
+
+@dataclass(frozen=True)
+class _PairRun:
+    """Turns beside each other from pair of rows ``top`` and block ``block`` on, with the filter
+    moved by ``moved`` columns, whose outputs in ``mask`` are stored; of four pairs of a block, or
+    of two pairs of two blocks ``beside`` each other.
+    """
+
+    moved: int
+    top: int
+    block: int
+    turns: int
+    mask: int
+    beside: bool = False
+
+    @property
+    def blocks(self) -> int:
+        return self.turns * (1 + self.beside)
+
+
+@dataclass(frozen=True)
+class _RowPairs:
+    """Computation of ``depthwise_conv2d_s8_pairs.h`` on a channel of a band of ``rows`` rows."""
+
+    rows: int
+    width: int
+    #: Of the outputs, and those of a channel of the image.
+    channels: int
+    multiplier: int
+    stride: int
+
+    @property
+    def moves(self) -> int:
+        """The filters of a channel, each moved by a column more."""
+        return min(_BLOCK_COLUMNS, self.width) if self.stride == 1 else 1
+
+    @property
+    def outputs(self) -> int:
+        """The columns of outputs of a block."""
+        return _BLOCK_COLUMNS // self.stride
+
+    @property
+    def blocks(self) -> int:
+        return -(-self.width // self.outputs)
+
+    @property
+    def pairs(self) -> int:
+        """The pairs of input rows at which windows begin: those of two rows of outputs or one."""
+        return -(-self.rows * self.stride // 2)
+
+    @property
+    def plane_pairs(self) -> int:
+        """The pairs of input rows, as far as windows reach."""
+        return self.pairs + 2
+
+    @property
+    def block_bytes(self) -> int:
+        return _PAIR_BYTES * self.plane_pairs
+
+    @property
+    def scratch(self) -> int:
+        return _TOGETHER * self.blocks * self.block_bytes + _BEHIND_BLOCKS
+
+    @property
+    def line(self) -> int:
+        """From an output to the one below it."""
+        return self.width * self.channels
+
+    @property
+    def step(self) -> int:
+        """From an output to that of the next block."""
+        return self.outputs * self.channels
+
+    @property
+    def farthest(self) -> int:
+        """The farthest offset of an output of a turn, or of a plane."""
+        rows = 2 * _TURN_PAIRS // self.stride
+        return max((rows - 1) * self.line + self.step, self.scratch + self.block_bytes)
+
+    @functools.cached_property
+    def runs(self) -> list[_PairRun]:
+        return [run for moved in range(self.moves) for run in self._runs_of(moved)]
+
+    def _runs_of(self, moved: int) -> Iterator[_PairRun]:
+        blocks = -(-(self.width - moved) // self.outputs) if self.stride == 1 else self.blocks
+        turns, rest = divmod(self.pairs, _TURN_PAIRS)
+        for turn in range(turns):
+            yield from self._below(moved, _TURN_PAIRS * turn, range(blocks))
+        top, first = _TURN_PAIRS * turns, 0
+        if 0 < rest <= _TURN_PAIRS // 2:
+            first = blocks // 2 * 2
+            turns_beside = [(n, self._mask(moved, top, n, beside=True)) for n in range(0, first, 2)]
+            yield from _equal_masks(moved, top, turns_beside, beside=True)
+        if rest:
+            yield from self._below(moved, top, range(first, blocks))
+
+    def _below(self, moved: int, top: int, blocks: range) -> Iterator[_PairRun]:
+        masks = [(n, self._mask(moved, top, n, beside=False)) for n in blocks]
+        return _equal_masks(moved, top, masks, beside=False)
+
+    def _mask(self, moved: int, top: int, block: int, *, beside: bool) -> int:
+        """Return a turn's outputs that are stored, two bits each, in the order in which the
+        narrowed sums lie: those of the two halves of the turn alternate.
+        """
+        mask = 0
+        for lane in range(8):
+            pair, other, second = lane // 4, lane // 2 % 2, lane % 2
+            down = top + pair + (0 if beside else 2 * second)
+            row, right = (2 * down + other, moved) if self.stride == 1 else (down, other)
+            x = self.outputs * (block + (second if beside else 0)) + right
+            mask |= 3 << 2 * lane if row < self.rows and x < self.width else 0
+        return mask
+
+    @property
+    def table(self) -> npt.NDArray[np.int32]:
+        """The runs as the head of the kernel draws them."""
+        rows = []
+        reached = stored = 0
+        moved = -1
+        for run in self.runs:
+            place = _PAIR_BYTES * run.top + self.block_bytes * run.block
+            row = run.top * 2 // self.stride
+            out = row * self.line + run.moved * self.channels + run.block * self.step
+            run_bytes = run.blocks * self.block_bytes
+            mask = run.mask | _MOVED * (run.moved != moved) | _BESIDE * run.beside
+            rows.append((place - reached, out - stored, run_bytes, mask))
+            reached, stored, moved = place + run_bytes, out + run.blocks * self.step, run.moved
+        # The filters of a channel read the same blocks.
+        plane = self.blocks * self.block_bytes * (self.multiplier == 1)
+        to_filter = math.prod(_FILTER_ROOM) + self.moves
+        rows.append((plane - reached, 1 - stored, to_filter, 0))
+        return np.array(rows, np.int32).reshape(-1)
+
+
+def _equal_masks(
+    moved: int, top: int, masks: Sequence[tuple[int, int]], *, beside: bool
+) -> Iterator[_PairRun]:
+    """Yield a run for each mask of turns that follow each other, given with their blocks."""
+    for mask, turns in itertools.groupby(masks, key=operator.itemgetter(1)):
+        blocks = [block for block, _ in turns]
+        yield _PairRun(moved, top, blocks[0], len(blocks), mask, beside)
+
+
+@packed_once
+def _pairs_filters(
+    weights: LinearWeights, axes: tuple[tuple[int, int], tuple[int, int]]
+) -> npt.NDArray[np.int8]:
+    """Return the filters as the head of the kernel draws them."""
+    filters = _spread_filters(weights, axes, _FILTER_ROOM)
+    return np.concatenate([np.zeros(_BEFORE_FILTERS, np.int8), filters.reshape(-1)])
+
+
+@packed_once
+def _pairs_scales(weights: LinearWeights) -> npt.NDArray[np.int32]:
+    """Return bias, multiplier and shift of each channel."""
+    return np.hstack(_channel_values(weights)).astype(np.int32).reshape(-1)
+
+
 def _depthwise_rows(form: DepthwiseConvolution) -> Iterator[HilMveDepthwiseConv2dS8Rows]:
     """Yield the ways of filters that are too large for a patch, which may be dilated ones."""
     h, w, images, outputs = form.placed.h, form.placed.w, form.images, form.requantization
@@ -430,18 +642,30 @@ def _stream(
     """Return the filters of the channels, each in ``room`` rows and columns and with its bias,
     multiplier and shift. ``axes`` are the taps of a filter and their dilation by rows and columns.
     """
-    count, outputs = layer.channels, layer.requantization
+    filters = _spread_filters(layer, axes, room)
+    values = bytes_of(np.hstack(_channel_values(layer)))
+    return np.ascontiguousarray(np.hstack([filters, values]).reshape(-1))
+
+
+def _spread_filters(
+    layer: LinearWeights, axes: tuple[tuple[int, int], tuple[int, int]], room: tuple[int, int]
+) -> npt.NDArray[np.int8]:
+    """Return the filter of each channel in ``room`` rows and columns, one channel a row."""
     (height, down), (width, right) = axes
-    weights = np.zeros((count, *room), np.int8)
+    weights = np.zeros((layer.channels, *room), np.int8)
     weights[:, : height * down : down, : width * right : right] = layer.matrix.reshape(
         -1, height, width
     )
-    values = [
-        np.broadcast_to(each, (count,)).reshape(-1, 1)
+    return weights.reshape(layer.channels, -1)
+
+
+def _channel_values(layer: LinearWeights) -> list[npt.NDArray[Any]]:
+    """Return bias, multiplier and shift of each channel, in columns."""
+    outputs = layer.requantization
+    return [
+        np.broadcast_to(each, (layer.channels,)).reshape(-1, 1)
         for each in (outputs.bias, outputs.multipliers, outputs.shifts)
     ]
-    stream = np.hstack([weights.reshape(count, -1), bytes_of(np.hstack(values))])
-    return np.ascontiguousarray(stream.reshape(-1))
 
 
 @packed_once

@@ -46,6 +46,7 @@ from hilc.lowering.mve.packing import (
 from hilc.lowering.mve.windows import short_rows
 from hilc.lowering.parameters import (
     HilMveMatmulS8,
+    HilMveMatmulS82x4,
     HilMveMatmulS82x16,
     HilMveMatmulS84x4,
     HilMveMatmulS86x4,
@@ -60,6 +61,8 @@ from hilc.lowering.v7m.conv2d import with_int32_multiplies
 _FEW_ROWS = 2
 #: Columns of a row whose sums are requantized together.
 _MOST_SUMS = 128
+#: Rows that are copied at a time.
+_COPIED = 32
 #: Rows of few elements: how many at a time.
 _BLOCKS = (512, 256, 64)
 
@@ -106,6 +109,10 @@ def _matmul(form: MatrixProduct) -> list[Parameters]:
     # Behind the others, which take less scratch for bands of few rows.
     if not ties(outputs) and chunks > 1:
         ways.append(_many_rows(form, HilMveMatmulS86x4, 6))
+    if not ties(outputs) and chunks <= DEEPEST:
+        block = min(_COPIED, rows + rows % 2)
+        pixels = packed_pixels(form.packing, turned=True)
+        ways.append(HilMveMatmulS82x4(rows=rows, depth=depth, block=block, mve_pixels=pixels))
     return ways
 
 

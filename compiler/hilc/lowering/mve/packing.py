@@ -255,9 +255,11 @@ def quads_of(matrix: Array, outputs: HilRequantization, six: bool = False) -> Hi
     )
 
 
-def pixels_of(matrix: Array, outputs: HilRequantization, pixels: int = 1) -> HilMvePixels:
+def pixels_of(
+    matrix: Array, outputs: HilRequantization, pixels: int = 1, *, turned: bool = False
+) -> HilMvePixels:
     """Return the weights in groups of sixteen columns, which ``pixels`` side by side share: 2 of
-    eight.
+    eight. Every other four columns have the last two chunks first where they are ``turned``.
     """
     channels = matrix.shape[0]
     count = channels * pixels
@@ -276,6 +278,11 @@ def pixels_of(matrix: Array, outputs: HilRequantization, pixels: int = 1) -> Hil
     shifts = each(outputs.shifts)
     if pixels == 1:
         fours = weights.reshape(groups, 4, 4, chunks, CHUNK).transpose(0, 1, 3, 2, 4)
+        if turned:
+            # Twos of chunks, of which an odd number has one by itself behind them.
+            back = [n for two in range(0, chunks, 2)[::-1] for n in (two, two + 1) if n < chunks]
+            fours = np.stack([fours, fours[:, :, back]])[[0, 1, 0, 1], :, range(4)]
+            fours = fours.transpose(1, 0, 2, 3, 4)
         sums = [bytes_of(np.concatenate([bias, bias], axis=2)), fours.reshape(groups, 4, -1)]
     else:
         # Two fours are taken as one, whose columns are each pixel's.
@@ -295,9 +302,9 @@ def pixels_of(matrix: Array, outputs: HilRequantization, pixels: int = 1) -> Hil
 
 
 @packed_once
-def packed_pixels(weights: LinearWeights, pixels: int = 1) -> HilMvePixels:
+def packed_pixels(weights: LinearWeights, pixels: int = 1, *, turned: bool = False) -> HilMvePixels:
     """Return the weights in groups of sixteen columns (:func:`pixels_of`)."""
-    return pixels_of(weights.matrix, weights.requantization, pixels)
+    return pixels_of(weights.matrix, weights.requantization, pixels, turned=turned)
 
 
 @packed_once

@@ -60,10 +60,11 @@
  *
  * Scratch: see the blocks below; copies of pixels, 16 bytes a chunk.
  *
- * Cost: per pair of pixels and 16 channels 62 + 50n instructions for n <= 3 (n = 4: 271 for 2,048
- * MACs); _first takes 6 fewer, _any 29 more. Measured (`hil tune` on mps3-an547, instructions under
- * QEMU): 1x1 convolution 25x5x64 to 64 channels (kws) 0.132 a MAC, staged 0.142; strips, first
- * layer of kws 0.183, of ic 0.231; points 16 to 32 channels 0.289, 32 to 64 0.191, both _any.
+ * Cost: per pair of pixels and 16 channels 62 + 39n instructions for n <= 2, 62 + 51n for n = 3
+ * (n = 4: 271 for 2,048 MACs); _first takes 4 fewer, _any 29 more. Measured (`hil tune` on
+ * mps3-an547, instructions under QEMU): 1x1 convolution 25x5x64 to 64 channels (kws) 0.132 a MAC,
+ * staged 0.142; strips, first layer of kws 0.183, of ic 0.231; points 16 to 32 channels 0.289, 32
+ * to 64 0.191, both _any.
  *
  * Tests: no twin in C; the numpy reference and hil_generic_matmul_s8 give what must come out
  * (tests/board/test_kernels.py, buffers between guard bytes). Layout:
@@ -124,6 +125,18 @@ typedef void hil_mve_pixels_function(const int8_t *x, const int8_t *stream, int8
     "vmladava.s8 " first ", " x ", q7\n"                                                           \
     "vmladava.s8 " second ", " y ", q7\n"
 
+/* A chunk of four columns, whose weights are loaded together, and of two pixels. */
+#define HIL_MVE_PIXELS_WHOLE_CHUNK(x, y)                                                           \
+    "vldmia r9!, {d8-d15}\n"                                                                       \
+    "vmladava.s8 r0, " x ", q4\n"                                                                  \
+    "vmladava.s8 r2, " x ", q5\n"                                                                  \
+    "vmladava.s8 r4, " x ", q6\n"                                                                  \
+    "vmladava.s8 r6, " x ", q7\n"                                                                  \
+    "vmladava.s8 r8, " y ", q4\n"                                                                  \
+    "vmladava.s8 r10, " y ", q5\n"                                                                 \
+    "vmladava.s8 r12, " y ", q6\n"                                                                 \
+    "vmladava.s8 lr, " y ", q7\n"
+
 /* A chunk of four columns, and of two pixels in `x` and `y`. */
 #define HIL_MVE_PIXELS_CHUNK(x, y)                                                                 \
     HIL_MVE_PIXELS_COLUMN("r0", "r8", x, y)                                                        \
@@ -157,18 +170,18 @@ typedef void hil_mve_pixels_function(const int8_t *x, const int8_t *stream, int8
 
 /* Requantizes four columns of both pixels. */
 #define HIL_MVE_PIXELS_SCALE(multiply, sums, correct, narrow, x, y)                                \
-    sums "vldrw.32 q2, [r9], #16\n"                                                                \
-         "vldrw.32 q3, [r9], #16\n" multiply ".s32 q0, q0, q2\n" multiply                          \
-         ".s32 q1, q1, q2\n" correct "vrshl.s32 q0, q0, q3\n"                                      \
+    sums "vldmia r9!, {d4-d7}\n" multiply ".s32 q0, q0, q2\n" multiply ".s32 q1, q1, q2\n" correct \
+         "vrshl.s32 q0, q0, q3\n"                                                                  \
          "vrshl.s32 q1, q1, q3\n" narrow ".s32 " x ", q0\n" narrow ".s32 " y ", q1\n"
 
 /* The sums of fours, those of the one pixel and of the other. */
 #define HIL_MVE_PIXELS_SUMS_AT(at, next)                                                           \
     "vldrw.32 q0, [r5, #" at "]\n"                                                                 \
     "vldrw.32 q1, [r5, #" next "]\n"
+#define HIL_MVE_PIXELS_SUMS_OF_TWO "vldmia r5!, {d0-d3}\n"
 #define HIL_MVE_PIXELS_SUMS                                                                        \
-    HIL_MVE_PIXELS_SUMS_AT("-128", "-112"), HIL_MVE_PIXELS_SUMS_AT("-96", "-80"),                  \
-        HIL_MVE_PIXELS_SUMS_AT("-64", "-48"), HIL_MVE_PIXELS_SUMS_AT("-32", "-16")
+    "sub.w r5, r5, #128\n" HIL_MVE_PIXELS_SUMS_OF_TWO, HIL_MVE_PIXELS_SUMS_OF_TWO,                 \
+        HIL_MVE_PIXELS_SUMS_OF_TWO, HIL_MVE_PIXELS_SUMS_OF_TWO
 
 /* All sixteen columns of both pixels, in 16 bits in q4 to q7; then in q4 and q5. */
 #define HIL_MVE_PIXELS_FOURS(multiply, correct, a, b, c, d)                                        \
@@ -192,19 +205,22 @@ typedef void hil_mve_pixels_function(const int8_t *x, const int8_t *stream, int8
 
 /* The same for outputs over the whole range of int8 whose values below the zero point clamp, where
  * no product has more than 16 bits before it is shifted: these are shifted eight at a time. */
-#define HIL_MVE_PIXELS_PRODUCTS(multiply, sums, narrow, x, y)                                      \
-    sums "vldrw.32 q2, [r9], #16\n" multiply ".s32 q0, q0, q2\n" multiply                          \
-         ".s32 q1, q1, q2\n" narrow ".s32 " x ", q0\n" narrow ".s32 " y ", q1\n"
+#define HIL_MVE_PIXELS_PRODUCTS(multiply, sums, scale, narrow, x, y)                               \
+    sums multiply ".s32 q0, q0, " scale "\n" multiply ".s32 q1, q1, " scale "\n" narrow ".s32 " x  \
+                  ", q0\n" narrow ".s32 " y ", q1\n"
+#define HIL_MVE_PIXELS_MULTIPLIERS "vldmia r9!, {d4-d7}\n"
 #define HIL_MVE_PIXELS_SHIFT(x, y)                                                                 \
     "vldrh.u16 q2, [r9], #16\n"                                                                    \
     "vrshl.u16 " x ", " x ", q2\n"                                                                 \
     "vrshl.u16 " y ", " y ", q2\n"
 #define HIL_MVE_PIXELS_FOURS_FIRST(multiply, a, b, c, d)                                           \
-    HIL_MVE_PIXELS_PRODUCTS(multiply, a, "vqmovunb", "q4", "q5")                                   \
-    HIL_MVE_PIXELS_PRODUCTS(multiply, b, "vqmovunt", "q4", "q5")                                   \
+    HIL_MVE_PIXELS_MULTIPLIERS                                                                     \
+    HIL_MVE_PIXELS_PRODUCTS(multiply, a, "q2", "vqmovunb", "q4", "q5")                             \
+    HIL_MVE_PIXELS_PRODUCTS(multiply, b, "q3", "vqmovunt", "q4", "q5")                             \
     HIL_MVE_PIXELS_SHIFT("q4", "q5")                                                               \
-    HIL_MVE_PIXELS_PRODUCTS(multiply, c, "vqmovunb", "q6", "q7")                                   \
-    HIL_MVE_PIXELS_PRODUCTS(multiply, d, "vqmovunt", "q6", "q7")                                   \
+    HIL_MVE_PIXELS_MULTIPLIERS                                                                     \
+    HIL_MVE_PIXELS_PRODUCTS(multiply, c, "q2", "vqmovunb", "q6", "q7")                             \
+    HIL_MVE_PIXELS_PRODUCTS(multiply, d, "q3", "vqmovunt", "q6", "q7")                             \
     HIL_MVE_PIXELS_SHIFT("q6", "q7")
 #define HIL_MVE_PIXELS_NARROW_FIRST(multiply, ...)                                                 \
     HIL_MVE_PIXELS_NARROW_FIRST_AT(multiply, __VA_ARGS__)
@@ -295,11 +311,13 @@ typedef void hil_mve_pixels_function(const int8_t *x, const int8_t *stream, int8
     }
 
 #define HIL_MVE_PIXELS_1                                                                           \
-    HIL_MVE_PIXELS_LOAD("q0", "q1", "0") HIL_MVE_PIXELS_SIXTEEN(HIL_MVE_PIXELS_CHUNK("q0", "q1"))
+    HIL_MVE_PIXELS_LOAD("q0", "q1", "0")                                                           \
+    HIL_MVE_PIXELS_SIXTEEN(HIL_MVE_PIXELS_WHOLE_CHUNK("q0", "q1"))
 #define HIL_MVE_PIXELS_2                                                                           \
     HIL_MVE_PIXELS_LOAD("q0", "q1", "0")                                                           \
     HIL_MVE_PIXELS_LOAD("q2", "q3", "16")                                                          \
-    HIL_MVE_PIXELS_SIXTEEN(HIL_MVE_PIXELS_CHUNK("q0", "q1") HIL_MVE_PIXELS_CHUNK("q2", "q3"))
+    HIL_MVE_PIXELS_SIXTEEN(HIL_MVE_PIXELS_WHOLE_CHUNK("q0", "q1")                                  \
+                               HIL_MVE_PIXELS_WHOLE_CHUNK("q2", "q3"))
 #define HIL_MVE_PIXELS_3                                                                           \
     HIL_MVE_PIXELS_LOAD("q0", "q1", "0")                                                           \
     HIL_MVE_PIXELS_LOAD("q2", "q3", "16")                                                          \
@@ -482,6 +500,7 @@ outputs = ["int8_t"]
 scratch = "16 * chunks * (copied + 2 * staged)"
 order = ["pixels 2", "channels 16 + staged * columns"]
 reads = "rows"
+code = 204
 [cost]
 tile = "(rows + 1) // 2"
 staged_tile = "tile * staged"
@@ -490,6 +509,7 @@ sixteen = "tile * ((columns + 15) // 16)"
 clamped = "sixteen * (any % 2)"
 late_narrowed = "sixteen * (1 - first)"
 chunk = "sixteen * chunks"
+loaded_apart = "chunk * (chunks > 2)"
 fourth_chunk = "sixteen * (chunks > 3)"
 later_chunk = "sixteen * max(0, chunks - 4)"
 @*/
@@ -543,6 +563,7 @@ sixteen = "tile * ((columns + 15) // 16)"
 clamped = "sixteen * (any % 2)"
 late_narrowed = "sixteen * (1 - first)"
 chunk = "sixteen * chunks"
+loaded_apart = "chunk * (chunks > 2)"
 fourth_chunk = "sixteen * (chunks > 3)"
 later_chunk = "sixteen * max(0, chunks - 4)"
 @*/
@@ -587,6 +608,7 @@ outputs = ["int8_t"]
 scratch = "16 * chunks * strip_w * lines + filter_h * strip_bytes + 16"
 order = ["rows lines", "pixels strip_w"]
 reads = "window"
+code = 472
 [cost]
 line = "batch * ((out_h + lines - 1) // lines)"
 strip = "line * ((out_w + strip_w - 1) // strip_w)"
@@ -598,6 +620,7 @@ sixteen = "tile * (1 - eight) * ((columns + 15) // 16)"
 clamped = "(eight_tile + sixteen) * (any % 2)"
 late_narrowed = "(eight_tile + sixteen) * (1 - first)"
 chunk = "sixteen * chunks"
+loaded_apart = "chunk * (chunks > 2)"
 fourth_chunk = "sixteen * (chunks > 3)"
 later_chunk = "sixteen * max(0, chunks - 4)"
 @*/

@@ -1,51 +1,50 @@
 /* Convolution of int8 images of few channels on Helium, whose windows lie within the reach of a
  * gather: some rows of outputs at a time the rows of the image under them are laid out with what
- * lies around, from there gathers fetch the windows, which matmul_s8_6x4.h multiplies.
+ * lies around, from there gathers fetch the windows, which matmul_s8_2x4.h multiplies.
  *
- * Tile: 6 windows x 4 channels x one chunk of the window, that of matmul_s8_6x4.h.
+ * Tile: 2 windows x 4 channels, that of matmul_s8_2x4.h.
  *
- * Registers: those of matmul_s8_6x4.h.
+ * Registers: those of matmul_s8_2x4.h.
  *
- * Data: the stream of matmul_s8_6x4.h, packed by `quads_of()`.
+ * Data: the stream of matmul_s8_2x4.h, packed by `pixels_of()`.
  *
  *   taps     uint8 [chunks][16]: from a window's first byte to each of its bytes; behind the last
  *            ones 0, whose weights are 0
- *   windows  in scratch, int8 [lines * out_w][chunks][16], whole sixes
+ *   windows  in scratch, int8 [pairs][chunks][2][16]
  *   rows     in scratch, int8 [(lines - 1) * stride_h + filter_h][row_bytes], the zero point around
  *            the image
  *
  * Order: `lines` rows of outputs at a time, whose windows are laid out first.
  *
- * Bounds: as in matmul_s8_6x4.h; `_sixes()` checks that taps are bytes. What a last six has beyond
- * the windows gives outputs that are not copied.
+ * Bounds: as in matmul_s8_2x4.h; `_gathered_windows()` checks that taps are bytes.
  *
- * Output: that of matmul_s8_6x4.h.
+ * Output: that of matmul_s8_2x4.h.
  *
- * Scratch: sums of six windows, the windows, outputs of a last six, the rows.
+ * Scratch: the windows, the rows.
  *
- * Cost: 34 instructions for a chunk of six windows and four channels; 3 instructions a chunk of a
- * window that is gathered. Measured (`hil bench --per-layer` on mps3-an547, instructions under
- * QEMU) a MAC: 49x10x1 by 10x4 to 64, stride 2 (kws) 0.160, hil_mve_conv2d_s8_gathered_2x16 0.183.
+ * Cost: that of matmul_s8_2x4.h; 4 instructions a window and 7 a chunk of one that is gathered.
+ * Measured (`hil bench --per-layer` on mps3-an547, instructions under QEMU) a MAC: 49x10x1 by 10x4
+ * to 64, stride 2 (kws) 0.140, hil_mve_conv2d_s8_gathered_2x16 0.183.
  *
  * Tests: no twin in C; the numpy reference gives what must come out (tests/board/test_kernels.py,
  * buffers between guard bytes). Layout: tests/c/test_kernel_layouts.py.
  */
-#ifndef HIL_KERNELS_MVE_CONV2D_S8_GATHERED_6X4_H
-#define HIL_KERNELS_MVE_CONV2D_S8_GATHERED_6X4_H
+#ifndef HIL_KERNELS_MVE_CONV2D_S8_GATHERED_2X4_H
+#define HIL_KERNELS_MVE_CONV2D_S8_GATHERED_2X4_H
 
 #include <arm_mve.h>
 
-#include "hil/kernels/mve/matmul_s8_6x4.h"
+#include "hil/kernels/mve/matmul_s8_2x4.h"
 
 /*@kernel
-name = "hil_mve_conv2d_s8_gathered_6x4"
+name = "hil_mve_conv2d_s8_gathered_2x4"
 requires = ["mve"]
 inputs = ["int8_t"]
 outputs = ["int8_t"]
-scratch = "512 * ((columns + 15) // 16) + 6 * columns + 96 * chunks * sixes + row_bytes * rows + 16"
+scratch = "32 * chunks * pairs + row_bytes * rows + 16"
 order = ["rows lines"]
 reads = "window"
-code = 3000
+code = 440
 [cost]
 block = "batch * ((out_h + lines - 1) // lines)"
 row = "block * rows"
@@ -53,15 +52,14 @@ row_chunk = "row * ((row_bytes + 15) // 16)"
 window = "batch * out_h * out_w"
 window_chunk = "window * chunks"
 line = "batch * out_h"
-six = "block * ((lines * out_w + 5) // 6)"
-chunk = "six * chunks"
-sixteen = "six * ((columns + 15) // 16)"
+pair = "(window + block) // 2"
+sixteen = "pair * ((columns + 15) // 16)"
 sixteen_chunk = "sixteen * chunks"
+masked = "sixteen * (columns % 16 > 0)"
 clamped = "sixteen * (any % 2)"
 late_narrowed = "sixteen * (1 - first)"
-masked = "sixteen * min(1, columns % 16)"
 @*/
-struct hil_mve_conv2d_s8_gathered_6x4 {
+struct hil_mve_conv2d_s8_gathered_2x4 {
     HIL_IMAGES_FIELDS;
     int32_t filter_h;      /* rows of the filter */
     int32_t filter_w;      /* columns of the filter */
@@ -71,47 +69,46 @@ struct hil_mve_conv2d_s8_gathered_6x4 {
     int32_t pad_left;      /* columns by which the first window reaches beyond the image */
     int32_t in_zero_point; /* the input that stands for 0.0, which pixels outside the image have */
     int32_t lines;         /* rows of outputs at a time */
-    int32_t sixes;         /* of windows at a time */
+    int32_t pairs;         /* of windows at a time */
     int32_t rows;          /* of the image under them */
     int32_t row_bytes;     /* of such a row */
     const uint8_t *taps;   /* the head draws it */
     HIL_MVE_PIXELS_FIELDS;
 };
 
-/* The windows of a row of outputs, and where the next one goes. */
-HIL_INLINE int8_t *hil_mve_conv2d_sixes_gather(const struct hil_mve_conv2d_s8_gathered_6x4 *p,
-                                               const int8_t *window, int8_t *to) {
-    const int32_t step = p->stride_w * p->in_c;
+/* The windows of a row of outputs, and where the next one goes; `*step` is from a window to the
+ * next, which is the second of a pair or the first of one. */
+HIL_INLINE int8_t *hil_mve_conv2d_pairs_gather(const struct hil_mve_conv2d_s8_gathered_2x4 *p,
+                                               const int8_t *window, int8_t *to, int32_t *step) {
+    const int32_t pair_bytes = 2 * HIL_MVE_CHUNK * p->chunks;
     const uint8x16_t first = vldrbq_u8(p->taps);
     const uint8x16_t second = vldrbq_u8(p->taps + HIL_MVE_CHUNK);
     const uint8x16_t third = vldrbq_u8(p->taps + (p->chunks > 2 ? 2 * HIL_MVE_CHUNK : 0));
     for (int32_t count = p->out_w; count > 0; count--) {
         vstrbq_s8(to, vldrbq_gather_offset_s8(window, first));
-        vstrbq_s8(to + HIL_MVE_CHUNK, vldrbq_gather_offset_s8(window, second));
-        to += 2 * HIL_MVE_CHUNK;
+        vstrbq_s8(to + 2 * HIL_MVE_CHUNK, vldrbq_gather_offset_s8(window, second));
         if (p->chunks > 2) {
-            vstrbq_s8(to, vldrbq_gather_offset_s8(window, third));
-            to += HIL_MVE_CHUNK;
+            vstrbq_s8(to + 4 * HIL_MVE_CHUNK, vldrbq_gather_offset_s8(window, third));
         }
         for (int32_t chunk = 3; chunk < p->chunks; chunk++) {
             const uint8x16_t taps = vldrbq_u8(p->taps + HIL_MVE_CHUNK * chunk);
-            vstrbq_s8(to, vldrbq_gather_offset_s8(window, taps));
-            to += HIL_MVE_CHUNK;
+            vstrbq_s8(to + 2 * HIL_MVE_CHUNK * chunk, vldrbq_gather_offset_s8(window, taps));
         }
-        window += step;
+        to += *step;
+        *step = pair_bytes - *step;
+        window += p->stride_w * p->in_c;
     }
     return to;
 }
 
-HIL_INLINE void hil_mve_conv2d_s8_gathered_6x4(const struct hil_mve_conv2d_s8_gathered_6x4 *p,
+HIL_INLINE void hil_mve_conv2d_s8_gathered_2x4(const struct hil_mve_conv2d_s8_gathered_2x4 *p,
                                                const int8_t *in, int8_t *out, void *scratch) {
-    const int32_t sixteens = (p->columns + 15) / 16;
-    const int32_t window_bytes = HIL_MVE_CHUNK * p->chunks;
+    hil_mve_pixels_function *const function =
+        hil_mve_passes_of(p->chunks, p->columns, p->any, p->first);
     const int32_t line = p->stride_h * p->row_bytes;
-    int8_t *const windows = (int8_t *)scratch + 512 * sixteens;
-    int8_t *const outputs = windows + HIL_MVE_SIX * p->sixes * window_bytes;
-    int8_t *const rows = outputs + HIL_MVE_SIX * p->columns;
-    struct hil_mve_sixes sixes = HIL_MVE_SIXES_OF(p, window_bytes, sixteens, (int32_t *)scratch);
+    int8_t *const windows = (int8_t *)scratch;
+    int8_t *const rows = windows + 2 * HIL_MVE_CHUNK * p->chunks * p->pairs;
+    struct hil_mve_pixels pixels = HIL_MVE_PIXELS(p, HIL_MVE_CHUNK * p->chunks);
     const struct hil_mve_padded_rows padded = {
         .in_h = p->in_h,
         .line = p->in_w * p->in_c,
@@ -127,19 +124,21 @@ HIL_INLINE void hil_mve_conv2d_s8_gathered_6x4(const struct hil_mve_conv2d_s8_ga
             const int32_t lines = left < p->lines ? left : p->lines;
             hil_mve_copy_rows(&padded, in, y, (lines - 1) * p->stride_h + p->filter_h, rows);
             int8_t *to = windows;
+            int32_t step = HIL_MVE_CHUNK;
             for (int32_t n = 0; n < lines; n++) {
-                to = hil_mve_conv2d_sixes_gather(p, rows + n * line, to);
+                to = hil_mve_conv2d_pairs_gather(p, rows + n * line, to, &step);
             }
             const int32_t count = lines * p->out_w;
-            const int32_t whole = count / HIL_MVE_SIX * HIL_MVE_SIX;
-            hil_mve_sixes_of(p->columns, p->any, p->first, &sixes, windows, p->stream, out, whole);
-            out += whole * p->columns;
-            if (whole < count) {
-                hil_mve_sixes_few(p->columns, p->any, p->first, &sixes,
-                                  windows + whole * window_bytes, p->stream, out, count - whole,
-                                  outputs);
-                out += (count - whole) * p->columns;
+            if (count % 2 != 0) {
+                /* The last window is both of its pair. */
+                const int8_t *const last = to - HIL_MVE_CHUNK;
+                for (int32_t chunk = 0; chunk < p->chunks; chunk++) {
+                    vstrbq_s8(to + 2 * HIL_MVE_CHUNK * chunk,
+                              vldrbq_s8(last + 2 * HIL_MVE_CHUNK * chunk));
+                }
             }
+            hil_mve_passes(function, &pixels, windows, p->stream, out, count);
+            out += count * p->columns;
             y += lines * p->stride_h;
         }
         in += p->in_h * p->in_w * p->in_c;
