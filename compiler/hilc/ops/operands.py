@@ -235,10 +235,11 @@ ACTIVATION_RANGES: Mapping[str, tuple[float, float]] = {
 def float_range(node: Node, activation: str) -> tuple[float, float]:
     """Return the range that an activation clamps floats to.
 
-    TensorFlow's ends at the largest number; ONNX's has no end.
+    TensorFlow's ends at the largest number where it is fused into an operator; as a layer of its
+    own, and in ONNX, it has no end.
     """
     low, high = ACTIVATION_RANGES[activation]
-    if node.numerics is Numerics.ONNX:
+    if node.numerics is Numerics.ONNX or node.op == activation:
         low = -np.inf if low == -_FLOAT32_MAX else low
         high = np.inf if high == _FLOAT32_MAX else high
     return low, high
