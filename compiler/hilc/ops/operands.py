@@ -7,7 +7,7 @@ from typing import NoReturn
 
 import numpy as np
 
-from hilc.errors import ModelError, UnsupportedError
+from hilc.errors import ElementTypeError, ModelError, UnsupportedError
 from hilc.ir import ELEMENT_TYPES, Array, Node, Numerics, Rounding, Tensor
 from hilc.ir.dtypes import INDEX_TYPES
 from hilc.numerics.requantize import (
@@ -97,10 +97,12 @@ def operand(node: Node, ins: Sequence[Tensor | None], index: int) -> Tensor:
 def require_dtype(node: Node, tensor: Tensor, allowed: Sequence[str] = ARITHMETIC) -> None:
     """Refuse a tensor of a type outside ``allowed``."""
     if tensor.dtype not in allowed:
-        raise UnsupportedError(
+        raise ElementTypeError(
             f"{_layer(node)}: {node.op} does not support {tensor.dtype} input {tensor.name!r} "
             f"(supported: {', '.join(allowed)})",
             "convert the model with activations of a supported type",
+            tensor.dtype,
+            allowed,
         )
 
 
