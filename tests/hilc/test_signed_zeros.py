@@ -5,6 +5,7 @@ bit.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 import tflm
@@ -27,7 +28,7 @@ _ACTIVATIONS = ("NONE", "RELU", "RELU6", "RELU_N1_TO_1")
 
 def _same_bits(found: Array, expected: Array) -> Array:
     both = np.isnan(found) & np.isnan(expected)
-    return both | (found.view(np.uint32) == expected.view(np.uint32))
+    return np.asarray(both | (found.view(np.uint32) == expected.view(np.uint32)))
 
 
 def _check(data: bytes, *samples: Mapping[str, Array], has_tflm: bool = True) -> None:
@@ -58,7 +59,8 @@ def test_elements() -> None:
         builder.input(name, a.shape, "float32")
     for op in _UNARY:
         builder.output(op, a.shape, "float32")
-        builder.op(op, ["a"], [op], **{"alpha": 0.1} if op == "LEAKY_RELU" else {})
+        slope: dict[str, Any] = {"alpha": 0.1} if op == "LEAKY_RELU" else {}
+        builder.op(op, ["a"], [op], **slope)
     for op in ("MAXIMUM", "MINIMUM", "PRELU"):
         builder.output(op, a.shape, "float32")
         builder.op(op, ["a", "b"], [op])
@@ -87,7 +89,7 @@ def test_layers() -> None:
     builder.const("w", weights)
     builder.const("rows", weights[:1])
     builder.const("bias", np.full(8, -0.0, np.float32))
-    window = {"padding": "VALID", "stride_h": 2, "stride_w": 2}
+    window: dict[str, Any] = {"padding": "VALID", "stride_h": 2, "stride_w": 2}
     for activation in ("NONE", "RELU"):
         for op in ("MAX_POOL_2D", "AVERAGE_POOL_2D"):
             name = f"{op} {activation}"
@@ -96,7 +98,9 @@ def test_layers() -> None:
         for op, constant in (("CONV_2D", "w"), ("DEPTHWISE_CONV_2D", "rows")):
             name = f"{op} {activation}"
             builder.output(name, (1, 2, 2, 8), "float32")
-            more = {"depth_multiplier": 1} if op == "DEPTHWISE_CONV_2D" else {}
+            more: dict[str, Any] = {}
+            if op == "DEPTHWISE_CONV_2D":
+                more = {"depth_multiplier": 1}
             builder.op(op, ["x", constant, "bias"], [name], **window, **more, activation=activation)
     for axes in ((1,), (1, 2), (3,)):
         builder.const(f"axes {axes}", np.array(axes, np.int32))
