@@ -30,7 +30,7 @@ from whole_networks import board_named
 
 import hil
 from hil import Report, verify
-from hil.board import Board
+from hil.board import Board, load_board
 from hil.errors import HilError
 from hil.firmware.sources import ModelOptions, ModelSource, load_sources
 from hil.oracle import reference_of
@@ -243,7 +243,11 @@ def main() -> int:
     parser.add_argument("--runs", type=int, help="inputs of each (default: all of the export)")
     parser.add_argument("--write", action="store_true", help=f"write {PAGE.name}")
     args = parser.parse_args()
+    if args.board:
+        load_board(args.board)  # before anything is exported
     listed = names_of(args.python, args.exports)
+    if unknown := set(args.names) - set(listed):
+        parser.error(f"unknown network {min(unknown)!r}: choose of {', '.join(listed)}")
     rows: list[Row] = []
     failed: list[str] = []
     kinds = [args.kind] if args.kind else list(KINDS)

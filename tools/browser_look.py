@@ -9,6 +9,7 @@ Exit code 1 where something does not hold; the pictures are in FOLDER.
 
 from __future__ import annotations
 
+import argparse
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -109,13 +110,18 @@ def scripts(browser: Any, path: Path) -> Iterator[str]:
         context.close()
 
 
-def main(chromium: str, folder: str, *pages: str) -> int:
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("chromium", help="the program")
+    parser.add_argument("folder", type=Path, help="of the pictures")
+    parser.add_argument("pages", type=Path, nargs="+", metavar="PAGE")
+    args = parser.parse_args()
     with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=chromium)
+        browser = playwright.chromium.launch(executable_path=args.chromium)
         print(f"Chromium {browser.version}")
         problems: list[str] = []
-        for page in pages:
-            problems += look(browser, Path(page), Path(folder))
+        for page in args.pages:
+            problems += look(browser, page, args.folder)
         browser.close()
     for problem in problems:
         print(f"error: {problem}", file=sys.stderr)
@@ -123,4 +129,4 @@ def main(chromium: str, folder: str, *pages: str) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main(*sys.argv[1:]))
+    sys.exit(main())

@@ -23,6 +23,7 @@ from pathlib import Path
 from marked import replaced, section, table
 
 from hilc.schedule.policy import GOALS
+from hilc.target import get_cpu
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGE = ROOT / "docs" / "reference" / "networks.md"
@@ -106,8 +107,15 @@ def main() -> int:
     parser.add_argument("--megabytes", type=float, metavar="MB", help="limit of each compile")
     parser.add_argument("--write", action="store_true", help=f"into {PAGE.relative_to(ROOT)}")
     args = parser.parse_args()
+    for path in args.models:
+        if not path.exists():
+            parser.error(f"{path} does not exist")
+    if not (found := list(models(args.models))):
+        parser.error("there is no .tflite, .onnx or .pt2 file in what is given")
+    for core in args.cpu:
+        get_cpu(core)  # before anything is compiled
     rows: list[Row] = []
-    for model, core, goal in product(models(args.models), args.cpu, args.optimize):
+    for model, core, goal in product(found, args.cpu, args.optimize):
         rows.append(measured(model, core, goal))
         print(*rows[-1].cells, sep="\t", flush=True)
     if args.write:

@@ -593,6 +593,10 @@ def main() -> int:
     fitting.add_argument("--core", action="append", choices=CORES, help="only this core's figures")
     args = parser.parse_args()
     if args.word == "measure":
+        for board in args.boards:
+            load_board(board)  # before anything is counted
+        if unknown := set(args.operator or ()) - OPS.keys():
+            parser.error(f"unknown operator {min(unknown)!r}: choose of {', '.join(OPS)}")
         FOLDER.mkdir(parents=True, exist_ok=True)
         for board in args.boards or BOARDS:
             dtypes = ("int8", "int16") if args.int8 else ("int8", "int16", "float32")
@@ -611,6 +615,8 @@ def main() -> int:
     if not (found := recorded()):
         parser.error(f"{FOLDER} has no counts: python tools/measure.py costs measure")
     if args.word == "fit":
+        if unknown := set(args.kernels) - {count.kernel for count in found}:
+            parser.error(f"{min(unknown)!r} has no counts: measure it, or correct its name")
         fit(found, args.kernels, args.core or ())
     else:
         write_errors(found)

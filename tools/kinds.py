@@ -335,6 +335,10 @@ def main() -> int:
         return 0
     if args.only and (unknown := set(args.only.split(",")) - set(KINDS)):
         parser.error(f"--only {', '.join(sorted(unknown))}: the networks are {', '.join(KINDS)}")
+    boards = {name for kind in KINDS.values() for name in (kind.boards or {}).values() if name}
+    known = [*BOARDS, *BOARDS.values(), *sorted(boards - set(BOARDS.values()))]
+    if args.board and args.board not in known:
+        parser.error(f"--board {args.board}: the boards and cores are {', '.join(known)}")
     before, rows, worse = recorded(), [], []
     with tempfile.TemporaryDirectory(prefix="hil-kinds-") as work:
         for row in all_figures(args, Path(work)):
@@ -346,6 +350,9 @@ def main() -> int:
             worse += regressions(old, row) if old else []
             if args.write:
                 _written(rows)
+    if not rows and not args.missing:
+        print("error: no program was measured; the lines above say why", file=sys.stderr)
+        return 1
     print()
     print(page_table(rows))
     if not args.gate:

@@ -56,6 +56,12 @@ def listing() -> str:
     return "\n".join(lines)
 
 
+def takes_no_arguments(script: Path) -> bool:
+    """Return whether a script reads no arguments: they would be ignored, ``--help`` too."""
+    text = script.read_text(encoding="utf-8")
+    return "ArgumentParser" not in text and "sys.argv" not in text
+
+
 def main() -> None:
     """Run the script that is named, as if it had been started itself."""
     parser = argparse.ArgumentParser(
@@ -71,13 +77,16 @@ def main() -> None:
     if args.list:
         print(listing(), end="")
         return
-    known = {name for folder in SCRIPTS.values() for name in scripts(folder)}
+    known = {name: path for folder in SCRIPTS.values() for name, path in scripts(folder).items()}
     if args.name is None:
         parser.error("a NAME is required; --list shows all")
     if args.name not in known:
         near = difflib.get_close_matches(args.name, known, n=1)
         hint = f"; did you mean {near[0]!r}?" if near else "; --list shows all names"
         parser.error(f"there is no {args.name!r}{hint}")
+    if takes_no_arguments(known[args.name]):
+        own = argparse.ArgumentParser(prog=args.name, description=summary(known[args.name]))
+        own.parse_args(args.arguments)
     sys.path[:0] = map(str, PATHS)
     sys.argv[1:] = args.arguments
     runpy.run_module(args.name, run_name="__main__", alter_sys=True)

@@ -10,6 +10,7 @@ them. It needs the extra ``torch``.
 
 from __future__ import annotations
 
+import argparse
 import sys
 from collections.abc import Callable, Mapping
 from importlib import import_module
@@ -131,7 +132,9 @@ def write(name: str, path: Path) -> None:
 
 
 def main() -> int:
-    folder = Path(sys.argv[1]) if len(sys.argv) > 1 else TARGET
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("folder", nargs="?", type=Path, default=TARGET)
+    folder = parser.parse_args().folder
     folder.mkdir(parents=True, exist_ok=True)
     for name in INT8_MODELS:
         write(name, folder / f"{name}.pt2")

@@ -1,14 +1,15 @@
 #!/usr/bin/env python3
 """Counts the instructions a multiply-accumulate of layers of the types beside plain int8 networks.
 
-``python tools/measure.py wide [BOARD...]`` runs every kernel that a core has for each layer on its
+``python tools/measure.py wide`` runs every kernel that a core has for each layer on its
 emulated board, and prints a table: the portable kernel, and the others, the fastest first. The
 layers are those of 16-bit activations, layers that remember, products of two computed matrices,
-layers of floats, and transposed convolutions. ``only=TEXT`` counts those whose name has the text.
+layers of floats, and transposed convolutions.
 """
 
 from __future__ import annotations
 
+import argparse
 import sys
 from collections.abc import Callable
 from dataclasses import replace
@@ -172,9 +173,18 @@ def macs(made: Made) -> int:
 
 def main() -> int:
     """Print the table."""
-    names = [name for name in sys.argv[1:] if not name.startswith("only=")] or list(BOARDS)
-    only = "".join(arg[5:] for arg in sys.argv[1:] if arg.startswith("only="))
-    layers = {name: made for name, made in LAYERS.items() if only in name}
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawTextHelpFormatter
+    )
+    parser.add_argument("boards", nargs="*", metavar="BOARD", help=f"default: {' '.join(BOARDS)}")
+    parser.add_argument("--only", default="", metavar="TEXT", help="layers whose name has the text")
+    args = parser.parse_args()
+    names = args.boards or list(BOARDS)
+    for name in names:
+        load_board(name)  # before anything is counted
+    layers = {name: made for name, made in LAYERS.items() if args.only in name}
+    if not layers:
+        parser.error(f"no layer's name has {args.only!r}: the layers are {', '.join(LAYERS)}")
     rows = {name: [name] for name in layers}
     for board in names:
         for name, own in measured(board, layers).items():

@@ -6,6 +6,7 @@ Only :func:`hil.cli.main` turns an error into an exit code, by reading ``exit_co
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from typing import Any, ClassVar
 
 #: Characters that stay in messages, as names in models and archives may be of any length: of a
@@ -73,6 +74,17 @@ class ModelError(InputError):
 
 class UnsupportedError(ModelError):
     """A valid model uses something that the compiler does not implement."""
+
+
+class ElementTypeError(UnsupportedError):
+    """An operator has no kernel for a type of elements."""
+
+    def __init__(
+        self, fact: str, hint: str = "", dtype: str = "", accepted: Sequence[str] = ()
+    ) -> None:
+        super().__init__(fact, hint)
+        self.dtype = dtype
+        self.accepted = tuple(accepted)
 
 
 def shortened(text: str) -> str:

@@ -8,6 +8,9 @@ from typing import Any
 
 from hilc.support.suggest import listed, nearest
 
+#: The pattern of a number of bytes, and what is said of it.
+BYTES = r"^[0-9]+[KM]?$"
+_PATTERNS = {BYTES: "such as 4096, 20K or 1M"}
 #: Longest value that is shown.
 _SHOWN = 60
 _TYPES = {"string": "a string", "integer": "an integer", "number": "a number"}
@@ -77,5 +80,5 @@ def _accepted(schema: Mapping[str, Any]) -> str:
     if "exclusiveMinimum" in schema:
         kind += f" above {schema['exclusiveMinimum']}"
     if "pattern" in schema:
-        kind += f" like {schema['pattern']}"
+        kind += f" {_PATTERNS[schema['pattern']]}"
     return kind

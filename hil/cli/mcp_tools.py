@@ -6,6 +6,7 @@ This module needs the package ``mcp``.
 from __future__ import annotations
 
 import json
+import os
 import signal
 import subprocess
 from collections.abc import Callable, Sequence
@@ -17,7 +18,7 @@ from mcp.server.mcpserver import MCPServer
 from mcp.server.mcpserver.exceptions import ToolError
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model
 
-from hil.cli.mcp_arguments import unknown_tool, wrong_arguments
+from hil.cli.mcp_arguments import BYTES, unknown_tool, wrong_arguments
 from hil.cli.mcp_reach import Reach
 from hil.errors import HilError
 from hil.support.process import python_module
@@ -41,8 +42,6 @@ for bad input, 3 if the build failed, 4 if the board failed; an entry of `result
 an `error` with a hint. Paths are relative to the folder in which the server was started.
 """
 
-#: A number of bytes.
-_BYTES = r"^[0-9]+[KM]?$"
 Goal = Literal["speed", "balanced", "ram", "size"] | None
 Models = Annotated[
     str | list[str],
@@ -69,7 +68,7 @@ def _parameter(stated: Option) -> tuple[Any, Any]:
     kind: Any = kinds.get(stated.form or "", str)
     if stated.choices:
         kind = Literal[stated.choices]
-    pattern = _BYTES if stated.form == "bytes" else None
+    pattern = BYTES if stated.form == "bytes" else None
     return kind | None, Field(default=None, description=stated.help, pattern=pattern)
 
 
@@ -93,6 +92,10 @@ Samples = Annotated[
 ]
 
 
+Limits = Annotated[
+    float | str | list[str] | None,
+    Field(description="limits of metrics: 0.9 of the first one, or accuracy=0.9"),
+]
 Compiler = Annotated[
     CompilerOptions | None,  # type: ignore[valid-type]
     Field(description="further options of the compiler, for model files"),
@@ -180,8 +183,8 @@ class Tools:
         model: Models,
         board: Board | None = None,
         cpu: Annotated[str | None, Field(description="the core of a chip that is no board")] = None,
-        ram: Annotated[str | None, Field(description="RAM of that chip", pattern=_BYTES)] = None,
-        flash: Annotated[str | None, Field(description="its flash", pattern=_BYTES)] = None,
+        ram: Annotated[str | None, Field(description="RAM of that chip", pattern=BYTES)] = None,
+        flash: Annotated[str | None, Field(description="its flash", pattern=BYTES)] = None,
         options: Annotated[
             FitOptions | None,  # type: ignore[valid-type]
             Field(description="further options of the compiler"),
@@ -232,12 +235,44 @@ class Tools:
         self,
         model: Models,
         board: Board,
-        data: Annotated[str, Field(description="an NPZ or CSV file, or a folder of classes")],
+        data: Annotated[str, Field(description="an NPZ, NPY or CSV file, or a folder of classes")],
+        labels: Annotated[
+            str | None, Field(description="the labels: an array, columns, or an NPY file")
+        ] = None,
+        metric: Annotated[
+            str | list[str] | None,
+            Field(description="accuracy (default), top5, auc, f1, mae or rmse"),
+        ] = None,
+        min: Limits = None,
+        max: Limits = None,
+        classes: Annotated[
+            str | None, Field(description="names of the classes: A,B,..., or a file of them")
+        ] = None,
+        score: Literal["outputs", "reconstruction"] | None = None,
+        output_tensor: Annotated[str | None, Field(description="the evaluated output")] = None,
+        samples: Annotated[
+            int | None, Field(description="the number of samples to draw; default: all", ge=1)
+        ] = None,
+        mean: Annotated[str | None, Field(description="subtracted: M, or one a channel")] = None,
+        std: Annotated[str | None, Field(description="the divisor after that: S")] = None,
+        integers: Annotated[
+            bool, Field(description="whether the values are quantized already")
+        ] = False,
         optimize: Goal = None,
         options: Compiler = None,
     ) -> dict[str, Any]:
         """Measure a model's accuracy on a board over labelled data."""
         words = ["--data", self._path(data), *_compile(optimize, options)]
+        for name in (labels, classes):
+            if name is not None:
+                self._path(name)  # the command reads it as a file where there is one
+        given: dict[str, Any] = {"labels": labels, "classes": classes, "score": score}
+        given |= {"mean": mean, "std": std, "output-tensor": output_tensor, "samples": samples}
+        given |= {"metric": metric, "min": min, "max": max}
+        for name, values in given.items():
+            # One word, so that no value is taken for an option.
+            words += [f"--{name}={one}" for one in _listed(values) if one is not None]
+        words += ["--integers"] * integers
         return await self._on_board("evaluate", model, board, *words)
 
     async def console(
@@ -285,7 +320,15 @@ class Tools:
         given = [paths] if isinstance(paths, str) else paths
         if not given:
             raise ToolError("no model is given: give a path, or several")
-        return [self._path(path) for path in given]
+        return [self._model(path) for path in given]
+
+    def _model(self, text: str) -> str:
+        """Return the word of a model, a path or NAME=path: both readings are within reach."""
+        path = self._path(text)
+        name, separator, rest = text.partition("=")
+        if not separator or os.path.exists(path):
+            return path
+        return f"{name}={self._path(rest)}"
 
     def _path(self, text: str) -> str:
         return str(self._allowed(self._reach.path, text))
@@ -323,8 +366,8 @@ def _is_yes_no(name: str) -> bool:
     return _compiler_options()[name].form == "yes_no"
 
 
-def _listed(value: str | list[str]) -> list[str]:
-    return [value] if isinstance(value, str) else value
+def _listed(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else [value]
 
 
 async def _answer_of(words: Sequence[str], folder: str, timeout_s: float) -> dict[str, Any]:

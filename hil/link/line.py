@@ -20,7 +20,7 @@ from hil.board.line import DEFAULT_LINE, LineSettings, steps
 from hil.errors import HilError, InputError, LinkError, Remedy
 from hil.link.codec import BadFrame, Decoder, Frame, encode
 from hil.link.ports import USB, USB_PATH, is_by_usb, resolve, serial_ports
-from hil.support.poll import is_readable, is_writable
+from hil.support.poll import Readable, is_readable, is_writable
 from hil.support.unix_socket import require_local_sockets
 
 #: Interval at which a wait checks the board's process. QEMU needs the check as well: after its
@@ -143,10 +143,11 @@ class _Socket:
     def __init__(self, connection: socket.socket) -> None:
         self._socket = connection
         self._socket.settimeout(_WRITE_TIMEOUT_S)
+        self._readable = Readable(connection)
 
     def read(self) -> bytes:
         """Return the available bytes, or the first to arrive within ``_LOOK_S``."""
-        if not is_readable(self._socket, _LOOK_S):
+        if not self._readable.within(_LOOK_S):
             return b""
         data = self._socket.recv(_READ_BYTES)
         if not data:
@@ -207,7 +208,11 @@ class Link:
         return len(data)
 
     def receive(self, timeout_s: float) -> list[Frame]:
-        """Return the frames that the next bytes complete; empty if none was complete in time."""
+        """Return the next frames; empty if none was complete in time, or a damaged one ended.
+
+        A board sends a frame in several pieces, which are no reason to look at the deadlines of
+        requests.
+        """
         deadline = time.monotonic() + timeout_s
         while True:
             self.require_open()
@@ -217,8 +222,10 @@ class Link:
                 raise self._lost(error) from None
             if data:
                 self.received_bytes += len(data)
-                return self._good(self._decoder.feed(data))
-            self._alive()
+                if ended := self._decoder.feed(data):
+                    return self._good(ended)
+            else:
+                self._alive()
             if time.monotonic() >= deadline:
                 return []
 

@@ -148,6 +148,9 @@ class TensorDifference:
     nans: int = omitted(0)
     #: Elements that are infinite in the reference and on the device.
     infinities: int = omitted(0)
+    #: Mismatches that rounding may explain, too, in a tensor that is too small to tell: beyond
+    #: 0.001 of its largest magnitude in all samples.
+    undecided: int = omitted(0)
     #: Histogram: steps of an integer type; floats relative to the largest magnitude of the tensor.
     errors: tuple[ErrorBin, ...] = omitted(())
 

@@ -13,6 +13,22 @@ class File(Protocol):
         """Return the file descriptor."""
 
 
+class Readable:
+    """:func:`is_readable` of one file that is asked often; it stays open meanwhile."""
+
+    def __init__(self, file: File) -> None:
+        self._file = file
+        self._poll = select.poll() if hasattr(select, "poll") else None
+        if self._poll is not None:
+            self._poll.register(file, select.POLLIN)
+
+    def within(self, timeout_s: float) -> bool:
+        """Return whether the file has data or has ended, waiting up to ``timeout_s`` for it."""
+        if self._poll is None:
+            return is_readable(self._file, timeout_s)
+        return bool(self._poll.poll(_milliseconds(timeout_s)))
+
+
 def is_readable(file: File | int, timeout_s: float) -> bool:
     """Return whether ``file`` has data or has ended, waiting up to ``timeout_s`` for it."""
     return _is_ready(file, timeout_s, is_write=False)
@@ -29,5 +45,9 @@ def _is_ready(file: File | int, timeout_s: float, *, is_write: bool) -> bool:
         return any(ready)
     poll = select.poll()
     poll.register(file, select.POLLOUT if is_write else select.POLLIN)
-    # Rounded up: a wait of 0 ms would spin.
-    return bool(poll.poll(max(0, -int(-timeout_s * 1000 // 1))))
+    return bool(poll.poll(_milliseconds(timeout_s)))
+
+
+def _milliseconds(seconds: float) -> int:
+    """Return a wait rounded up: one of 0 ms would spin."""
+    return max(0, -int(-seconds * 1000 // 1))

@@ -153,6 +153,8 @@ class TensorReport:
     #: Equal elements that differ by more than ``tolerance``, where terms cancel, and by how much.
     ill_conditioned: int = 0
     ill_conditioned_diff: float = 0
+    #: Mismatches that are within the effect of rounding, and beyond the bound of that.
+    undecided: int = 0
 
     @property
     def is_float(self) -> bool:
@@ -174,6 +176,7 @@ class TensorReport:
             ill_conditioned=cancelled if self.is_float else None,
             nans=self.nans,
             infinities=self.infinities,
+            undecided=self.undecided,
             errors=self.errors,
         )
 
@@ -261,9 +264,18 @@ class Report:
 
     @property
     def remarks(self) -> tuple[str, ...]:
-        """Sentences on how strong a match is; none of results that differ."""
+        """Sentences on how strong a match is, or on differences that may be rounding."""
         if not self.match:
-            return ()
+            return tuple(
+                f"output {output.name}: {output.undecided:,} of {output.mismatches:,} differences "
+                f"may be rounding: a change of the operands by {FLOAT_RTOL:g} of themselves has "
+                f"such an effect. They exceed {MOST_RTOL:g} of the output's largest magnitude in "
+                "any sample, as wrong results do: compare with samples of other classes, or the "
+                "output of a layer before the one in which terms cancel, such as the logits of a "
+                "LogSoftmax (--per-layer)"
+                for output in self.outputs
+                if output.undecided
+            )
         remarks = []
         if (rate := self.missed_fault_rate) is not None:
             drawn, percent = self.independent_samples, math.ceil(1000 * rate) / 10
@@ -442,6 +454,7 @@ class TensorComparison:
     infinities: int = 0
     ill_conditioned: int = 0
     ill_conditioned_diff: float = 0
+    undecided: int = 0
     #: Largest magnitude in the reference's tensors so far.
     largest: float = 0
     first: Difference | None = field(default=None)
@@ -466,8 +479,11 @@ class TensorComparison:
         # Flat: numpy reduces arrays without dimensions to scalars.
         difference, different = _differences(expected.ravel(), got.ravel())
         self.largest = max(self.largest, largest_magnitude(expected))
-        is_rounding = _is_rounding(expected, difference, different, self._slope, self.largest)
+        is_rounding, is_undecided = _rounding(
+            expected, difference, different, self._slope, self.largest
+        )
         different &= ~is_rounding
+        self.undecided += int(np.count_nonzero(is_undecided))
         count = int(np.count_nonzero(different))
         # numpy's maximum propagates NaN, so a NaN element is always reported.
         self.max_abs_diff = float(np.maximum(self.max_abs_diff, difference.max(initial=0)))
@@ -522,6 +538,7 @@ class TensorComparison:
             self.infinities,
             self.ill_conditioned,
             self.ill_conditioned_diff,
+            self.undecided,
         )
 
 
@@ -811,19 +828,22 @@ def differs(
     difference, different = _differences(expected.ravel(), got.ravel())
     if different.any():
         most = max(largest(), largest_magnitude(expected))
-        different &= ~_is_rounding(expected, difference, different, slope, most)
+        different &= ~_rounding(expected, difference, different, slope, most)[0]
     return bool(different.any())
 
 
-def _is_rounding(
+def _rounding(
     expected: Array, difference: Array, different: Array, slope: Slope, largest: float
-) -> Array:
-    """Return which elements exceed the first tolerance, but not the second one."""
+) -> tuple[Array, Array]:
+    """Return which elements exceed the first tolerance, but not the second one; and which only
+    exceed the bound of the second one.
+    """
     found = slope() if expected.dtype.kind == "f" and different.any() else None
     if found is None:
-        return np.zeros_like(different)
-    tolerance = np.minimum(FLOAT_RTOL * found.ravel(), MOST_RTOL * largest)
-    return np.asarray(different & (difference <= tolerance))
+        return np.zeros_like(different), np.zeros_like(different)
+    explained = different & (difference <= FLOAT_RTOL * found.ravel())
+    is_small = difference <= MOST_RTOL * largest
+    return explained & is_small, explained & ~is_small
 
 
 def largest_magnitude(expected: Array) -> float:

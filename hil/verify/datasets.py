@@ -13,6 +13,7 @@ import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cache
 from math import prod
 from pathlib import Path
 from typing import Any
@@ -757,16 +758,31 @@ def _csv(
             )
     others = [column for column in range(width) if column not in columns]
 
+    @cache
+    def are_integers() -> bool:
+        """Whether the numbers may be the integers of a quantized input; no option says it."""
+        is_open = tensor.scale is not None and scaling == Scaling()
+        return is_open and _are_whole(rows, others)
+
     def sample(index: int) -> Sample:
         number, row = rows[index]
         what = f"line {number}"
         array = np.array([_number(path, number, row[column]) for column in others])
+        if are_integers():
+            with np.errstate(invalid="ignore"):  # of numbers beyond the type
+                array = array.astype(np.int64)
         return {tensor.name: _fitted(array, tensor, scaling, what)}
 
     texts = [[row[column].strip() for column in columns] for _, row in rows]
     given, names, assumption = _csv_labels(path, rows, texts, values, classes)
     sources = [f"line {n}" for n, _ in rows]
     return DataSet(_Lazy(len(rows), sample), given, sources, names, assumption=assumption)
+
+
+def _are_whole(rows: Sequence[tuple[int, Sequence[str]]], columns: Sequence[int]) -> bool:
+    """Return whether every number is written as an integer, without a point or an exponent."""
+    cells = (row[column].strip().lstrip("+-") for _, row in rows for column in columns)
+    return all(cell.isascii() and cell.isdecimal() for cell in cells)
 
 
 def _is_number(text: str) -> bool:

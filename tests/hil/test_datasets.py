@@ -430,13 +430,32 @@ def test_csv(
     assert data.classes == names
 
 
+def test_whole_numbers_of_a_quantized_input(tmp_path: Path) -> None:
+    """They may be its integers, or floats: an option says it. One point in the file says floats."""
+    integers, floats = tmp_path / "integers.csv", tmp_path / "floats.csv"
+    integers.write_text("a,b,c,d,e,f,label\n-128, 2,+3,4,5,6,0\n1,2,3,4,5,127,1\n")
+    floats.write_text("1,2,3,4,5,6,0\n1,2,3,4,5.0,6,1\n")
+    with pytest.raises(InputError, match="line 2 is int64, and the model's 'x' is int8") as found:
+        stacked(load_data(integers, [INT8]))
+    assert "--std 1 " in found.value.hint
+    assert "--integers" in found.value.hint
+    own = stacked(load_data(integers, [INT8], scaling=Scaling(as_integers=True)))
+    assert own.reshape(2, 6).tolist() == [[-128, 2, 3, 4, 5, 6], [1, 2, 3, 4, 5, 127]]
+    real = np.array([[-128, 2, 3, 4, 5, 6], [1, 2, 3, 4, 5, 127]], np.float32)
+    used = stacked(load_data(integers, [INT8], scaling=Scaling(std=(1.0,))))
+    assert (used.ravel() == quantized(real).ravel()).all()
+    assert (stacked(load_data(integers, [FLOAT])).ravel() == real.ravel()).all()
+    pointed = np.array([[1, 2, 3, 4, 5, 6]] * 2, np.float32)
+    assert (stacked(load_data(floats, [INT8])).ravel() == quantized(pointed).ravel()).all()
+
+
 def test_columns_of_labels(tmp_path: Path) -> None:
     path = tmp_path / "data.csv"
     path.write_text("class,a,b,c,d,e,f\n" + "".join(f"{i},1,2,3,4,5,6\n" for i in range(3)))
     assert load_data(path, [INT8]).labels.tolist() == [0, 1, 2]
     assert load_data(path, [INT8], labels="f").labels.tolist() == [6, 6, 6]
     assert load_data(path, [INT8], labels="0").labels.tolist() == [0, 1, 2]
-    values = load_data(path, [info((1, 5))], labels="a,b", values=2)
+    values = load_data(path, [info((1, 5), "float32", None)], labels="a,b", values=2)
     assert values.labels.tolist() == [[1, 2]] * 3
     assert values.samples[2]["x"].shape == (1, 5)
     with pytest.raises(InputError, match="no column 'clas'.*did you mean class"):

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import anyio
+import numpy as np
 import psutil
 import pytest
 from mcp import Client, StdioServerParameters
@@ -84,7 +85,9 @@ def test_answers_are_the_commands_json(folder: Path) -> None:
 
 def test_what_is_out_of_reach_is_refused(folder: Path) -> None:
     async def use(call: Tool) -> None:
-        for path in ("../secret.tflite", "link.tflite", str(folder.parent / "secret.tflite"), "\0"):
+        outside = str(folder.parent / "secret.tflite")
+        named = ("m=../secret.tflite", f"m={outside}", "m=/no/such/file", "m=link.tflite")
+        for path in ("../secret.tflite", "link.tflite", outside, "\0", *named):
             refused = error_of(await call("verify", model=path, board="microbit"))
             assert "outside the folder" in refused
         for board in ("nucleo-l476rg", "frdm-k64f", "native"):
@@ -102,6 +105,9 @@ def test_what_is_out_of_reach_is_refused(folder: Path) -> None:
         assert "neither a name" in error_of(await call("boards", name="x" * 4000))
         data = error_of(await call("evaluate", **wanted, data="data"))
         assert "link that leads out" in data
+        for name in ("labels", "classes"):
+            found = await call("evaluate", **wanted, data="digits.tflite", **{name: outside})
+            assert "outside the folder" in error_of(found)
         for options in (
             {"ram": "1K --force"},
             {"tuning": "/etc/passwd"},
@@ -134,6 +140,8 @@ def test_wrong_arguments_are_named(folder: Path) -> None:
             ("verify", {**model, **board, "options": 3}, ["'options' is 3", "an object"]),
             ("verify", {**model, **board, "options": {"rum": "1K"}}, ["no argument 'rum'", "ram"]),
             ("verify", {**model, **board, "options": {"io": "i4"}}, ["'io' is \"i4\"", '"int8"']),
+            ("fit", {**model, "ram": "lots"}, ["'ram' is \"lots\"", "such as 4096, 20K or 1M"]),
+            ("evaluate", {**model, **board, "data": "d", "min": {}}, ["a number, a string"]),
             ("power", {**board, "action": 1}, ["'action' is 1", '"cycle"']),
             ("verfiy", {}, ["no tool 'verfiy'", "did you mean verify?"]),
         ]
@@ -160,6 +168,26 @@ def test_options_of_the_compiler(folder: Path) -> None:
         assert entry["outputs"][0]["dtype"] == "float32"
         found = await call("explain", **wanted, options={"ram": "1"})
         assert found.structured_content["exit_code"] != 0
+
+    with_server(folder, use)
+
+
+def test_accuracy(folder: Path) -> None:
+    """With the labels, metrics and limits of the command line; the model is named."""
+    images = np.zeros((4, 8, 8, 1), np.int8)
+    np.savez(folder / "digits.npz", image=images, which=np.arange(4) % 2)
+
+    async def use(call: Tool) -> None:
+        wanted = {"model": "ten=digits.tflite", "board": "mps2-an386", "data": "digits.npz"}
+        metric = {"metric": ["accuracy", "top2"], "labels": "which"}
+        found = await call("evaluate", **wanted, **metric, min=["top2=0.9"], max=1.0, samples=3)
+        assert found.structured_content["exit_code"] == 1
+        (entry,) = found.structured_content["results"]
+        assert (entry["model"], entry["samples"]) == ("ten", 3)
+        assert [(m["name"], m["min"], m["max"]) for m in entry["metrics"]] == [
+            ("accuracy", None, 1.0),
+            ("top2", 0.9, None),
+        ]
 
     with_server(folder, use)
 

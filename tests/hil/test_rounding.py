@@ -174,6 +174,43 @@ def test_terms_that_cancel_inside(model: Callable[[Path], Path], tmp_path: Path)
         assert verified(here, oracle, 300).match
 
 
+def test_what_may_be_rounding_is_said(tmp_path: Path) -> None:
+    """Of a class that is nearly certain in every sample: a right program differs, as one that gives
+    twice the logarithms does.
+    """
+    w = 0.01 * np.random.default_rng(1).standard_normal((FEATURES, 4)).astype(np.float32)
+    nodes = [
+        helper.make_node("Gemm", ["x", "w", "bias"], ["logits"]),
+        helper.make_node("LogSoftmax", ["logits"], ["all"], axis=1),
+        helper.make_node("Gather", ["all", "class"], ["y"], axis=1),
+    ]
+    bias = np.array([0, 0, 16, 0], np.float32)
+    constants = {"w": w, "bias": bias, "class": np.array([2])}
+    library = hilc.compile(onnx_file(nodes, constants, tmp_path / "net.onnx"))
+    oracle = reference_of(library, library.modules[0], "onnx")
+    with hilc.host.load(library) as here:
+        report = verified(here, oracle, 20)
+    assert not report.match
+    (output,) = report.outputs
+    assert output.undecided == output.mismatches > 5
+    (remark,) = report.remarks
+    assert f"{output.undecided} of {output.mismatches} differences may be rounding" in remark
+    assert "--per-layer" in remark
+    assert report.to_json()["outputs"][0]["undecided"] == output.undecided
+
+
+def test_an_error_is_not_said_to_be_rounding(library: ModelLibrary, here: HostModel) -> None:
+    module = library.modules[0]
+    samples = RandomSamples(module.inputs, 0, 20)
+    oracle = reference_of(library, module, "onnx")
+    wanted = np.stack([oracle.values(i, x)["y"] for i, x in enumerate(samples)])
+    expected = expected_outputs({"y": wanted * np.float32(1.1)}, module, 20, library)
+    report = run(here, samples, expected)
+    assert report.outputs[0].mismatches > 5
+    assert report.outputs[0].undecided == 0
+    assert report.remarks == ()
+
+
 WRONG: Mapping[str, Callable[[Array], Array]] = {
     "zeros": np.zeros_like,
     "halves": lambda y: y / 2,

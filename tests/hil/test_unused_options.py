@@ -43,7 +43,11 @@ def test_a_warning(
     [
         (["--loop-bound", "y=3"], "needs no bounds of loops; 'y' cannot be given"),
         (["--signature", "f"], "has no signatures; 'f' cannot be selected"),
-        (["--shape", "x=1,8"], "states the shapes of its inputs; 'x' cannot be given"),
+        (
+            ["--shape", "x=2,8,8,2"],
+            "'x' is [1, 8, 8, 2], which the shape [2, 8, 8, 2] does not fit",
+        ),
+        (["--shape", "y=1,8"], "no input 'y', whose shape is stated\n\nhint: its inputs are 'x'"),
         (["--pin", "z=0"], "'z' is not an input or output"),
     ],
 )

@@ -152,6 +152,18 @@ def test_an_open_batch_is_fixed_and_said_so(
     assert said["fixed_sizes"] == [{"input": "x", "axis": 0, "size": 1}]
 
 
+def test_the_shape_of_an_open_batch_may_be_stated() -> None:
+    """It is the one that the file is compiled with; no other one is."""
+    shape = hilc.compile(open_batch()).modules[0].inputs[0].shape
+    stated = hilc.compile(open_batch(), shapes={"x": shape})
+    assert stated.modules[0].inputs[0].shape == shape
+    with pytest.raises(InputError, match="the input 'x' is .* does not fit") as found:
+        hilc.compile(open_batch(), shapes={"x": (2, *shape[1:])})
+    assert "a batch of 1 where it leaves that open" in found.value.hint
+    with pytest.raises(InputError, match="has constants of its own; 'x' cannot be given"):
+        hilc.compile(open_batch(), inputs={"x": np.zeros(shape, np.float32)})
+
+
 def test_a_description_of_other_sizes(tmp_path: Path) -> None:
     (module,) = hilc.compile(open_batch()).modules
     for wrong in (FixedSize("y", 0, 1), FixedSize("x", 3, 1), FixedSize("x", 0, 2)):

@@ -247,6 +247,23 @@ def test_a_refusal_names_operator_node_and_type() -> None:
         load_model(data)
 
 
+def test_a_refusal_of_a_type_names_the_operator_of_the_model() -> None:
+    """Not the one that it is translated to, whose tensors the model does not have."""
+    node = helper.make_node("ReduceL2", ["x"], ["y"], name="norm", keepdims=0)
+    values = [
+        helper.make_tensor_value_info(n, TensorProto.INT32, s) for n, s in (("x", [2]), ("y", []))
+    ]
+    graph = helper.make_graph([node], "g", values[:1], values[1:])
+    opsets = [helper.make_opsetid("", 18)]
+    data = helper.make_model(graph, opset_imports=opsets, ir_version=8).SerializeToString()
+    with pytest.raises(UnsupportedError) as caught:
+        load_model(data)
+    assert caught.value.fact.startswith("node 0 (ReduceL2 'norm') is not supported for")
+    assert "int32" in caught.value.fact
+    assert "float32" in caught.value.fact
+    assert "SQRT" not in str(caught.value)
+
+
 def test_a_function_of_the_model_is_expanded() -> None:
     body = [
         helper.make_node("Mul", ["a", "a"], ["s"]),

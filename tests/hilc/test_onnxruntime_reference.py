@@ -165,3 +165,19 @@ def test_no_model_file() -> None:
         get_reference("onnxruntime", graph, None)
     with pytest.raises(InputError, match="the reference onnxruntime runs ONNX files only"):
         get_reference("onnxruntime", graph, b"TFL3")
+
+
+@pytest.mark.parametrize("others", [0, 1])
+def test_outputs_of_types_without_an_array(others: int) -> None:
+    """Those of bfloat16: alone, or beside one of float32."""
+    nodes = [helper.make_node("Cast", ["x"], ["y"], to=TensorProto.BFLOAT16)]
+    nodes += [helper.make_node("Neg", ["x"], ["z"])] * others
+    value = helper.make_tensor_value_info
+    outputs = [value("y", TensorProto.BFLOAT16, (2,)), value("z", TensorProto.FLOAT, (2,))]
+    given = [value("x", TensorProto.FLOAT, (2,))]
+    graph = helper.make_graph(nodes, "g", given, outputs[: 1 + others])
+    opsets = [helper.make_opsetid("", 13)]
+    data = helper.make_model(graph, opset_imports=opsets, ir_version=8).SerializeToString()
+    reference = get_reference("onnxruntime", load_model(data), data)
+    with pytest.raises(ModelError, match="'y', whose type"):
+        reference.run_all({"x": np.ones(2, np.float32)})

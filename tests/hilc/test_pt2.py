@@ -355,6 +355,17 @@ def test_an_error_of_onnx_states_the_line() -> None:
     assert "uint16" in caught.value.fact
 
 
+@pytest.mark.parametrize("mode", ["bilinear", "bicubic"])
+def test_antialias_with_aligned_corners_is_refused(mode: str) -> None:
+    """PyTorch places the windows of its filter where no coordinates of Resize do."""
+    flag = b'"name": "align_corners", "arg": {"as_bool": %s}'
+    data = edited(f"antialias_{mode}", MODEL, flag % b"false", flag % b"true")
+    with pytest.raises(UnsupportedError, match="has antialias and align_corners") as caught:
+        load_model(data, "net")
+    assert f"aten._upsample_{mode}2d_aa" in caught.value.fact
+    assert "use one of the two" in caught.value.hint
+
+
 @pytest.mark.parametrize(
     ("operator", "helps"),
     [

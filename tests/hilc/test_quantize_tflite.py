@@ -481,7 +481,7 @@ def test_weights_take_a_quarter_of_the_bytes() -> None:
         ({"activations": "uint8"}, "not uint8"),
         ({"calibrator": "entropy"}, "no calibrator 'entropy'"),
         ({"calibrator": "mse"}, "no calibrator 'mse'"),
-        ({"shapes": {"x": (1, 8, 8, 2)}}, "states the shapes of its inputs"),
+        ({"shapes": {"x": (2, 8, 8, 2)}}, "which the shape .2, 8, 8, 2. does not fit"),
     ],
 )
 def test_settings_that_tflite_has_not(choice: dict[str, Any], message: str) -> None:

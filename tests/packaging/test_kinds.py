@@ -52,6 +52,12 @@ def test_the_gate_of_one_network(tmp_path: Path) -> None:
     assert "2 programs compared with the record, 0 figures" in done.stderr
 
 
+def test_a_board_without_figures_is_an_error(tmp_path: Path) -> None:
+    done = run(tmp_path, "--board", "nosuch")
+    assert done.returncode == 2
+    assert "--board nosuch: the boards and cores are M4, " in done.stderr
+
+
 def test_a_gate_that_compares_nothing_fails(tmp_path: Path) -> None:
     command = ["--models", str(tmp_path), "--only", "unet", "--gate"]
     done = subprocess.run(

@@ -46,6 +46,16 @@ def test_exit_code_of_a_script() -> None:
     assert "no campaign nothing" in done.stderr
 
 
+@pytest.mark.parametrize("name", sorted(NAMES - {"lab_proof"}))
+def test_no_script_ignores_its_arguments(name: str) -> None:
+    """One that reads none runs for minutes and writes pages, also where help is asked for."""
+    folders = measure.SCRIPTS.values()
+    (path,) = (scripts[name] for each in folders if name in (scripts := measure.scripts(each)))
+    if measure.takes_no_arguments(path):
+        assert run(name, "--help").stdout.startswith(f"usage: {name} ")
+        assert "unrecognized arguments: nosuch" in run(name, "nosuch").stderr
+
+
 def test_unknown_name() -> None:
     done = run("compares")
     assert done.returncode == 2

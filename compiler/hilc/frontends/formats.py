@@ -28,7 +28,7 @@ register_reader(
         onnx.is_onnx,
         onnx.import_graph,
         onnx.specialize,
-        references=("onnx", "hilc"),
+        references=("onnx", "onnxruntime", "hilc"),
         quantizer="qdq",
         numerics=Numerics.ONNX,
         dynamic=INTEGER,
@@ -42,7 +42,7 @@ register_reader(
         pt2.is_pt2,
         pt2.import_graph,
         pt2.specialize,
-        references=("onnx", "hilc"),
+        references=("onnx", "onnxruntime", "hilc"),
         quantizer="pt2e",
         numerics=Numerics.ONNX,
     )

@@ -135,8 +135,8 @@ def _load(
             data = reader.select(data, stated.signature)
         if reader.specialize is not None:
             data = reader.specialize(data, stated)
-        elif not stated.states_nothing:
-            raise _not_open(reader.name, stated)
+        else:
+            _require_no_others(reader.name, stated)
         reading = _read_of(reader, stated)(data, name)
         if not isinstance(reading, Reading):
             raise InputError(
@@ -149,6 +149,8 @@ def _load(
         graph = unalias_outputs(resolve_shapes(reading.graph, reading.open_shapes))
         graph = with_numerics(graph, reader.numerics or numerics)
         verify(graph)
+        if reader.specialize is None:
+            _require_own_shapes(reader.name, graph, stated.shapes)
     except _UNFORESEEN as error:
         raise ModelError(
             f"the file is inconsistent ({type(error).__name__}: {error})",
@@ -165,19 +167,37 @@ def _load(
     )
 
 
-def _not_open(reader: str, stated: Specialization) -> InputError:
-    """Return the error for what is stated of a model whose file leaves nothing open."""
-    names = ", ".join(map(repr, (*stated.shapes, *stated.inputs)))
-    if not names:
-        return InputError(
+def _require_no_others(reader: str, stated: Specialization) -> None:
+    """Raise for what is stated, besides shapes, of a model whose file leaves nothing open."""
+    if stated.loop_bounds:
+        raise InputError(
             f"a {reader} model needs no bounds of loops; "
             f"{', '.join(map(repr, stated.loop_bounds))} cannot be given",
             "leave out the bounds: loops of ONNX models take them",
         )
-    return InputError(
-        f"a {reader} model states the shapes of its inputs; {names} cannot be given",
-        "leave out the shapes and inputs, and convert the model with those that it needs",
-    )
+    if stated.inputs:
+        raise InputError(
+            f"a {reader} model has constants of its own; "
+            f"{', '.join(map(repr, stated.inputs))} cannot be given",
+            "leave out the constants: inputs of ONNX models take them",
+        )
+
+
+def _require_own_shapes(reader: str, graph: Graph, shapes: Mapping[str, tuple[int, ...]]) -> None:
+    """Raise for a stated shape of an input that is not the one that the file gives it."""
+    for name, shape in shapes.items():
+        if name not in graph.inputs:
+            raise InputError(
+                f"the model has no input {name!r}, whose shape is stated",
+                f"its inputs are {', '.join(map(repr, graph.inputs)) or 'none'}",
+            )
+        own = graph.tensors[name].shape
+        if own != tuple(shape):
+            raise InputError(
+                f"the input {name!r} is {list(own)}, which the shape {list(shape)} does not fit",
+                f"a {reader} file has the sizes that it is compiled with, a batch of 1 where it "
+                "leaves that open: convert the model with the sizes that it needs",
+            )
 
 
 def _read_of(reader: Reader, stated: Specialization) -> Callable[[bytes, str], Reading]:

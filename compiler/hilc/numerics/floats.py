@@ -66,7 +66,8 @@ def sum_in_order(values: Array, rounding: Rounding) -> Floats:
     with np.errstate(all="ignore"):
         sums = np.cumsum(values, axis=0, dtype=np.float32)
     if rounding is not Rounding.SINGLE or not (_subnormal(values).any() or _subnormal(sums).any()):
-        result: Floats = sums[-1]
+        # From 0 on, a sum of -0.0 alone is 0.0.
+        result: Floats = sums[-1] + np.float32(0)
         return result
     total = np.zeros(values.shape[1:], np.float32)
     for value in values:
@@ -296,6 +297,14 @@ def hard_swish_on_vectors(x: Array) -> Floats:
 def leaky_relu_on_vectors(x: Array, alpha: float) -> Floats:
     """Return float32 numbers, those not above 0 times ``alpha``, by the steps of ``SINGLE``."""
     return np.where(_flushed(x) > 0, x, multiply(x, np.array(alpha, np.float32), Rounding.SINGLE))
+
+
+def clamped(x: Array, low: Array | float, high: Array | float) -> Array:
+    """Return numbers within bounds by comparisons, as the C does: -0.0 stays where a bound is 0,
+    which no maximum promises, and what is no number stays none.
+    """
+    low, high = (np.asarray(bound, x.dtype) for bound in (low, high))
+    return np.where(x < low, low, np.where(x > high, high, x))
 
 
 def clamp_on_vectors(x: Array, low: float, high: float) -> Floats:

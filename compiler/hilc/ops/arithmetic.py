@@ -19,6 +19,7 @@ import numpy as np
 
 from hilc.ir import ELEMENT_TYPES, Array, Node, Rounding, Tensor
 from hilc.numerics.fixed_point import reciprocal
+from hilc.numerics.floats import clamped
 from hilc.numerics.requantize import (
     FixedPoint,
     Int64Array,
@@ -181,8 +182,7 @@ def _reference(
         with np.errstate(all="ignore"):
             result = np.asarray(_PLAIN[node.op](x, y)).astype(out.dtype)
             if issubclass(type(node.attrs), ActivationAttributes):
-                least, most = (np.array(end, out.dtype) for end in plain_clamp(node, out))
-                result = np.minimum(np.maximum(result, least), most)
+                result = clamped(result, *plain_clamp(node, out))
         return [result]
     steps_x = x.astype(np.int64) - quantization(node, a)[1]
     steps_y = y.astype(np.int64) - quantization(node, b)[1]

@@ -166,8 +166,7 @@ def reference(
     assert x is not None
     assert y is not None
     if not out.element.quantized:
-        least, most = (np.array(end, out.dtype) for end in plain_clamp(node, out))
-        return [np.minimum(np.maximum(_plain(node, x, y), least), most)]
+        return [floats.clamped(_plain(node, x, y), *plain_clamp(node, out))]
     offset_x = x.astype(np.int64) - quantization(node, a)[1]
     offset_y = y.astype(np.int64) - quantization(node, b)[1]
     if node.op == "MUL":

@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from hilc.ir import Array, Node, Rounding, Tensor
-from hilc.numerics.floats import add, multiply_add
+from hilc.numerics.floats import add, clamped, multiply_add
 from hilc.numerics.requantize import INT32_MAX, INT32_MIN, SUMS, requantize
 from hilc.ops.attributes import ActivationAttributes
 from hilc.ops.operands import (
@@ -307,7 +307,7 @@ def float_products(node: Node, rows: Array, weights: Array, bias: Array) -> npt.
 def clamp_float(node: Node, values: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
     """Apply the fused activation."""
     low, high = float_range(node, ActivationAttributes.of(node).activation)
-    return np.clip(values, np.float32(low), np.float32(high))
+    return clamped(values, low, high)
 
 
 def product_bounds(

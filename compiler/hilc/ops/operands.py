@@ -7,7 +7,7 @@ from typing import NoReturn
 
 import numpy as np
 
-from hilc.errors import ModelError, UnsupportedError
+from hilc.errors import ElementTypeError, ModelError, UnsupportedError
 from hilc.ir import ELEMENT_TYPES, Array, Node, Numerics, Rounding, Tensor
 from hilc.ir.dtypes import INDEX_TYPES
 from hilc.numerics.requantize import (
@@ -97,10 +97,12 @@ def operand(node: Node, ins: Sequence[Tensor | None], index: int) -> Tensor:
 def require_dtype(node: Node, tensor: Tensor, allowed: Sequence[str] = ARITHMETIC) -> None:
     """Refuse a tensor of a type outside ``allowed``."""
     if tensor.dtype not in allowed:
-        raise UnsupportedError(
+        raise ElementTypeError(
             f"{_layer(node)}: {node.op} does not support {tensor.dtype} input {tensor.name!r} "
             f"(supported: {', '.join(allowed)})",
             "convert the model with activations of a supported type",
+            tensor.dtype,
+            allowed,
         )
 
 
@@ -235,10 +237,11 @@ ACTIVATION_RANGES: Mapping[str, tuple[float, float]] = {
 def float_range(node: Node, activation: str) -> tuple[float, float]:
     """Return the range that an activation clamps floats to.
 
-    TensorFlow's ends at the largest number; ONNX's has no end.
+    TensorFlow's ends at the largest number where it is fused into an operator; as a layer of its
+    own, and in ONNX, it has no end.
     """
     low, high = ACTIVATION_RANGES[activation]
-    if node.numerics is Numerics.ONNX:
+    if node.numerics is Numerics.ONNX or node.op == activation:
         low = -np.inf if low == -_FLOAT32_MAX else low
         high = np.inf if high == _FLOAT32_MAX else high
     return low, high

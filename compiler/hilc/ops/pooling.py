@@ -124,8 +124,11 @@ def _reference(
     dtype = np.dtype(out.dtype)
     if node.op == "MAX_POOL_2D":
         lowest = out.element.low if out.element.quantized else -np.inf
-        # What is no number is not larger than anything.
-        pooled = np.fmax.reduce(patches(x, window, lowest), (3, 4), initial=lowest)
+        taps = patches(x, window, lowest).transpose(3, 4, 0, 1, 2, 5)
+        pooled = np.full(taps.shape[2:], lowest, x.dtype)
+        for tap in taps.reshape(-1, *pooled.shape):
+            # What is no number is not larger than anything, nor is 0.0 than -0.0.
+            pooled = np.where(tap > pooled, tap, pooled)
     else:
         inside = patches(np.ones((1, *x.shape[1:3], 1), np.int64), window, 0).sum((3, 4))
         if is_scaled(node) and out.element.quantized:
@@ -146,7 +149,9 @@ def _reference(
             pooled = floats.divide(total, inside.astype(np.float32), node.rounding)
             pooled = np.sqrt(pooled) if squares else pooled
     low, high = pooling_clamp(node, out)
-    return [np.clip(pooled, low, high).astype(dtype)]
+    if out.element.quantized:
+        return [np.clip(pooled, low, high).astype(dtype)]
+    return [floats.clamped(pooled, low, high)]
 
 
 def whole_height(node: Node, ins: Sequence[Tensor | None]) -> int | None:

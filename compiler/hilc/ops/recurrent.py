@@ -28,6 +28,7 @@ from typing import Literal
 import numpy as np
 
 from hilc.ir import Array, Attributes, Node, Tensor
+from hilc.numerics.floats import clamped
 from hilc.numerics.libm import tanhf
 from hilc.ops.opdef import OpDef, Signature
 from hilc.ops.operands import invalid, operand, require_counts, require_dtype, unsupported
@@ -163,7 +164,7 @@ def _gru_step(node: Node, weights: Array, bias: Array) -> _Step:
 
 _FUNCTIONS: Mapping[str, Callable[[Array], Array]] = {
     "TANH": tanhf,
-    "RELU": lambda x: np.maximum(x, np.float32(0)),
+    "RELU": lambda x: clamped(x, 0, np.inf),
     "LOGISTIC": logistic_float32,
 }
 

@@ -70,6 +70,8 @@ def _reference(
         # Numbers that are none are passed over.
         function = (np.fmax if largest else np.fmin) if x.dtype.kind == "f" else None
         found = (function or (np.maximum if largest else np.minimum)).reduce(x, axes, initial=first)
+        if x.dtype.kind == "f":
+            found = _with_first_zeros(x, axes, found)
     elif node.op == "REDUCE_PROD":
         moved = np.moveaxis(x, axes, range(len(axes))).reshape(x.size // outs[0].size, -1)
         # One factor after another in memory order.
@@ -78,6 +80,16 @@ def _reference(
     else:
         found = (np.any if node.op == "REDUCE_ANY" else np.all)(x, axes)
     return [np.asarray(found, x.dtype).reshape(outs[0].shape)]
+
+
+def _with_first_zeros(x: Array, axes: Sequence[int], found: Array) -> Array:
+    """Return the largest or least numbers, each 0.0 or -0.0 as the first such one in memory order
+    is: neither is larger.
+    """
+    moved = np.moveaxis(x, axes, range(len(axes))).reshape(-1, np.size(found))
+    zeros = moved == 0
+    first = moved[zeros.argmax(axis=0), np.arange(moved.shape[1])].reshape(np.shape(found))
+    return np.where((found == 0) & zeros.any(axis=0).reshape(np.shape(found)), first, found)
 
 
 def _channel_groups(node: Node, ins: Sequence[Tensor | None], out: Tensor) -> list[ChannelGroup]:

@@ -21,6 +21,7 @@ import numpy as np
 import numpy.typing as npt
 
 from hilc.ir import Array, Attributes, Node, Tensor
+from hilc.numerics.floats import clamped
 from hilc.numerics.requantize import FixedPoint, Int64Array, requantize
 from hilc.ops.attributes import Activation
 from hilc.ops.opdef import OpDef, Signature, one_definition
@@ -216,13 +217,12 @@ def _float(
     if bias is not None:
         start += bias[:, np.newaxis]
     total = in_order(np.concatenate([start, added], axis=2))
-    low, high = map(np.float32, ACTIVATION_RANGES[SvdfAttributes.of(node).activation])
-    return np.clip(total, low, high), newest
+    return clamped(total, *ACTIVATION_RANGES[SvdfAttributes.of(node).activation]), newest
 
 
 def in_order(summands: Array) -> Array:
-    """Return the sums along the last axis, added one after the other in float32."""
-    sums: Array = np.cumsum(summands, axis=-1, dtype=np.float32)[..., -1]
+    """Return the sums along the last axis, added one after the other in float32, from 0 on."""
+    sums: Array = np.cumsum(summands, axis=-1, dtype=np.float32)[..., -1] + np.float32(0)
     return sums
 
 

@@ -25,6 +25,7 @@ from hilc.ir import ELEMENT_TYPES, Array, Attributes, Node, Numerics, Rounding, 
 from hilc.numerics import fixed_point, interpolate
 from hilc.numerics.floats import (
     clamp_on_vectors,
+    clamped,
     hard_swish_on_vectors,
     leaky_relu_on_vectors,
     logistic_on_vectors,
@@ -419,8 +420,7 @@ def integer_function(node: Node, source: Tensor, target: Tensor) -> Rescaling | 
 
 
 def _clamped_float32(node: Node, x: Array) -> Array:
-    low, high = map(np.float32, float_range(node, node.op))
-    return np.minimum(np.maximum(x, low), high)
+    return clamped(x, *float_range(node, node.op))
 
 
 def _clamped_on_vectors(node: Node, x: Array) -> Array:

@@ -9,7 +9,7 @@ from math import prod
 import numpy as np
 import numpy.typing as npt
 
-from hilc.errors import ModelError, UnsupportedError
+from hilc.errors import ModelError, UnsupportedError, shortened
 from hilc.ir import Array, Graph, Node, Rounding, State, Tensor
 from hilc.ir.dtypes import INDEX_TYPES
 from hilc.ops import OPS
@@ -212,7 +212,8 @@ def located(label: str) -> Iterator[None]:
     try:
         yield
     except ModelError as error:
-        raise type(error)(f"{label}: {error.fact}", error.hint) from error
+        error.fact = shortened(f"{label}: {error.fact}")
+        raise
 
 
 def _type(signature: Signature) -> str:

@@ -17,6 +17,7 @@ from hilc.frontends.onnx.reader import is_onnx, require_package
 from hilc.interpreter import check_inputs
 from hilc.ir import Array, Graph
 from hilc.ops import OPS
+from hilc.references import onnx_operators
 
 #: The first opset of which the evaluator has DequantizeLinear.
 _QDQ_OPSET = 19
@@ -84,6 +85,12 @@ class OnnxReference:
                     source = found[node.inputs[0]]
                     if OPS[node.op].view and name in self._graph.outputs:
                         found[name] = source.reshape(self._graph.tensors[name].shape)
+        if missing := [name for name in self._graph.outputs if name not in found]:
+            raise ModelError(
+                f"the reference {self.name} gives no value of the output {missing[0]!r}, whose "
+                "type in the model's file numpy does not have",
+                f"choose the reference {'hilc' if self.name == 'onnx' else 'onnx or hilc'}",
+            )
         return found
 
     def _fill_rows(self, found: dict[str, Array]) -> None:
@@ -106,7 +113,11 @@ class OnnxReference:
 
 
 class Evaluator:
-    """``onnx``: the package's reference evaluator."""
+    """``onnx``: the package's reference evaluator, with code of this project for the operators of
+    :mod:`hilc.references.onnx_operators`.
+
+    Raise :class:`~hilc.errors.ModelError` for a node of which it ignores an attribute or an input.
+    """
 
     def __init__(self, model: bytes) -> None:
         self._evaluator = _evaluator(model)
@@ -134,15 +145,31 @@ def _is_tensor(value: Any) -> bool:
 
 
 def _evaluator(model: bytes) -> Any:
+    raised = _raised(model)
+    _require_computed(raised.graph.node)
     try:
         return import_module("onnx.reference").ReferenceEvaluator(
-            _raised(model), new_ops=[_loop_without_turns()]
+            raised, new_ops=[_loop_without_turns(), *onnx_operators.operators()]
         )
     except Exception as error:
         raise ModelError(
             f"onnx.reference cannot load this model: {' '.join(str(error).split())}",
             "choose the reference onnxruntime or hilc",
         ) from error
+
+
+def _require_computed(nodes: Any) -> None:
+    """Raise ModelError for a node of which the evaluator ignores something that changes it."""
+    for node in nodes:
+        for attribute in node.attribute:
+            if attribute.HasField("g"):
+                _require_computed(attribute.g.node)
+        if ignored := onnx_operators.departure(node):
+            name = node.name or node.output[0]
+            raise ModelError(
+                f"onnx.reference ignores {ignored} of {node.op_type} {name!r}",
+                "choose the reference onnxruntime or hilc",
+            )
 
 
 def _loop_without_turns() -> type:

@@ -691,7 +691,7 @@ class _Fusion:
             case SharedQuantization() as form:
                 return self._shared(node, out, form)
             case None | OrderOfOperands():
-                raise _NoIntegersError(f"{node.op} has no integer implementation")
+                raise _NoIntegersError("it has no integer implementation")
 
     def _weighted(self, node: Node, out: Tensor, places: WeightedSums) -> str:
         """Return a node that sums products with constant integer weights."""

@@ -15,7 +15,7 @@ import numpy as np
 import onnx
 from onnx import helper, version_converter
 
-from hilc.errors import ModelError, UnsupportedError
+from hilc.errors import ElementTypeError, ModelError, UnsupportedError
 from hilc.frontends.budget import MAX_DEPTH
 from hilc.frontends.onnx import translators
 from hilc.frontends.onnx.builder import Builder, array_of, dtype_name
@@ -642,6 +642,14 @@ def _located(label: str) -> Iterator[None]:
         yield
     except UnknownOperandError as error:
         raise UnknownOperandError(f"{label}: {error.fact}", error.hint, error.inputs) from error
+    except ElementTypeError as error:
+        # An operator that the translator emits refuses it: the model has neither it nor its tensor.
+        raise UnsupportedError(
+            f"{label} is not supported for elements of the type {error.dtype} (supported: "
+            f"{', '.join(error.accepted)})",
+            "cast its inputs before, and its outputs back after; or convert the model with "
+            "activations of a supported type",
+        ) from error
     except ModelError as error:
         raise type(error)(f"{label}: {error.fact}", error.hint) from error
     except (

@@ -51,15 +51,11 @@ def upsample(n: Operation) -> Tensor:
     """Translate Upsample to a resize with asymmetric coordinates; the scales must be known."""
     scales = n.numbers("scales") if n.version < 9 else n.known(1, "the scales").tolist()
     x = n.input(0)
-    mode = n.text("mode", "nearest")
-    plans = []
-    for axis, scale in enumerate(_factors(n, scales, len(x.shape))):
-        size = x.shape[axis]
-        target = _target(n, size, scale)
-        if target != size:
-            places = _places(n, "asymmetric", size, target, scale, (0.0, 1.0))
-            plans.append(Plan(axis, size, target, scale, places, np.zeros(target, np.bool_)))
-    return _resized(n, x, plans, mode, "floor", asymmetric=True)
+    axes = range(len(x.shape))
+    scales = _factors(n, scales, len(axes))
+    targets = [_target(n, size, scale) for size, scale in zip(x.shape, scales, strict=True)]
+    plans = _plans(n, x, axes, scales, targets, "asymmetric")
+    return _resized(n, x, plans, n.text("mode", "nearest"), "floor", asymmetric=True)
 
 
 @translates("Resize")
@@ -77,6 +73,22 @@ def resize(n: Operation) -> Tensor:
         nearest = n.text("nearest_mode", "round_prefer_floor")
         scales, targets = _sizes(n, x, axes)
         roi = n.known(1, "the region") if transformation == "tf_crop_and_resize" else None
+    plans = _plans(n, x, axes, scales, targets, transformation, roi)
+    return _resized(n, x, plans, mode, nearest, asymmetric=transformation == "asymmetric")
+
+
+def _plans(
+    n: Operation,
+    x: Tensor,
+    axes: Sequence[int],
+    scales: Sequence[float],
+    targets: Sequence[int],
+    transformation: str,
+    roi: Array | None = None,
+) -> list[Plan]:
+    """Return the plans of the axes that are resampled: also of one that keeps its size at another
+    scale than 1.
+    """
     plans = []
     for i, (axis, scale, target) in enumerate(zip(axes, scales, targets, strict=True)):
         region = (0.0, 1.0) if roi is None else (float(roi[i]), float(roi[len(axes) + i]))
@@ -88,7 +100,7 @@ def resize(n: Operation) -> Tensor:
         if transformation == "tf_crop_and_resize":
             outside = (places < 0) | (places > size - 1)
         plans.append(Plan(axis, size, target, float(scale), places, outside))
-    return _resized(n, x, plans, mode, nearest, asymmetric=transformation == "asymmetric")
+    return plans
 
 
 def _factors(n: Operation, scales: Sequence[float], count: int) -> list[float]:
@@ -160,10 +172,14 @@ def _places(
         case "align_corners":
             return i * (size - 1) / (target - 1) if target > 1 else np.zeros(target)
         case "tf_crop_and_resize":
-            start, end = (border * (size - 1) for border in region)
+            # In single precision also where it interpolates: a place at the end of the image is
+            # outside of it or not by its rounding.
+            start, end = (np.float32(border) for border in region)
+            last = np.float32(size - 1)
             if target == 1:
-                return np.full(target, (start + end) / 2)
-            return start + i * (end - start) / (target - 1)
+                return np.full(target, np.float32(0.5) * (start + end) * last)
+            steps = i.astype(np.float32) * (end - start) * last / np.float32(target - 1)
+            return np.asarray(start * last + steps)
     n.refuse(f"has the coordinate_transformation_mode {transformation!r}")
 
 

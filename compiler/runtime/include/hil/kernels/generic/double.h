@@ -167,7 +167,7 @@ HIL_INLINE double hil_function_f64_element(int32_t function, double x) {
     case HIL_DOUBLE_NEG:
         return -x;
     case HIL_DOUBLE_SIGN:
-        return x > 0.0 ? 1.0 : (x < 0.0 ? -1.0 : x);
+        return x > 0.0 ? 1.0 : (x < 0.0 ? -1.0 : x + 0.0);
     case HIL_DOUBLE_CEIL:
         return ceil(x);
     case HIL_DOUBLE_FLOOR:

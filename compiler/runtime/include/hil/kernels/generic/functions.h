@@ -63,11 +63,12 @@ code = 84
 [cost]
 element = "size"
 @*/
+/* The sum makes 0 of -0, and keeps what is no number. */
 struct hil_generic_sign_f32 {
     int32_t size; /* elements */
 };
 
-HIL_FUNCTION(hil_generic_sign_f32, float, x > 0.0f ? 1.0f : (x < 0.0f ? -1.0f : x))
+HIL_FUNCTION(hil_generic_sign_f32, float, x > 0.0f ? 1.0f : (x < 0.0f ? -1.0f : x + 0.0f))
 
 /*@kernel
 name = "hil_generic_ceil_f32"

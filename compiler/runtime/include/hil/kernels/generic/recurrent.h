@@ -105,7 +105,7 @@ HIL_INLINE void hil_rnn_f32_step(const struct hil_generic_rnn_f32 *p, const floa
             next[unit] = tanhf(sum);
         } else {
             next[unit] =
-                p->activation == 1 ? (sum > 0.0f ? sum : 0.0f) : hil_lstm_f32_logistic(sum);
+                p->activation == 1 ? (sum < 0.0f ? 0.0f : sum) : hil_lstm_f32_logistic(sum);
         }
     }
 }
