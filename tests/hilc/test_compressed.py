@@ -190,9 +190,12 @@ def test_streams_are_made_for_the_program(monkeypatch: pytest.MonkeyPatch) -> No
     """The search made those of all kernels that it priced."""
     made: list[object] = []
     codewords = compression._codewords
-    monkeypatch.setattr(
-        compression, "_codewords", lambda lengths: made.append(lengths) or codewords(lengths)
-    )
+
+    def counted(lengths: Any) -> Any:
+        made.append(lengths)
+        return codewords(lengths)
+
+    monkeypatch.setattr(compression, "_codewords", counted)
     library = hilc.compile(sparse_model(), cpu="cortex-m4", optimize="speed", flash=9000)
     assert len(made) == len(library.modules[0].compressed) == 1
 
