@@ -247,7 +247,7 @@ def test_a_refusal_names_operator_node_and_type() -> None:
         load_model(data)
 
 
-def test_a_refusal_of_a_type_names_the_operator_of_the_model() -> None:
+def test_a_type_without_a_kernel_names_the_node() -> None:
     """Not the one that it is translated to, whose tensors the model does not have."""
     node = helper.make_node("ReduceL2", ["x"], ["y"], name="norm", keepdims=0)
     values = [
