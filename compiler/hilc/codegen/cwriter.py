@@ -136,26 +136,12 @@ def c_pointer(text: str, have: str, want: str, qualifier: str = "") -> str:
     return f"({qualifier}{want} *){wide}{text}"
 
 
-_INT8_TEXT = [str(v) for v in range(128)] + [str(v - 256) for v in range(128, 256)]
-
-
 def _literals(array: Array) -> list[str]:
-    if array.dtype == np.int8:
-        return [_INT8_TEXT[byte] for byte in array.tobytes()]
     if array.dtype == np.float32 and np.isfinite(array).all():
         # The same as c_float, for many at once.
         texts = " ".join(value.hex() for value in array.ravel().tolist())
         return [f"{text}f" for text in _trim_hex(texts).split(" ")]
-    if array.dtype in (np.float32, np.float64):
-        return [c_float(value) for value in array.ravel().tolist()]
-    if array.dtype == np.float16:
-        return [str(bits) for bits in array.view(np.uint16).ravel().tolist()]
-    if array.dtype == np.bool_:
-        return ["1" if value else "0" for value in array.ravel().tolist()]
-    # Only the most negative numbers are macros.
-    if array.dtype.itemsize < 4 or int(array.min(initial=0)) > -(2**31):
-        return list(map(str, array.ravel().tolist()))
-    return [c_int(value) for value in array.ravel().tolist()]
+    return [c_number(value) for value in array.ravel().tolist()]
 
 
 def _lines(literals: list[str], indent: str, per_line: int) -> str:
@@ -166,6 +152,48 @@ def _lines(literals: list[str], indent: str, per_line: int) -> str:
     )
 
 
+def _per_line(width: int, indent: str) -> int:
+    """Return how many literals of ``width`` characters fit in an indented line."""
+    return max(1, (_LINE_LENGTH - len(indent) + 1) // (width + 2))
+
+
+def _is_plain(array: Array) -> bool:
+    """Return whether the elements are integers of at most 32 bits that are written as digits."""
+    return (
+        array.dtype.kind in "biu"
+        and array.dtype.itemsize <= 4
+        # Only the most negative number is a macro.
+        and int(array.min(initial=0)) > -(2**31)
+    )
+
+
+def _integers(values: Array, indent: str) -> str:
+    """Return integers in lines; the digits of all are made at once, which takes a tenth of the time
+    of a string for each.
+    """
+    ends = int(values.min()), int(values.max())
+    per_line = _per_line(max(len(str(end)) for end in ends), indent)
+    digits = max(len(str(abs(end))) for end in ends)
+    piece = max(1, _PIECE // per_line) * per_line
+    found: list[bytes] = []
+    for start in range(0, values.size, piece):
+        own = values[start : start + piece].astype(np.int64)
+        rest = np.abs(own).astype(np.uint32)
+        # A literal's sign, digits and what follows it; zeros are no characters.
+        text = np.zeros((own.size, 1 + digits + 2), np.uint8)
+        text[own < 0, 0] = ord("-")
+        for column in range(digits, 0, -1):
+            higher = rest // 10
+            is_written = (rest > 0) | (column == digits)
+            text[:, column] = np.where(is_written, ord("0") + rest - 10 * higher, 0)
+            rest = higher
+        text[:, -2:] = ord(","), ord(" ")
+        text[per_line - 1 :: per_line, -1] = ord("\n")
+        found.append(text.tobytes().translate(None, b"\0"))
+    # Nothing follows the last comma.
+    return indent + b"".join(found)[:-1].decode().replace("\n", f"\n{indent}")
+
+
 def c_values(array: Array, indent: str = _INDENT) -> str:
     """Return the elements of ``array``, row by row and separated by commas, in indented lines, as
     many per line as fit.
@@ -174,12 +202,16 @@ def c_values(array: Array, indent: str = _INDENT) -> str:
     the text.
     """
     flat, width = array.ravel(), 0
+    if flat.dtype == np.float16:
+        flat = flat.view(np.uint16)
+    if flat.size and _is_plain(flat):
+        return _integers(flat, indent)
     texts: list[str] = []
     for start in range(0, flat.size, _PIECE):
         literals = _literals(flat[start : start + _PIECE])
         width = max(width, max(map(len, literals)))
         texts.append(" ".join(literals))
-    per_line = max(1, (_LINE_LENGTH - len(indent) + 1) // (width + 2))
+    per_line = _per_line(width, indent)
     found: list[str] = []
     rest: list[str] = []
     for number, text in enumerate(texts, 1):

@@ -159,8 +159,8 @@ def sum_ends(
     """Return the least and the largest sum of each channel, bias not included, for all inputs
     within the bounds: those of int8.
     """
-    wide = weights.astype(np.int64)
-    above, below = np.maximum(wide, 0).sum(axis=1), np.minimum(wide, 0).sum(axis=1)
+    above = np.maximum(weights, 0).sum(axis=1, dtype=np.int64)
+    below = weights.sum(axis=1, dtype=np.int64) - above
     least, most = raised + bounds[0], raised + bounds[1]
     return most * below + least * above, most * above + least * below
 

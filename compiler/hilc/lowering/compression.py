@@ -9,7 +9,7 @@ are mostly zero.
 from __future__ import annotations
 
 import heapq
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from hashlib import blake2b
@@ -37,6 +37,7 @@ _READ_AHEAD = 3
 
 _Bytes = npt.NDArray[np.uint8]
 _Ints = npt.NDArray[np.int64]
+_Counts = npt.NDArray[np.uint16]
 
 #: Tokens that are written at once: each takes a hundred times the memory of its bits.
 _PIECE = 1 << 16
@@ -48,7 +49,7 @@ class Compressed:
 
     #: A byte of each token, and how often a token repeats it: 0 for the byte itself.
     _bytes: _Bytes
-    _repeats: _Ints
+    _repeats: _Counts
     #: Raw bits, and the lengths of the codewords.
     _raw: int
     _lengths: _Ints
@@ -59,12 +60,12 @@ class Compressed:
     @property
     def literals(self) -> int:
         """Bytes that have a codeword each."""
-        return int(np.count_nonzero(self._repeats == 0))
+        return len(self._repeats) - self.repeats
 
     @property
     def repeats(self) -> int:
         """Codewords that repeat a byte."""
-        return len(self._repeats) - self.literals
+        return int(np.count_nonzero(self._repeats))
 
     @property
     def symbols(self) -> int:
@@ -119,7 +120,7 @@ def compressed(parts: Sequence[Array]) -> Compressed:
     No codeword spans two parts. There must be a byte at least.
     """
     data = [np.frombuffer(part.tobytes(), np.uint8) for part in parts]
-    single = [(part, np.zeros(len(part), np.int64)) for part in data]
+    single = [(part, np.zeros(len(part), np.uint16)) for part in data]
     ways = [
         (values, repeats, raw, counts)
         for values, repeats in (_joined(single), _joined(list(map(_tokens, data))))
@@ -136,14 +137,16 @@ def compressed(parts: Sequence[Array]) -> Compressed:
     return min(found, key=lambda each: each.nbytes)
 
 
-def _joined(tokens: Sequence[tuple[_Bytes, _Ints]]) -> tuple[_Bytes, _Ints]:
+def _joined(tokens: Sequence[tuple[_Bytes, _Counts]]) -> tuple[_Bytes, _Counts]:
     return np.concatenate([t for t, _ in tokens]), np.concatenate([r for _, r in tokens])
 
 
-def _counts(values: _Bytes, repeats: _Ints) -> list[_Ints]:
+def _counts(values: _Bytes, repeats: _Counts) -> list[_Ints]:
     """Return the frequency of each symbol, by the number of raw bits; the repeat symbol is last."""
-    literals = np.bincount(values[repeats == 0], minlength=256)
     repeated = np.count_nonzero(repeats)
+    # Most arrays have hardly any: counting all, and these apart, copies nothing.
+    literals = np.bincount(values, minlength=256)
+    literals -= np.bincount(values[np.flatnonzero(repeats)], minlength=256)
     return [
         np.append(literals.reshape(-1, 1 << raw).sum(axis=1), repeated)
         for raw in range(_MOST_RAW + 1)
@@ -168,26 +171,37 @@ def _stream_bytes(raw: int, counts: _Ints, lengths: _Ints | None) -> float:
     return 1 + -(-len(counts) // 2) + bits / 8 + _READ_AHEAD
 
 
-def _tokens(data: _Bytes) -> tuple[_Bytes, _Ints]:
+def _tokens(data: _Bytes) -> tuple[_Bytes, _Counts]:
     """Return the bytes of tokens, and how often each repeats the byte before (0: it is one)."""
-    begins = np.flatnonzero(np.append(True, data[1:] != data[:-1]))
-    runs = np.diff(np.append(begins, len(data)))
     values: list[_Bytes] = []
-    repeats: list[_Ints] = []
+    repeats: list[_Counts] = []
     # What lies between long runs is taken as it is.
     start = 0
-    for index in np.flatnonzero(runs > _LEAST_REPEAT).tolist():
-        first, run = int(begins[index]) + 1, int(runs[index]) - 1
+    for first, run in _long_repeats(data):
         values.append(data[start:first])
-        repeats.append(np.zeros(first - start, np.int64))
+        repeats.append(np.zeros(first - start, np.uint16))
         times = [_MOST_REPEAT] * (run // _MOST_REPEAT) + [run % _MOST_REPEAT]
-        own = np.array([each for each in times if each], np.int64)
+        own = np.array([each for each in times if each], np.uint16)
         values.append(np.full(len(own), data[first], np.uint8))
         repeats.append(own)
         start = first + run
     values.append(data[start:])
-    repeats.append(np.zeros(len(data) - start, np.int64))
+    repeats.append(np.zeros(len(data) - start, np.uint16))
     return np.concatenate(values), np.concatenate(repeats)
+
+
+def _long_repeats(data: _Bytes) -> Iterator[tuple[int, int]]:
+    """Yield where a byte is repeated so often that it is worth a token: the position of the first
+    repetition, and their number.
+    """
+    # Whether each byte repeats the one before: neighbours of weights are rarely equal, so that
+    # there are few places where this changes.
+    is_repeat = np.zeros(len(data) + 1, np.bool_)
+    np.equal(data[1:], data[:-1], out=is_repeat[1:-1])
+    changes = np.flatnonzero(is_repeat[1:] != is_repeat[:-1]) + 1
+    first, end = changes[::2], changes[1::2]
+    is_long = end - first >= _LEAST_REPEAT
+    yield from zip(first[is_long].tolist(), (end - first)[is_long].tolist(), strict=True)
 
 
 def _code_lengths(counts: _Ints) -> _Ints | None:

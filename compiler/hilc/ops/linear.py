@@ -168,9 +168,9 @@ def pad_value(node: Node, ops: Operands) -> int:
     return quantization(node, ops.x)[1] if ops.x.element.quantized else 0
 
 
-def _per_channel_sum(values: npt.NDArray[np.int64], channel_axis: int) -> npt.NDArray[np.int64]:
+def _per_channel_sum(values: Array, channel_axis: int) -> npt.NDArray[np.int64]:
     other = tuple(a for a in range(values.ndim) if a != channel_axis % values.ndim)
-    total: npt.NDArray[np.int64] = values.sum(axis=other)
+    total: npt.NDArray[np.int64] = values.sum(axis=other, dtype=np.int64)
     return total
 
 
@@ -178,7 +178,7 @@ def fold_zero_point(
     weight_data: Array, bias_data: Array, zero_point: int, channel_axis: int
 ) -> npt.NDArray[np.int64]:
     """Return the bias that makes ``bias + sum(weight * x)`` of raw inputs right."""
-    weight_sums = _per_channel_sum(weight_data.astype(np.int64), channel_axis)
+    weight_sums = _per_channel_sum(weight_data, channel_axis)
     return bias_data.astype(np.int64) - zero_point * weight_sums
 
 
@@ -188,7 +188,9 @@ def accumulator_bound(
     """Return the largest magnitude of a sum, in accumulator steps, for inputs whose magnitude is
     at most ``largest_input``; ``bias`` has one element for each output channel.
     """
-    magnitudes = _per_channel_sum(np.abs(weight_data.astype(np.int64)), channel_axis)
+    # The least number has no magnitude of its own type; the next wider one takes little memory.
+    wider = np.promote_types(weight_data.dtype, f"int{16 * weight_data.dtype.itemsize}")
+    magnitudes = _per_channel_sum(np.abs(weight_data.astype(wider)), channel_axis)
     return int((np.abs(bias) + largest_input * magnitudes).max())
 
 
@@ -288,7 +290,7 @@ def integer_products(
 ) -> npt.NDArray[np.int64]:
     """Return ``bias + (rows - zero_point) @ weights.T``, exact: all sums are below 2**53."""
     left = rows.astype(np.float64) - zero_point
-    product = left @ weights.T.astype(np.float64)
+    product = left @ weights.T.astype(np.float64, copy=False)
     sums: npt.NDArray[np.int64] = product.astype(np.int64) + bias
     return sums
 
@@ -328,8 +330,9 @@ def product_bounds(
     _, first, place = np.unique(rows, return_index=True, return_inverse=True)
     low, high = (end[first].astype(np.int64) for end in (low, high))
     # A sum is twice the middle of its bounds, less or more what the weights make of half the width.
-    middle = integer_products(low + high, 2 * zero_point, weights, 2 * bias.astype(np.int64))
-    width = integer_products(high - low, 0, np.abs(weights.astype(np.int64)), np.zeros_like(bias))
+    wide = weights.astype(np.float64)
+    middle = integer_products(low + high, 2 * zero_point, wide, 2 * bias.astype(np.int64))
+    width = integer_products(high - low, 0, np.abs(wide, out=wide), np.zeros_like(bias))
     least, most = (middle - width) >> 1, (middle + width) >> 1
     found = requantized_bounds(least, most, requant)
     return [Interval(*(end[place].reshape(out.shape) for end in found))]
