@@ -1,0 +1,63 @@
+/* Planes of a channel in scratch on Helium: what the depthwise kernels of int8 and int16 share. */
+#ifndef HIL_KERNELS_MVE_PLANES_H
+#define HIL_KERNELS_MVE_PLANES_H
+
+#include <arm_mve.h>
+
+#include "hil/kernels/generic/patch.h"
+#include "hil/kernels/mve/blocks_s8.h"
+
+/* Sets `count` elements of so many bytes; the last store reaches up to fifteen bytes beyond. */
+HIL_INLINE void hil_mve_plane_clear(int32_t bytes, int32_t value, int32_t count, void *plane) {
+    int8_t *to = (int8_t *)plane;
+    for (int32_t left = bytes * count; left > 0; left -= 16) {
+        if (bytes == 1) {
+            vstrbq_s8(to, vdupq_n_s8((int8_t)value));
+        } else {
+            vstrhq_s16((int16_t *)(void *)to, vdupq_n_s16((int16_t)value));
+        }
+        to += 16;
+    }
+}
+
+/* Copies `count` elements of so many bytes, which lie `step` elements apart, to the plane: seven
+ * steps have at most 16 bits. */
+HIL_INLINE void hil_mve_plane_line(int32_t bytes, const void *in, int32_t step, int32_t count,
+                                   void *plane) {
+    const uint16x8_t places = vmulq_n_u16(vidupq_n_u16(0, 1), (uint16_t)step);
+    const int8_t *from = (const int8_t *)in;
+    int8_t *to = (int8_t *)plane;
+#pragma GCC unroll 4
+    for (; count >= 8; count -= 8) {
+        if (bytes == 1) {
+            vstrbq_s16(to, vldrbq_gather_offset_s16(from, places));
+        } else {
+            vstrhq_s16((int16_t *)(void *)to, vldrhq_gather_shifted_offset_s16(
+                                                  (const int16_t *)(const void *)from, places));
+        }
+        from += 8 * bytes * step;
+        to += 8 * bytes;
+    }
+    if (count > 0) {
+        const mve_pred16_t here = vctp16q((uint32_t)count);
+        if (bytes == 1) {
+            vstrbq_p_s16(to, vldrbq_gather_offset_z_s16(from, places, here), here);
+        } else {
+            vstrhq_p_s16((int16_t *)(void *)to,
+                         vldrhq_gather_shifted_offset_z_s16((const int16_t *)(const void *)from,
+                                                            places, here),
+                         here);
+        }
+    }
+}
+
+/* Four sums of a channel of int16, with its bias, multiplier, shift and zero point, as outputs that
+ * are yet to be saturated. */
+HIL_INLINE int32x4_t hil_mve_plane_scaled(int32_t shifted, const int32_t *scales, int32x4_t sums) {
+    if (!shifted) {
+        return vqrdmulhq_n_s32(sums, scales[1]);
+    }
+    return vaddq_n_s32(vrshlq_n_s32(vqdmulhq_n_s32(sums, scales[1]), scales[2]), scales[3]);
+}
+
+#endif
