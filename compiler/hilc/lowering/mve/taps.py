@@ -12,8 +12,10 @@ from hilc.lowering.forms import row_bands
 from hilc.lowering.linear import DepthwiseConvolution, LinearWeights, packed_once
 from hilc.lowering.parameters import HilMveTaps
 
-#: Outputs of a vector.
-_LANES = 4
+#: Outputs of a vector, and the most vectors of a tile.
+_LANES, _VECTORS = 4, 6
+#: Instructions of a tile, and of each of its vectors, beside those of the taps.
+_TILE, _VECTOR = 20, 7
 #: Rows of outputs at a time where a whole plane takes much scratch.
 _BANDS = (8, 2)
 #: Pixels from the first to the last one that a gather takes, and its largest offset.
@@ -37,6 +39,17 @@ def taps(
         size, stride, dilation = along
         if _GATHERED * stride * in_step > _MOST_OFFSET:
             continue
+        least = images.out_h % rows or rows
+        outs = (images.out_w * form.channels, form.channels)
+        tile = _tile(
+            (outputs, lines),
+            (least, images.out_w) if upright else (images.out_w, least),
+            outs if upright else outs[::-1],
+            window.filter_h * window.filter_w,
+        )
+        if tile is None:
+            continue
+        beside, below = tile
         apart = stride // gcd(stride, dilation)
         runs, step = min(size, apart), dilation // gcd(stride, dilation)
         yield (
@@ -49,6 +62,8 @@ def taps(
                 part=outputs + (size - 1) // runs * step,
                 lines=(lines - 1) * across[1] + (across[0] - 1) * across[2] + 1,
                 step=step,
+                beside=beside,
+                below=below,
                 weights=_filters(form.packing, window.filter_h, upright, runs),
                 scales=scales,
             ),
@@ -58,6 +73,31 @@ def taps(
 def _vectors(outputs: int, lines: int) -> int:
     """Return the vectors in ``lines`` lines of ``outputs`` outputs."""
     return -(-outputs // _LANES) * lines
+
+
+def _tile(
+    counts: tuple[int, int], least: tuple[int, int], steps: tuple[int, int], taps: int
+) -> tuple[int, int] | None:
+    """Return the vectors beside each other and the lines of the tiles that take the fewest
+    instructions; None where outputs lie too far apart. ``counts`` are outputs of a line and lines,
+    ``least`` those of the last band, ``steps`` elements from an output to the next ones.
+    """
+    fitting = [
+        (beside, below)
+        for beside in range(1, _VECTORS + 1)
+        for below in range(1, _VECTORS // beside + 1)
+        if (beside == 1 or _LANES * beside <= least[0])
+        and below <= least[1]
+        and (_LANES * beside - 1) * steps[0] + (below - 1) * steps[1] <= _MOST_OFFSET
+    ]
+
+    def instructions(tile: tuple[int, int]) -> int:
+        beside, below = tile
+        tiles = -(-counts[0] // (_LANES * beside)) * -(-counts[1] // below)
+        vectors = beside * below
+        return tiles * (_TILE + taps + vectors * (_VECTOR + 2 * taps))
+
+    return min(fitting, key=lambda tile: (instructions(tile), tile), default=None)
 
 
 @packed_once

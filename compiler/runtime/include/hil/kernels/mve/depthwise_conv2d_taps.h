@@ -3,7 +3,7 @@
  * each other, and each tap of the filter is a multiplication with a scalar. The kernels of 3x3, 5x5
  * and pairs of rows are faster where they serve.
  *
- * Tile: four vectors of outputs, or two, x 1 channel.
+ * Tile: `beside` vectors of `below` lines, six at most, x 1 channel.
  *
  *   line of the plane   part 0               part 1                ... part `runs` - 1
  *   element q           pixel stride * q     pixel stride * q + dilation
@@ -50,6 +50,8 @@
     int32_t part;          /* elements of a part */                                                \
     int32_t lines;         /* of the plane */                                                      \
     int32_t step;          /* elements from a tap to the next one of its part */                   \
+    int32_t beside;        /* vectors of a tile in a line */                                       \
+    int32_t below;         /* lines of a tile */                                                   \
     int32_t in_zero_point; /* of positions outside the image */                                    \
     const int8_t *weights; /* of each output channel, line by line, taps part by part */           \
     const int32_t *scales  /* of each channel: bias, multiplier, shift, zero point */
@@ -66,14 +68,14 @@ struct hil_mve_taps {
         .stride_w = (p)->stride_w, .dilation_h = (p)->dilation_h, .dilation_w = (p)->dilation_w,   \
         .pad_top = (p)->pad_top, .pad_left = (p)->pad_left, .rows = (p)->rows,                     \
         .upright = (p)->upright, .runs = (p)->runs, .part = (p)->part, .lines = (p)->lines,        \
-        .step = (p)->step, .in_zero_point = (p)->in_zero_point, .weights = (p)->weights,           \
-        .scales = (p)->scales,                                                                     \
+        .step = (p)->step, .beside = (p)->beside, .below = (p)->below,                             \
+        .in_zero_point = (p)->in_zero_point, .weights = (p)->weights, .scales = (p)->scales,       \
     }
 
 /* Channels of the outputs. */
 #define HIL_MVE_TAPS_OUT_C(p) ((p)->in_c * (p)->depth_multiplier)
-/* Vectors of a tile. */
-#define HIL_MVE_TAPS_VECTORS 4
+/* The most vectors of a tile. */
+#define HIL_MVE_TAPS_VECTORS 6
 
 /* An axis of a band of output rows: its outputs, where the first window begins, and elements of the
  * image, and of the outputs, from place to place. */
@@ -150,150 +152,164 @@ HIL_INLINE int32x4_t hil_mve_taps_load(int32_t bytes, const int8_t *at) {
     return bytes == 1 ? vldrbq_s32(at) : vldrhq_s32((const int16_t *)(const void *)at);
 }
 
-/* Adds the products of a filter to `count` vectors of sums, the pixels of whose first taps are at
- * `from`. */
-HIL_INLINE void hil_mve_taps_sums(const struct hil_mve_taps *p, int32_t bytes, int32_t filter_lines,
-                                  int32_t line_taps, int32_t line_step, const int8_t *weights,
-                                  int32_t count, const int8_t *const *from, int32x4_t *sums) {
-    const int8_t *at[HIL_MVE_TAPS_VECTORS];
-    int32_t ahead = 0;
-    for (int32_t line = 0; line < filter_lines; line++) {
+/* What requantizes a channel's sums: multiplier, shift, the zero point of the output, the least
+ * output and the largest one. */
+struct hil_mve_taps_scale {
+    int32_t multiplier;
+    int32_t shift;
+    int32_t zero_point;
+    int32_t low;
+    int32_t high;
+};
+
+/* A band: its axes, elements from a line of the plane to that of the next line of outputs, and the
+ * outputs of a vector that there are. */
+struct hil_mve_taps_band {
+    struct hil_mve_taps_axis along;
+    struct hil_mve_taps_axis across;
+    int32_t line;
+    int32_t inside;
+};
+
+HIL_INLINE struct hil_mve_taps_band hil_mve_taps_band(const struct hil_mve_taps *p, int32_t y) {
+    const struct hil_mve_taps_axis rows = hil_mve_taps_rows(p, y);
+    const struct hil_mve_taps_axis columns = hil_mve_taps_columns(p);
+    struct hil_mve_taps_band band = {
+        .along = p->upright ? rows : columns,
+        .across = p->upright ? columns : rows,
+    };
+    band.line = band.across.stride * p->runs * p->part;
+    band.inside = band.along.outputs < 4 ? band.along.outputs : 4;
+    return band;
+}
+
+/* Places of a tile's outputs, two vectors in turn; the last one of an odd number is there twice. */
+HIL_INLINE void hil_mve_taps_places(const struct hil_mve_taps *p,
+                                    const struct hil_mve_taps_band *band, uint16_t (*places)[8]) {
+    const int32_t vectors = p->beside * p->below;
+#pragma GCC unroll 3
+    for (int32_t i = 0; i < vectors; i += 2) {
+#pragma GCC unroll 8
+        for (int32_t lane = 0; lane < 8; lane++) {
+            const int32_t vector = i + lane % 2 < vectors ? i + lane % 2 : i;
+            const int32_t x = vector % p->beside * 4 + lane / 2;
+            places[i / 2][lane] =
+                (uint16_t)(x * band->along.out_step + vector / p->beside * band->across.out_step);
+        }
+    }
+}
+
+/* Adds the products of a filter to the `count` sums of a tile whose first pixel is at `from`. */
+HIL_INLINE void hil_mve_taps_sums(const struct hil_mve_taps *p, int32_t bytes,
+                                  const struct hil_mve_taps_band *band, const int8_t *weights,
+                                  int32_t count, const int8_t *from, int32x4_t *sums) {
+    for (int32_t line = 0; line < band->across.filter; line++) {
         for (int32_t run = 0; run < p->runs; run++) {
-#pragma GCC unroll 4
-            for (int32_t i = 0; i < count; i++) {
-                at[i] = from[i] + ahead + bytes * run * p->part;
-            }
-            const int32_t taps = (line_taps - run + p->runs - 1) / p->runs;
+            const int8_t *at = from + bytes * run * p->part;
+            const int32_t taps = (band->along.filter - run + p->runs - 1) / p->runs;
 #pragma GCC unroll 4
             for (int32_t tap = 0; tap < taps; tap++) {
                 const int32_t weight = *weights++;
-#pragma GCC unroll 4
+#pragma GCC unroll 6
                 for (int32_t i = 0; i < count; i++) {
-                    sums[i] = vmlaq_n_s32(sums[i], hil_mve_taps_load(bytes, at[i]), weight);
-                    at[i] += bytes * p->step;
+                    const int32_t apart = i % p->beside * 4 + i / p->beside * band->line;
+                    sums[i] =
+                        vmlaq_n_s32(sums[i], hil_mve_taps_load(bytes, at + bytes * apart), weight);
                 }
+                at += bytes * p->step;
                 /* Pixels that are loaded ahead would take more registers than there are. */
                 __asm__ volatile("" ::: "memory");
             }
         }
-        ahead += bytes * line_step;
+        from += bytes * band->across.dilation * p->runs * p->part;
     }
 }
 
-/* The next vector: its first pixel, its first output, and the outputs from there to the end of the
- * line. Bytes and outputs to the next one of a line, and from behind the last one to the next line.
- */
-struct hil_mve_taps_place {
-    const int8_t *from;
-    int8_t *to;
-    int32_t left;
-    int32_t outputs;
-    int32_t next;
-    int32_t next_out;
-    int32_t next_line;
-    int32_t next_out_line;
-};
-
-/* Vectors of a tile. */
-struct hil_mve_taps_tile {
-    const int8_t *from[HIL_MVE_TAPS_VECTORS];
-    int8_t *to[HIL_MVE_TAPS_VECTORS];
-    int32_t left[HIL_MVE_TAPS_VECTORS];
-};
-
-/* The next `count` vectors; behind the last one, of `vectors` that are left, it is repeated. */
-HIL_INLINE struct hil_mve_taps_tile hil_mve_taps_tile(struct hil_mve_taps_place *place,
-                                                      int32_t count, int32_t vectors) {
-    struct hil_mve_taps_tile tile;
-#pragma GCC unroll 4
-    for (int32_t i = 0; i < count; i++) {
-        tile.from[i] = place->from;
-        tile.to[i] = place->to;
-        tile.left[i] = place->left;
-        if (vectors > i + 1) {
-            place->from += place->next;
-            place->to += place->next_out;
-            place->left -= 4;
-            if (place->left <= 0) {
-                place->from += place->next_line;
-                place->to += place->next_out_line;
-                place->left = place->outputs;
-            }
-        }
-    }
-    return tile;
-}
-
-/* A layer of elements of a type: `STORE(p, scales, sums, places, inside, to)` requantizes a vector
- * and stores those of its outputs that are `inside`. */
+/* A layer of elements of a type: `STORE(p, scale, first, second, places, inside, to)` requantizes
+ * two vectors and stores as many of their outputs in turn as are `inside`. */
 #define HIL_MVE_TAPS_LAYER(name, type, STORE)                                                      \
-    HIL_INLINE void name##_vectors(const struct name *p, const struct hil_mve_taps_axis *along,    \
-                                   const struct hil_mve_taps_axis *across, int32_t channel,        \
-                                   uint32x4_t places, struct hil_mve_taps_place *place,            \
-                                   int32_t count, int32_t vectors) {                               \
+    HIL_INLINE void name##_tile(const struct name *p, const struct hil_mve_taps_band *band,        \
+                                int32_t channel, int32_t count, uint16_t(*places)[8],              \
+                                const type *from, type *to) {                                      \
         const struct hil_mve_taps taps = HIL_MVE_TAPS(p);                                          \
         const int32_t *const scales = p->scales + 4 * channel;                                     \
-        const struct hil_mve_taps_tile tile = hil_mve_taps_tile(place, count, vectors);            \
         int32x4_t sums[HIL_MVE_TAPS_VECTORS];                                                      \
-        _Pragma("GCC unroll 4") for (int32_t i = 0; i < count; i++) {                              \
+        _Pragma("GCC unroll 6") for (int32_t i = 0; i < count; i++) {                              \
             sums[i] = vdupq_n_s32(scales[0]);                                                      \
         }                                                                                          \
-        hil_mve_taps_sums(&taps, (int32_t)sizeof(type), across->filter, along->filter,             \
-                          across->dilation * p->runs * p->part,                                    \
-                          p->weights + channel * p->filter_h * p->filter_w, count, tile.from,      \
-                          sums);                                                                   \
-        _Pragma("GCC unroll 4") for (int32_t i = 0; i < count; i++) {                              \
-            STORE(p, scales, sums[i], places, vctp32q((uint32_t)tile.left[i]), tile.to[i]);        \
+        hil_mve_taps_sums(&taps, (int32_t)sizeof *to, band,                                        \
+                          p->weights + channel * p->filter_h * p->filter_w, count,                 \
+                          (const int8_t *)from, sums);                                             \
+        struct hil_mve_taps_scale scale = {                                                        \
+            .multiplier = scales[1],                                                               \
+            .shift = scales[2],                                                                    \
+            .zero_point = scales[3],                                                               \
+            .low = p->out_min,                                                                     \
+            .high = p->out_max}; /* Vectors of them would take registers of the sums. */           \
+        __asm__ volatile("" : "+r"(scale.low), "+r"(scale.high));                                  \
+        _Pragma("GCC unroll 3") for (int32_t i = 0; i < count; i += 2) {                           \
+            STORE(p, &scale, sums[i], sums[i + 1 < count ? i + 1 : i], vldrhq_u16(places[i / 2]),  \
+                  2 * band->inside, to);                                                           \
         }                                                                                          \
     }                                                                                              \
                                                                                                    \
-    /* The outputs of a filter from a channel's plane. */                                          \
-    HIL_INLINE void name##_filter(const struct name *p, const struct hil_mve_taps_axis *along,     \
-                                  const struct hil_mve_taps_axis *across, int32_t channel,         \
-                                  const int8_t *plane, type *out) {                                \
-        const int32_t bytes = (int32_t)sizeof *out;                                                \
-        const int32_t fours = (along->outputs + 3) / 4;                                            \
-        const uint32x4_t places = vmulq_n_u32(vidupq_n_u32(0, 1), (uint32_t)along->out_step);      \
-        struct hil_mve_taps_place place = {                                                        \
-            .from = plane,                                                                         \
-            .to = (int8_t *)out,                                                                   \
-            .left = along->outputs,                                                                \
-            .outputs = along->outputs,                                                             \
-            .next = 4 * bytes,                                                                     \
-            .next_out = 4 * bytes * along->out_step,                                               \
-            .next_line = bytes * (across->stride * p->runs * p->part - 4 * fours),                 \
-            .next_out_line = bytes * (across->out_step - 4 * fours * along->out_step),             \
-        };                                                                                         \
-        const int32_t vectors = across->outputs * fours;                                           \
-        int32_t done = 0;                                                                          \
-        for (; vectors - done > 2; done += 4) {                                                    \
-            name##_vectors(p, along, across, channel, places, &place, 4, vectors - done);          \
-        }                                                                                          \
-        if (done < vectors) {                                                                      \
-            name##_vectors(p, along, across, channel, places, &place, 2, vectors - done);          \
+    /* The outputs of a filter from a channel's plane; the last tiles of a line, and lines, cover  \
+     * outputs again. */                                                                           \
+    HIL_INLINE void name##_filter(const struct name *p, const struct hil_mve_taps_band *band,      \
+                                  int32_t channel, uint16_t(*places)[8], const type *plane,        \
+                                  type *out) {                                                     \
+        const int32_t wide = 4 * p->beside;                                                        \
+        const int32_t last_line = band->across.outputs - p->below;                                 \
+        const int32_t last = band->along.outputs > wide ? band->along.outputs - wide : 0;          \
+        for (int32_t i = 0; i < last_line + p->below; i += p->below) {                             \
+            const int32_t line = i < last_line ? i : last_line;                                    \
+            for (int32_t j = 0; j < last + wide; j += wide) {                                      \
+                const int32_t x = j < last ? j : last;                                             \
+                const type *const from = plane + line * band->line + x;                            \
+                type *const to = out + line * band->across.out_step + x * band->along.out_step;    \
+                switch (p->beside * p->below) {                                                    \
+                case 1:                                                                            \
+                    name##_tile(p, band, channel, 1, places, from, to);                            \
+                    break;                                                                         \
+                case 2:                                                                            \
+                    name##_tile(p, band, channel, 2, places, from, to);                            \
+                    break;                                                                         \
+                case 3:                                                                            \
+                    name##_tile(p, band, channel, 3, places, from, to);                            \
+                    break;                                                                         \
+                case 4:                                                                            \
+                    name##_tile(p, band, channel, 4, places, from, to);                            \
+                    break;                                                                         \
+                case 5:                                                                            \
+                    name##_tile(p, band, channel, 5, places, from, to);                            \
+                    break;                                                                         \
+                default:                                                                           \
+                    name##_tile(p, band, channel, 6, places, from, to);                            \
+                }                                                                                  \
+            }                                                                                      \
         }                                                                                          \
     }                                                                                              \
                                                                                                    \
     HIL_INLINE void name(const struct name *p, const type *in, type *out, void *scratch) {         \
         const struct hil_mve_taps taps = HIL_MVE_TAPS(p);                                          \
         const int32_t bytes = (int32_t)sizeof *out;                                                \
-        int8_t *const plane = (int8_t *)scratch;                                                   \
+        type *const plane = (type *)scratch;                                                       \
         const int32_t out_c = HIL_MVE_TAPS_OUT_C(p);                                               \
         for (int32_t images = p->batch; images > 0; images--) {                                    \
             for (int32_t y = 0; y < p->out_h; y += p->rows) {                                      \
-                const struct hil_mve_taps_axis rows = hil_mve_taps_rows(&taps, y);                 \
-                const struct hil_mve_taps_axis columns = hil_mve_taps_columns(&taps);              \
-                const struct hil_mve_taps_axis along = p->upright ? rows : columns;                \
-                const struct hil_mve_taps_axis across = p->upright ? columns : rows;               \
+                const struct hil_mve_taps_band band = hil_mve_taps_band(&taps, y);                 \
+                uint16_t places[HIL_MVE_TAPS_VECTORS / 2][8];                                      \
+                hil_mve_taps_places(&taps, &band, places);                                         \
                 hil_mve_plane_clear(bytes, p->in_zero_point, p->lines * p->runs * p->part + 4,     \
                                     plane);                                                        \
-                int32_t filter = y * p->out_w * out_c;                                             \
-                for (int32_t channel = 0; channel < p->in_c; channel++) {                          \
-                    hil_mve_taps_fill(&taps, bytes, &along, &across,                               \
-                                      (const int8_t *)(in + channel), plane);                      \
-                    for (int32_t i = 0; i < p->depth_multiplier; i++) {                            \
-                        name##_filter(p, &along, &across, channel * p->depth_multiplier + i,       \
-                                      plane, out + filter++);                                      \
+                int32_t channel = 0;                                                               \
+                for (int32_t i = 0; i < p->in_c; i++) {                                            \
+                    hil_mve_taps_fill(&taps, bytes, &band.along, &band.across,                     \
+                                      (const int8_t *)(in + i), (int8_t *)plane);                  \
+                    for (int32_t left = p->depth_multiplier; left > 0; left--) {                   \
+                        name##_filter(p, &band, channel, places, plane,                            \
+                                      out + y * p->out_w * out_c + channel);                       \
+                        channel++;                                                                 \
                     }                                                                              \
                 }                                                                                  \
             }                                                                                      \
@@ -317,11 +333,13 @@ plane = "band * in_c"
 filter = "plane * depth_multiplier"
 copied_line = "plane * lines * runs"
 copied = "copied_line * ((part + 7) // 8)"
-across = "rows + upright * (out_w - rows)"
-fours = "(out_w + upright * (rows - out_w) + 3) // 4"
-tile = "filter * ((across * fours + 3) // 4)"
+tiles_across = "(rows + upright * (out_w - rows) + below - 1) // below"
+tiles_along = "(out_w + upright * (rows - out_w) + 4 * beside - 1) // (4 * beside)"
+tile = "filter * tiles_across * tiles_along"
+vector = "tile * beside * below"
 line = "tile * (filter_h + upright * (filter_w - filter_h)) * runs"
 tap = "tile * filter_h * filter_w"
+product = "tap * beside * below"
 @*/
 struct hil_mve_depthwise_conv2d_s8_taps {
     HIL_MVE_TAPS_FIELDS;
@@ -330,23 +348,31 @@ struct hil_mve_depthwise_conv2d_s8_taps {
     int32_t out_max; /* the largest output */
 };
 
-/* Requantizes and stores outputs of a channel, as many as are `inside`. */
-HIL_INLINE void hil_mve_taps_store_s8(const struct hil_mve_depthwise_conv2d_s8_taps *p,
-                                      const int32_t *scales, int32x4_t sums, uint32x4_t places,
-                                      mve_pred16_t inside, int8_t *to) {
-    int32x4_t product;
+/* Four sums as outputs less the zero point. */
+HIL_INLINE int32x4_t hil_mve_taps_scaled(const struct hil_mve_depthwise_conv2d_s8_taps *p,
+                                         const struct hil_mve_taps_scale *scale, int32x4_t sums) {
     if (p->any & 2) {
-        product = vqdmulhq_n_s32(sums, scales[1]);
-    } else {
-        product = vqrdmulhq_n_s32(sums, scales[1]);
-        if (p->any & 1) {
-            product = vaddq_s32(product, vshrq_n_s32(product, 31));
-        }
+        return vrshlq_n_s32(vqdmulhq_n_s32(sums, scale->multiplier), scale->shift);
     }
-    const int32x4_t moved = vaddq_n_s32(vrshlq_n_s32(product, scales[2]), scales[3]);
-    const int32x4_t value =
-        vminq_s32(vmaxq_s32(moved, vdupq_n_s32(p->out_min)), vdupq_n_s32(p->out_max));
-    vstrbq_scatter_offset_p_s32(to, places, value, inside);
+    const int32x4_t product = vqrdmulhq_n_s32(sums, scale->multiplier);
+    const int32x4_t corrected = p->any & 1 ? vaddq_s32(product, vshrq_n_s32(product, 31)) : product;
+    return vrshlq_n_s32(corrected, scale->shift);
+}
+
+HIL_INLINE void hil_mve_taps_store_s8(const struct hil_mve_depthwise_conv2d_s8_taps *p,
+                                      const struct hil_mve_taps_scale *scale, int32x4_t first,
+                                      int32x4_t second, uint16x8_t places, int32_t inside,
+                                      int8_t *to) {
+    const int16x8_t narrow = hil_mve_plane_narrowed(hil_mve_taps_scaled(p, scale, first),
+                                                    hil_mve_taps_scaled(p, scale, second));
+    const int16x8_t moved = vqaddq_n_s16(narrow, (int16_t)scale->zero_point);
+    const int16x8_t values = vminq_s16(vmaxq_s16(moved, vdupq_n_s16((int16_t)scale->low)),
+                                       vdupq_n_s16((int16_t)scale->high));
+    if (inside == 8) {
+        vstrbq_scatter_offset_s16(to, places, values);
+    } else {
+        vstrbq_scatter_offset_p_s16(to, places, values, vctp16q((uint32_t)inside));
+    }
 }
 
 HIL_MVE_TAPS_LAYER(hil_mve_depthwise_conv2d_s8_taps, int8_t, hil_mve_taps_store_s8)
@@ -366,11 +392,13 @@ plane = "band * in_c"
 filter = "plane * depth_multiplier"
 copied_line = "plane * lines * runs"
 copied = "copied_line * ((part + 7) // 8)"
-across = "rows + upright * (out_w - rows)"
-fours = "(out_w + upright * (rows - out_w) + 3) // 4"
-tile = "filter * ((across * fours + 3) // 4)"
+tiles_across = "(rows + upright * (out_w - rows) + below - 1) // below"
+tiles_along = "(out_w + upright * (rows - out_w) + 4 * beside - 1) // (4 * beside)"
+tile = "filter * tiles_across * tiles_along"
+vector = "tile * beside * below"
 line = "tile * (filter_h + upright * (filter_w - filter_h)) * runs"
 tap = "tile * filter_h * filter_w"
+product = "tap * beside * below"
 @*/
 struct hil_mve_depthwise_conv2d_s16_taps {
     HIL_MVE_TAPS_FIELDS;
@@ -379,14 +407,21 @@ struct hil_mve_depthwise_conv2d_s16_taps {
     int32_t out_max; /* the largest output */
 };
 
-/* Requantizes and stores outputs of a channel, as many as are `inside`. */
 HIL_INLINE void hil_mve_taps_store_s16(const struct hil_mve_depthwise_conv2d_s16_taps *p,
-                                       const int32_t *scales, int32x4_t sums, uint32x4_t places,
-                                       mve_pred16_t inside, int8_t *to) {
-    const int32x4_t moved = hil_mve_plane_scaled(p->shifted, scales, sums);
-    const int32x4_t value =
-        vminq_s32(vmaxq_s32(moved, vdupq_n_s32(p->out_min)), vdupq_n_s32(p->out_max));
-    vstrhq_scatter_shifted_offset_p_s32((int16_t *)(void *)to, places, value, inside);
+                                       const struct hil_mve_taps_scale *scale, int32x4_t first,
+                                       int32x4_t second, uint16x8_t places, int32_t inside,
+                                       int16_t *to) {
+    const int16x8_t narrow = hil_mve_plane_narrowed(
+        hil_mve_plane_scaled(p->shifted, scale->multiplier, scale->shift, scale->zero_point, first),
+        hil_mve_plane_scaled(p->shifted, scale->multiplier, scale->shift, scale->zero_point,
+                             second));
+    const int16x8_t values = vminq_s16(vmaxq_s16(narrow, vdupq_n_s16((int16_t)scale->low)),
+                                       vdupq_n_s16((int16_t)scale->high));
+    if (inside == 8) {
+        vstrhq_scatter_shifted_offset_s16(to, places, values);
+    } else {
+        vstrhq_scatter_shifted_offset_p_s16(to, places, values, vctp16q((uint32_t)inside));
+    }
 }
 
 HIL_MVE_TAPS_LAYER(hil_mve_depthwise_conv2d_s16_taps, int16_t, hil_mve_taps_store_s16)

@@ -51,13 +51,18 @@ HIL_INLINE void hil_mve_plane_line(int32_t bytes, const void *in, int32_t step, 
     }
 }
 
-/* Four sums of a channel of int16, with its bias, multiplier, shift and zero point, as outputs that
- * are yet to be saturated. */
-HIL_INLINE int32x4_t hil_mve_plane_scaled(int32_t shifted, const int32_t *scales, int32x4_t sums) {
+/* Four sums of a channel of int16 as outputs that are yet to be saturated. */
+HIL_INLINE int32x4_t hil_mve_plane_scaled(int32_t shifted, int32_t multiplier, int32_t shift,
+                                          int32_t zero_point, int32x4_t sums) {
     if (!shifted) {
-        return vqrdmulhq_n_s32(sums, scales[1]);
+        return vqrdmulhq_n_s32(sums, multiplier);
     }
-    return vaddq_n_s32(vrshlq_n_s32(vqdmulhq_n_s32(sums, scales[1]), scales[2]), scales[3]);
+    return vaddq_n_s32(vrshlq_n_s32(vqdmulhq_n_s32(sums, multiplier), shift), zero_point);
+}
+
+/* Two vectors in turn, saturated. */
+HIL_INLINE int16x8_t hil_mve_plane_narrowed(int32x4_t even, int32x4_t odd) {
+    return vqmovntq_s32(vqmovnbq_s32(vreinterpretq_s16_s32(even), even), odd);
 }
 
 #endif
