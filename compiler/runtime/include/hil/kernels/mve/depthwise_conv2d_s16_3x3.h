@@ -415,6 +415,7 @@ HIL_INLINE void hil_mve_depthwise_conv2d_s16_3x3(const struct hil_mve_depthwise_
     /* Elements of the image from place to place in a line, and from line to line. */
     const int32_t step = p->upright ? in_row : p->in_c;
     const int32_t line_step = p->upright ? p->in_c : in_row;
+    const uint16x8_t places = hil_mve_plane_places(step);
     for (int32_t images = p->batch; images > 0; images--) {
         for (int32_t y = 0; y < p->out_h; y += p->rows) {
             const int32_t rows = p->out_h - y < p->rows ? p->out_h - y : p->rows;
@@ -453,7 +454,7 @@ HIL_INLINE void hil_mve_depthwise_conv2d_s16_3x3(const struct hil_mve_depthwise_
                 const int16_t *from = in + first * in_row + channel;
                 int16_t *to = plane + at;
                 for (int32_t line = 0; line < lines; line++) {
-                    hil_mve_plane_line(2, from, step, count, to);
+                    hil_mve_plane_line(2, from, places, step, count, to);
                     from += line_step;
                     to += p->line;
                 }

@@ -129,7 +129,10 @@ HIL_INLINE void hil_mve_taps_fill(const struct hil_mve_taps *p, int32_t bytes,
         (across->outputs - 1) * across->stride + (across->filter - 1) * across->dilation + 1;
     const int32_t inside = across->size - across->start;
     const int32_t end = inside < reach ? inside : reach;
-    const int32_t step = along->stride * along->in_step;
+    int32_t step = along->stride * along->in_step;
+    /* The places would take a register of the sums. */
+    __asm__ volatile("" : "+r"(step));
+    const uint16x8_t places = hil_mve_plane_places(step);
     for (int32_t run = 0; run < p->runs; run++) {
         const int32_t start = along->start + run * along->dilation;
         const int32_t before = start < 0 ? (along->stride - 1 - start) / along->stride : 0;
@@ -140,7 +143,7 @@ HIL_INLINE void hil_mve_taps_fill(const struct hil_mve_taps *p, int32_t bytes,
             in + bytes * ((across->start + first) * across->in_step + pixel * along->in_step);
         int8_t *to = plane + bytes * ((first * p->runs + run) * p->part + before);
         for (int32_t line = first; line < end; line++) {
-            hil_mve_plane_line(bytes, from, step, count, to);
+            hil_mve_plane_line(bytes, from, places, step, count, to);
             from += bytes * across->in_step;
             to += bytes * p->runs * p->part;
         }
@@ -207,7 +210,7 @@ HIL_INLINE void hil_mve_taps_sums(const struct hil_mve_taps *p, int32_t bytes,
         for (int32_t run = 0; run < p->runs; run++) {
             const int8_t *at = from + bytes * run * p->part;
             const int32_t taps = (band->along.filter - run + p->runs - 1) / p->runs;
-#pragma GCC unroll 4
+#pragma GCC unroll 16
             for (int32_t tap = 0; tap < taps; tap++) {
                 const int32_t weight = *weights++;
 #pragma GCC unroll 6

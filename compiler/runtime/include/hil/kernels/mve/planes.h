@@ -20,11 +20,14 @@ HIL_INLINE void hil_mve_plane_clear(int32_t bytes, int32_t value, int32_t count,
     }
 }
 
-/* Copies `count` elements of so many bytes, which lie `step` elements apart, to the plane: seven
- * steps have at most 16 bits. */
-HIL_INLINE void hil_mve_plane_line(int32_t bytes, const void *in, int32_t step, int32_t count,
-                                   void *plane) {
-    const uint16x8_t places = vmulq_n_u16(vidupq_n_u16(0, 1), (uint16_t)step);
+/* Where eight elements are that lie `step` apart: seven steps have at most 16 bits. */
+HIL_INLINE uint16x8_t hil_mve_plane_places(int32_t step) {
+    return vmulq_n_u16(vidupq_n_u16(0, 1), (uint16_t)step);
+}
+
+/* Copies `count` elements of so many bytes, which lie `step` elements apart, to the plane. */
+HIL_INLINE void hil_mve_plane_line(int32_t bytes, const void *in, uint16x8_t places, int32_t step,
+                                   int32_t count, void *plane) {
     const int8_t *from = (const int8_t *)in;
     int8_t *to = (int8_t *)plane;
 #pragma GCC unroll 4
