@@ -114,9 +114,9 @@ HIL_INLINE void hil_mve_lines_s16_tile(const struct hil_mve_depthwise_conv2d_s16
             }
         }
     }
-    int16x8_t both = hil_mve_plane_narrowed(
-        hil_mve_plane_scaled(p->shifted, scales[1], scales[2], scales[3], first),
-        hil_mve_plane_scaled(p->shifted, scales[1], scales[2], scales[3], second));
+    int16x8_t both =
+        hil_mve_narrowed(hil_mve_plane_scaled(p->shifted, scales[1], scales[2], scales[3], first),
+                         hil_mve_plane_scaled(p->shifted, scales[1], scales[2], scales[3], second));
     both = vminq_s16(vmaxq_s16(both, vdupq_n_s16((int16_t)p->out_min)),
                      vdupq_n_s16((int16_t)p->out_max));
     /* By a comparison: gcc 12 loses masks that were worked out in core registers. */

@@ -2,10 +2,9 @@
 #ifndef HIL_KERNELS_MVE_PLANES_H
 #define HIL_KERNELS_MVE_PLANES_H
 
-#include <arm_mve.h>
-
 #include "hil/kernels/generic/patch.h"
 #include "hil/kernels/mve/blocks_s8.h"
+#include "hil/kernels/mve/narrow.h"
 
 /* Sets `count` elements of so many bytes; the last store reaches up to fifteen bytes beyond. */
 HIL_INLINE void hil_mve_plane_clear(int32_t bytes, int32_t value, int32_t count, void *plane) {
@@ -61,11 +60,6 @@ HIL_INLINE int32x4_t hil_mve_plane_scaled(int32_t shifted, int32_t multiplier, i
         return vqrdmulhq_n_s32(sums, multiplier);
     }
     return vaddq_n_s32(vrshlq_n_s32(vqdmulhq_n_s32(sums, multiplier), shift), zero_point);
-}
-
-/* Two vectors in turn, saturated. */
-HIL_INLINE int16x8_t hil_mve_plane_narrowed(int32x4_t even, int32x4_t odd) {
-    return vqmovntq_s32(vqmovnbq_s32(vreinterpretq_s16_s32(even), even), odd);
 }
 
 #endif
