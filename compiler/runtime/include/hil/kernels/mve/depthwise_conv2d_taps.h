@@ -180,12 +180,14 @@ struct hil_mve_taps_band {
 HIL_INLINE struct hil_mve_taps_band hil_mve_taps_band(const struct hil_mve_taps *p, int32_t y) {
     const struct hil_mve_taps_axis rows = hil_mve_taps_rows(p, y);
     const struct hil_mve_taps_axis columns = hil_mve_taps_columns(p);
-    struct hil_mve_taps_band band = {
-        .along = p->upright ? rows : columns,
-        .across = p->upright ? columns : rows,
+    const struct hil_mve_taps_axis along = p->upright ? rows : columns;
+    const struct hil_mve_taps_axis across = p->upright ? columns : rows;
+    const struct hil_mve_taps_band band = {
+        .along = along,
+        .across = across,
+        .line = across.stride * p->runs * p->part,
+        .inside = along.outputs < 4 ? along.outputs : 4,
     };
-    band.line = band.across.stride * p->runs * p->part;
-    band.inside = band.along.outputs < 4 ? band.along.outputs : 4;
     return band;
 }
 
