@@ -154,8 +154,8 @@ HIL_INLINE void hil_mve_taps_fill(const struct hil_mve_taps *p, int32_t bytes,
 }
 
 /* Four pixels next to each other, widened. */
-HIL_INLINE int32x4_t hil_mve_taps_load(int32_t bytes, const int8_t *at) {
-    return bytes == 1 ? vldrbq_s32(at) : vldrhq_s32((const int16_t *)(const void *)at);
+HIL_INLINE int32x4_t hil_mve_taps_load(int32_t bytes, const void *at) {
+    return bytes == 1 ? vldrbq_s32((const int8_t *)at) : vldrhq_s32((const int16_t *)at);
 }
 
 /* What requantizes a channel's sums: multiplier, shift, the zero point of the output, the least

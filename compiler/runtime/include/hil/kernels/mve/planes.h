@@ -10,10 +10,11 @@
 HIL_INLINE void hil_mve_plane_clear(int32_t bytes, int32_t value, int32_t count, void *plane) {
     int8_t *to = (int8_t *)plane;
     for (int32_t left = bytes * count; left > 0; left -= 16) {
+        void *const place = to;
         if (bytes == 1) {
-            vstrbq_s8(to, vdupq_n_s8((int8_t)value));
+            vstrbq_s8((int8_t *)place, vdupq_n_s8((int8_t)value));
         } else {
-            vstrhq_s16((int16_t *)(void *)to, vdupq_n_s16((int16_t)value));
+            vstrhq_s16((int16_t *)place, vdupq_n_s16((int16_t)value));
         }
         to += 16;
     }
@@ -31,23 +32,27 @@ HIL_INLINE void hil_mve_plane_line(int32_t bytes, const void *in, uint16x8_t pla
     int8_t *to = (int8_t *)plane;
 #pragma GCC unroll 4
     for (; count >= 8; count -= 8) {
+        const void *const pixels = from;
+        void *const place = to;
         if (bytes == 1) {
-            vstrbq_s16(to, vldrbq_gather_offset_s16(from, places));
+            vstrbq_s16((int8_t *)place, vldrbq_gather_offset_s16((const int8_t *)pixels, places));
         } else {
-            vstrhq_s16((int16_t *)(void *)to, vldrhq_gather_shifted_offset_s16(
-                                                  (const int16_t *)(const void *)from, places));
+            vstrhq_s16((int16_t *)place,
+                       vldrhq_gather_shifted_offset_s16((const int16_t *)pixels, places));
         }
         from += 8 * bytes * step;
         to += 8 * bytes;
     }
     if (count > 0) {
         const mve_pred16_t here = vctp16q((uint32_t)count);
+        const void *const pixels = from;
+        void *const place = to;
         if (bytes == 1) {
-            vstrbq_p_s16(to, vldrbq_gather_offset_z_s16(from, places, here), here);
+            vstrbq_p_s16((int8_t *)place,
+                         vldrbq_gather_offset_z_s16((const int8_t *)pixels, places, here), here);
         } else {
-            vstrhq_p_s16((int16_t *)(void *)to,
-                         vldrhq_gather_shifted_offset_z_s16((const int16_t *)(const void *)from,
-                                                            places, here),
+            vstrhq_p_s16((int16_t *)place,
+                         vldrhq_gather_shifted_offset_z_s16((const int16_t *)pixels, places, here),
                          here);
         }
     }
