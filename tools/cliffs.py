@@ -476,7 +476,7 @@ def measured(step: StepFound, board: str) -> str:
 # Reasons ----------------------------------------------------------------------------------------
 
 _BLOCK = "a block of columns, or a vector, more for one channel"
-_PORTABLE_WINDOW = "not a filter of the kernel: sizes, strides and dilations that its head states"
+_PORTABLE_WINDOW = "not a filter of a special kernel, whose head states which: a general one"
 _FOLDED = "rows of one element are one long row"
 _WINOGRAD = "Winograd has stride 1, no dilation, 3x3"
 _FEW_BITS = "sums leave their field of 21 bits (Armv6-M); a chunk (Helium) or a word (XPULP) more"
@@ -505,7 +505,7 @@ REASONS: Mapping[tuple[str, str, str], str] = {
     ("DEPTHWISE_CONV_2D", "*", "stride"):
         "fewer products of each pixel that is laid out; strides that the kernel's head states",
     ("DEPTHWISE_CONV_2D", "*", "dilation"):
-        "taps that are apart share no word; dilations that the kernel's head states",
+        "taps that are apart share no word or vector; dilations that the kernel's head states",
     ("DEPTHWISE_CONV_2D, one row", "*", "window"): _PORTABLE_WINDOW,
     ("DEPTHWISE_CONV_2D, one row", "*", "dilation"): _PORTABLE_WINDOW,
     ("DEPTHWISE_CONV_2D", "*", "multiplier"):

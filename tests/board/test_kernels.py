@@ -359,26 +359,35 @@ def test_several_filters_of_a_channel(name: str, specialise: bool) -> None:
     assert len(served) > len(layers) * (1 if name == LARGE_M0 else 2) // 3
 
 
-def test_filters_that_reach_farther_than_planes() -> None:
-    """Pairs of taps, of int8 with an affine requantization and without, and of int16."""
-    board, rng = load_board("mps2-an386"), np.random.default_rng(99)
+@pytest.mark.parametrize(
+    ("name", "kinds"),
+    [
+        (
+            "mps2-an386",
+            {"dsp_depthwise_conv2d_" + n for n in ("s8_pairs", "s8_pairs_rounded", "s16_pairs")},
+        ),
+        ("mps3-an547", {"mve_depthwise_conv2d_" + n for n in ("s8_taps", "s16_taps")}),
+    ],
+)
+def test_filters_that_reach_farther_than_planes(name: str, kinds: set[str]) -> None:
+    """Pairs of taps and single ones, of int8 with an affine requantization and without, and of
+    int16; outputs over inputs.
+    """
+    board, rng = load_board(name), np.random.default_rng(99)
     layers = []
     for shapes in REACHING:
         layer = tamed(make_layer(rng, shapes[0], "int8", *shapes[1:]))
         layers += [layer, rectified(layer), wide_layer(rng, shapes)]
-    found = [
-        one
-        for i, layer in enumerate(layers)
-        for specialise in (False, True)
-        for one in checks_of(layer, board.cpu, f"(layer {i} of seed 99)", specialise=specialise)
-        if "_pairs" in one.kernel and (i % 2 or not specialise)
-    ]
+    found = []
+    for i, layer in enumerate(layers):
+        for specialise in (False, True) if i % 2 else (False,):
+            ones = checks_of(layer, board.cpu, f"(layer {i} of seed 99)", specialise=specialise)
+            served = [one for one in ones if one.kernel.removeprefix("hil_") in kinds]
+            found += served
+            if i % 5 == 0:
+                found += [over for one in served for over in overlapping_checks(one, layer)]
     check(found, board)
-    assert {one.kernel.removeprefix("hil_dsp_depthwise_conv2d_") for one in found} == {
-        "s8_pairs",
-        "s8_pairs_rounded",
-        "s16_pairs",
-    }
+    assert {one.kernel.removeprefix("hil_") for one in found} == kinds
 
 
 @cases(("name", "every"), DRAWS, first=1)

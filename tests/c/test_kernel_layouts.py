@@ -1023,6 +1023,43 @@ def test_depthwise_pairs(width: int, dilation: int) -> None:
     assert np.count_nonzero(halves) == np.count_nonzero(p.weights)
 
 
+@pytest.mark.parametrize(
+    ("image", "size", "stride", "dilation"),
+    [
+        ((6, 9), (2, 5), 1, 1),
+        ((7, 12), (2, 5), 3, 2),
+        ((24, 3), (4, 1), 2, 1),
+        ((9, 9), (3, 3), 2, 2),
+    ],
+)
+def test_depthwise_taps(
+    image: tuple[int, int], size: tuple[int, int], stride: int, dilation: int
+) -> None:
+    """A tap's pixel of each output is where the part of its run has it."""
+    attrs = conv("SAME", stride, depth_multiplier=2, dilation_h=dilation, dilation_w=dilation)
+    layer = a_layer("DEPTHWISE_CONV_2D", (1, *image, 3), (1, *size, 6), attrs)
+    rows = -(-image[0] // stride)
+    p = packed(layer, HELIUM, "hil_mve_depthwise_conv2d_s8_taps", rows=rows)
+    upright, runs, step, part = (p.fields[name] for name in ("upright", "runs", "step", "part"))
+    assert bool(upright) == (size[1] == 1)
+    filters = p.weights.reshape(6, *size)
+    lines = filters.transpose(0, 2, 1) if upright else filters
+    stream = iter(p.fields["weights"].tolist())
+    for channel in range(6):
+        for line in lines[channel]:
+            for run in range(runs):
+                for n, weight in enumerate(line[run::runs]):
+                    assert next(stream) == weight
+                    # Elements of the part are `stride` pixels apart.
+                    assert (run + n * runs) * dilation == run * dilation + stride * n * step
+        words = p.fields["scales"][4 * channel :][:4]
+        assert list(words[:3]) == [p.of(n, channel) for n in ("bias", "multipliers", "shifts")]
+        assert words[3] == p.portable["out_zero_point"]
+    assert next(stream, None) is None
+    outputs = -(-image[not upright] // stride)
+    assert part == outputs + (lines.shape[2] - 1) // runs * step
+
+
 def test_depthwise_lines() -> None:
     p = packed(planes(5), DSP, "hil_dsp_depthwise_conv2d_s8_3x3")
     for channel in range(5):

@@ -28,10 +28,12 @@ from hilc.lowering.linear import (
     linear_calls,
     packed_once,
 )
+from hilc.lowering.mve.taps import taps
 from hilc.lowering.parameters import (
     HilMveColumnsS16,
     HilMveConv2dS16,
     HilMveConv2dS16Split,
+    HilMveDepthwiseConv2dS16Taps,
     HilMveDepthwiseConv2dS163x3,
     HilMveMatmulS16,
     HilMveMatvecS16,
@@ -204,14 +206,25 @@ def _stream(
 
 
 def _depthwise(form: DepthwiseConvolution) -> Iterator[Parameters]:
-    """Return filters of at most 3x3: the whole of a channel's plane, or some rows."""
+    """Return the kernels of filters of at most 3x3, and of any: of the whole of a channel's plane,
+    or of some rows.
+    """
+    sums = _sums(form.packing)
+    if sums is None:
+        return
+    yield from _three_by_three(form, sums)
+    outputs = {"shifted": sums.shifted, "out_min": sums.low, "out_max": sums.high}
+    for band, fields in taps(form, _channel_words(form.packing)):
+        yield HilMveDepthwiseConv2dS16Taps(mve_taps=fields, **outputs).as_form(band)
+
+
+def _three_by_three(form: DepthwiseConvolution, sums: NarrowSums) -> Iterator[Parameters]:
     widened = in_three_by_three(form)
     if widened is None:
         return
     form, images, stride = widened, widened.images, widened.window.stride_w
-    sums = _sums(form.packing)
     row = max(images.in_w * images.in_c, images.out_w * form.channels)
-    if sums is None or 8 * row > _MOST_OFFSET:
+    if 8 * row > _MOST_OFFSET:
         return
     for band, rows in row_bands((8, 2), images.out_h):
         upright = _vectors(rows, images.out_w) < _vectors(images.out_w, rows)

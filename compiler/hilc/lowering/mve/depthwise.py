@@ -18,12 +18,14 @@ from hilc.lowering.forms import limited
 from hilc.lowering.kernels import KernelCall, Parameters
 from hilc.lowering.linear import DepthwiseConvolution, LinearWeights, packed_once
 from hilc.lowering.mve.packing import CHUNK, FARTHEST, any_of, bytes_of, narrow_first, ties
+from hilc.lowering.mve.taps import taps
 from hilc.lowering.mve.windows import GATHERED
 from hilc.lowering.parameters import (
     HilMveDepthwiseConv2dS8,
     HilMveDepthwiseConv2dS8Pairs,
     HilMveDepthwiseConv2dS8Rows,
     HilMveDepthwiseConv2dS8Strips,
+    HilMveDepthwiseConv2dS8Taps,
 )
 
 #: The depthwise kernel's patch of pixels, the channels of its planes with the bytes of scratch that
@@ -98,7 +100,28 @@ def depthwise(form: DepthwiseConvolution) -> Sequence[Parameters]:
             least = scratch
     # The kernel takes any planes: what tells variants apart is the scratch, the largest first.
     planes_of = [each.as_form(f"scratch_{n}") for n, each in enumerate(found, 1)]
-    return [*planes_of, *strips] or [*_depthwise_pairs(form), *_depthwise_rows(form)]
+    special = [*planes_of, *strips] or [*_depthwise_pairs(form), *_depthwise_rows(form)]
+    return [*special, *_depthwise_taps(form)]
+
+
+def _depthwise_taps(form: DepthwiseConvolution) -> Iterator[HilMveDepthwiseConv2dS8Taps]:
+    """Yield the ways of filters of any size."""
+    outputs = form.requantization
+    for rows, fields in taps(form, _taps_scales(form.packing)):
+        yield HilMveDepthwiseConv2dS8Taps(
+            mve_taps=fields,
+            any=any_of(outputs),
+            out_min=outputs.output_range.out_min,
+            out_max=outputs.output_range.out_max,
+        ).as_form(rows)
+
+
+@packed_once
+def _taps_scales(weights: LinearWeights) -> npt.NDArray[np.int32]:
+    """Return bias, multiplier, shift and zero point of each channel."""
+    zero_point = weights.requantization.output_range.out_zero_point
+    zero_points = np.full((weights.channels, 1), zero_point)
+    return np.hstack([*_channel_values(weights), zero_points]).astype(np.int32).reshape(-1)
 
 
 def _depthwise_strips(form: DepthwiseConvolution) -> Iterator[HilMveDepthwiseConv2dS8Strips]:

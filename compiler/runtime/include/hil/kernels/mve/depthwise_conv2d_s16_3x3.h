@@ -39,10 +39,7 @@
 #ifndef HIL_KERNELS_MVE_DEPTHWISE_CONV2D_S16_3X3_H
 #define HIL_KERNELS_MVE_DEPTHWISE_CONV2D_S16_3X3_H
 
-#include <arm_mve.h>
-
-#include "hil/kernels/generic/patch.h"
-#include "hil/kernels/mve/blocks_s8.h"
+#include "hil/kernels/mve/planes.h"
 
 /*@kernel
 name = "hil_mve_depthwise_conv2d_s16_3x3"
@@ -96,15 +93,6 @@ struct hil_mve_lines_s16 {
     int32_t line_step;
 };
 
-/* Four sums of a channel as outputs, which are yet to be saturated. */
-HIL_INLINE int32x4_t hil_mve_lines_s16_scaled(const struct hil_mve_depthwise_conv2d_s16_3x3 *p,
-                                              const int32_t *scales, int32x4_t sums) {
-    if (!p->shifted) {
-        return vqrdmulhq_n_s32(sums, scales[1]);
-    }
-    return vaddq_n_s32(vrshlq_n_s32(vqdmulhq_n_s32(sums, scales[1]), scales[2]), scales[3]);
-}
-
 /* Two lines of four outputs from the plane at `from`, of which those are stored whose rank is below
  * `count`; 4 stores all. */
 HIL_INLINE void hil_mve_lines_s16_tile(const struct hil_mve_depthwise_conv2d_s16_3x3 *p,
@@ -126,8 +114,9 @@ HIL_INLINE void hil_mve_lines_s16_tile(const struct hil_mve_depthwise_conv2d_s16
             }
         }
     }
-    int16x8_t both = vqmovnbq_s32(vdupq_n_s16(0), hil_mve_lines_s16_scaled(p, scales, first));
-    both = vqmovntq_s32(both, hil_mve_lines_s16_scaled(p, scales, second));
+    int16x8_t both =
+        hil_mve_narrowed(hil_mve_plane_scaled(p->shifted, scales[1], scales[2], scales[3], first),
+                         hil_mve_plane_scaled(p->shifted, scales[1], scales[2], scales[3], second));
     both = vminq_s16(vmaxq_s16(both, vdupq_n_s16((int16_t)p->out_min)),
                      vdupq_n_s16((int16_t)p->out_max));
     /* By a comparison: gcc 12 loses masks that were worked out in core registers. */
@@ -426,7 +415,7 @@ HIL_INLINE void hil_mve_depthwise_conv2d_s16_3x3(const struct hil_mve_depthwise_
     /* Elements of the image from place to place in a line, and from line to line. */
     const int32_t step = p->upright ? in_row : p->in_c;
     const int32_t line_step = p->upright ? p->in_c : in_row;
-    const uint16x8_t places = vmulq_n_u16(vidupq_n_u16(0, 1), (uint16_t)step);
+    const uint16x8_t places = hil_mve_plane_places(step);
     for (int32_t images = p->batch; images > 0; images--) {
         for (int32_t y = 0; y < p->out_h; y += p->rows) {
             const int32_t rows = p->out_h - y < p->rows ? p->out_h - y : p->rows;
@@ -447,9 +436,7 @@ HIL_INLINE void hil_mve_depthwise_conv2d_s16_3x3(const struct hil_mve_depthwise_
                 .step = p->upright ? out_row : out_c,
                 .line_step = p->upright ? out_c : out_row,
             };
-            for (int32_t i = 0; i < p->line * p->lines + 8; i += 8) {
-                vstrhq_s16(plane + i, vdupq_n_s16((int16_t)p->in_zero_point));
-            }
+            hil_mve_plane_clear(2, p->in_zero_point, p->line * p->lines + 8, plane);
 #if defined(__OPTIMIZE__) && !defined(__clang__)
             const int32_t fast = hil_mve_lines_s16_fit(p) && all.outputs >= 4 && all.lines >= 2;
             struct hil_mve_lines_s16_places tile;
@@ -467,20 +454,7 @@ HIL_INLINE void hil_mve_depthwise_conv2d_s16_3x3(const struct hil_mve_depthwise_
                 const int16_t *from = in + first * in_row + channel;
                 int16_t *to = plane + at;
                 for (int32_t line = 0; line < lines; line++) {
-                    const int16_t *element = from;
-                    int16_t *place = to;
-                    int32_t left = count;
-#pragma GCC unroll 4
-                    for (; left >= 8; left -= 8) {
-                        vstrhq_s16(place, vldrhq_gather_shifted_offset_s16(element, places));
-                        element += 8 * step;
-                        place += 8;
-                    }
-                    if (left > 0) {
-                        const mve_pred16_t here = vctp16q((uint32_t)left);
-                        vstrhq_p_s16(
-                            place, vldrhq_gather_shifted_offset_z_s16(element, places, here), here);
-                    }
+                    hil_mve_plane_line(2, from, places, step, count, to);
                     from += line_step;
                     to += p->line;
                 }

@@ -32,10 +32,9 @@
 #ifndef HIL_KERNELS_MVE_ELEMENTWISE_H
 #define HIL_KERNELS_MVE_ELEMENTWISE_H
 
-#include <arm_mve.h>
-
 #include "hil/kernels/generic/binary.h"
 #include "hil/kernels/generic/binary_s16.h"
+#include "hil/kernels/mve/narrow.h"
 
 /* Eight elements of an operand as 16 bits, of bytes (kind b) or of half-words (h). */
 #define HIL_MVE_EIGHT(kind, x, step) ((step) == 0 ? vdupq_n_s16(*(x)) : vldr##kind##q_s16(x))
@@ -77,11 +76,6 @@ HIL_INLINE int32x4_t hil_mve_requantize(int32x4_t x, int32_t multiplier, int32_t
     const int32x4_t product = vqrdmulhq_n_s32(x, multiplier);
     /* vrshl alone rounds halves up: numbers below 0 are made one less. */
     return shift == 0 ? product : vrshlq_n_s32(vaddq_s32(product, vshrq_n_s32(product, 31)), shift);
-}
-
-/* The even and the odd ones of eight numbers, saturated. */
-HIL_INLINE int16x8_t hil_mve_narrowed(int32x4_t even, int32x4_t odd) {
-    return vqmovntq_s32(vqmovnbq_s32(vdupq_n_s16(0), even), odd);
 }
 
 HIL_INLINE int16x8_t hil_mve_clamped_s16(int16x8_t x, int32_t low, int32_t high) {
