@@ -229,6 +229,7 @@ def a_partitioner(options: Options, **policy: Any) -> Partitioner:
     made._policy = replace(POLICY, **policy)
     made._groups_within = {}
     made._impossible = {}
+    made._least_priced = []
     # Nothing was measured as a whole.
     made._whole, made._beyond, made.measured = {}, 1.0, []
     made.singles = [[s for s in found if s.first == s.last] for found in options]
@@ -730,6 +731,11 @@ class Points:
     ) -> Sequence[Point] | None:
         found = self.cheapest(limit, objective)
         return None if found is None else [found] if found.cost <= most else []
+
+    def flash_bound(self, limit: int | None, most: float) -> float:
+        """Return the least flash: the largest lower bound."""
+        within = [p for p in self.points if limit is None or p.memory_bound <= limit]
+        return min((p.flash for p in within if p.cost <= most), default=float("inf"))
 
     def least_known_flash(self, *arguments: object) -> None:
         """None: no point is a mixture of others."""

@@ -304,9 +304,7 @@ def skipping(kind: str) -> Graph:
         ("both", {}),
     ],
 )
-def test_the_fastest_program_leaves_rows_out_that_nothing_reads(
-    kind: str, shares: dict[str, float]
-) -> None:
+def test_the_fastest_program_leaves_unread_rows_out(kind: str, shares: dict[str, float]) -> None:
     planner = Planner(skipping(kind), CPU, io_in_pool=True)
     assert planner.lowering.row_shares == shares
     known: dict[str, Goals] = {}
