@@ -59,9 +59,14 @@ class Combination:
     def words(self, args: argparse.Namespace) -> tuple[str, ...]:
         """Return the words of a command line that runs this combination alone."""
         kept: list[str] = []
+        rest: list[str] = []
         options = args.parser._option_string_actions
         words = iter(getattr(args, "words", ()))
         for word in words:
+            if word == "--":
+                # All others are models.
+                rest += [word, *(each for each in words if self.model is None)]
+                break
             flag, equals, _ = word.partition("=")
             action = options.get(word) or options.get(flag)
             if action is None or not word.startswith("-"):
@@ -70,9 +75,11 @@ class Combination:
                 continue
             value = [] if equals or action.nargs == 0 else [next(words, "")]
             kept += [] if action.dest in _MATRIX_OPTIONS else [word, *value]
-        own = [] if self.model is None else [self.model]
-        own += ["--board", self.board] + (["--optimize", self.goal] if self.goal else [])
-        return (*kept, *own) if kept else ()
+        own = ["--board", self.board] + (["--optimize", self.goal] if self.goal else [])
+        if self.model is not None:
+            # Where the line has its models: only behind `--` may one begin with a hyphen.
+            rest, own = ([*rest, self.model], own) if rest else ([], [self.model, *own])
+        return (*kept, *own, *rest) if kept else ()
 
     @property
     def label(self) -> str:

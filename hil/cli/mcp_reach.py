@@ -9,6 +9,8 @@ from pathlib import Path
 from hil.access import Connection, chosen_runner, is_real
 from hil.board import load_board
 from hil.errors import InputError
+from hilc.support.suggest import nearest
+from hilc.target import cpu_names
 
 #: Letters of a board's name, at most.
 _LONGEST = 100
@@ -27,7 +29,10 @@ class Reach:
 
     def path(self, text: str) -> str:
         """Return the absolute path of a file or folder; InputError outside the folder."""
-        found = (self.folder / text).resolve() if "\0" not in text else None
+        try:
+            found = _real(self.folder / text)
+        except ValueError:  # null characters and lone surrogates: no path of a file
+            found = None
         if found is None or not found.is_relative_to(self.folder):
             raise InputError(
                 f"{text!r} is outside the folder in which hil mcp was started",
@@ -37,42 +42,66 @@ class Reach:
         return str(found)
 
     def _check_links(self, folder: Path, text: str) -> None:
-        """Raise InputError for a link in a folder that leads out of the folder of all files."""
-        for parent, folders, files in os.walk(folder):
-            for name in (*folders, *files):
-                if not (Path(parent) / name).resolve().is_relative_to(self.folder):
-                    raise InputError(
-                        f"{name!r} in {text!r} is a link that leads out of the folder in which "
-                        "hil mcp was started",
-                        "replace it by the file",
-                    )
+        """Raise InputError for a link that leads out of the folder of all files, in a folder or in
+        one to which its links lead.
+        """
+        left, seen = [folder], {folder}
+        while left:
+            for parent, folders, files in os.walk(left.pop()):
+                paths = (os.path.join(parent, name) for name in (*folders, *files))
+                for link in map(Path, filter(os.path.islink, paths)):
+                    target = _real(link)
+                    if not target.is_relative_to(self.folder):
+                        raise InputError(
+                            f"{link.name!r} in {text!r} is a link that leads out of the folder in "
+                            "which hil mcp was started",
+                            "replace it by the file",
+                        )
+                    if target not in seen:
+                        seen.add(target)
+                        left.append(target)
 
-    def names(self, board: str) -> list[str]:
-        """Return the option ``--board`` for a board of which only the description is used."""
+    def names(self, board: str) -> str:
+        """Return a board of which only the description is used."""
         if board not in self.allowed:
             # The name of a file or of a lab's place is none of a known board.
             load_board(_checked_name(board))
-        return ["--board", board]
+        return board
 
-    def uses(self, board: str) -> list[str]:
+    def core(self, name: str) -> str:
+        """Return a core that is known by name; InputError for the path of a description."""
+        if name not in cpu_names():
+            raise InputError(
+                f"{name[:_LONGEST]!r} is no core that is known by name"
+                f"{nearest(name[:_LONGEST], cpu_names())}",
+                f"choose one of {', '.join(cpu_names())}",
+            )
+        return name
+
+    def uses(self, board: str) -> dict[str, object]:
         """Return the options of a command that runs on a board.
 
         Raise :class:`InputError` for a real board, or one whose code this machine executes, that
         was not allowed.
         """
         if board in self.allowed:
-            return ["--board", board]
+            return {"--board": board}
         described, runner = chosen_runner(load_board(_checked_name(board)), None, Connection())
         if is_real(runner) or described.cpu.is_host:
             raise _not_allowed(board)
         # So that the command chooses no other.
-        return ["--board", board, "--runner", runner.name]
+        return {"--board": board, "--runner": runner.name}
 
-    def changes(self, board: str) -> list[str]:
-        """Return the options of a command that changes a real board; InputError unless allowed."""
+    def changes(self, board: str) -> str:
+        """Return a real board that a command changes; InputError unless it was allowed."""
         if board not in self.allowed:
             raise _not_allowed(board)
-        return ["--board", board]
+        return board
+
+
+def _real(path: Path) -> Path:
+    """Return the path without links; a link that leads to itself stays."""
+    return Path(os.path.realpath(path))
 
 
 def _checked_name(board: str) -> str:

@@ -5,11 +5,12 @@ This module needs the package ``mcp``.
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import signal
 import subprocess
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Annotated, Any, Literal
 
 import anyio
@@ -20,7 +21,9 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model
 
 from hil.cli.mcp_arguments import BYTES, unknown_tool, wrong_arguments
 from hil.cli.mcp_reach import Reach
+from hil.cli.mcp_words import command_words
 from hil.errors import HilError
+from hil.firmware.sources import checked_name
 from hil.support.process import python_module
 from hilc import __version__
 from hilc.options import CompileOptions
@@ -133,6 +136,10 @@ class Tools:
 
     def serve(self) -> None:
         """Serve the tools on stdin and stdout until stdin ends."""
+        self.server().run("stdio")
+
+    def server(self) -> MCPServer:
+        """Return a server that offers the tools."""
         server = _Server(
             "hil", version=__version__, instructions=_INSTRUCTIONS, log_level="WARNING"
         )
@@ -146,12 +153,12 @@ class Tools:
             known.fn_metadata.arg_model.model_config["extra"] = "forbid"
             known.fn_metadata.arg_model.model_rebuild(force=True)
             known.parameters["additionalProperties"] = False
-        server.run("stdio")
+        return server
 
     async def boards(self, name: str | None = None) -> dict[str, Any]:
         """List the known boards, or describe one."""
-        named = [] if name is None else self._allowed(self._reach.names, name)[1:]
-        return await self._run("boards", *named)
+        named = [] if name is None else [self._allowed(self._reach.names, name)]
+        return await self._run("boards", positional=named)
 
     async def doctor(self) -> dict[str, Any]:
         """Report which compilers, emulators, flashers, references and probes are there."""
@@ -166,17 +173,14 @@ class Tools:
         options: Compiler = None,
     ) -> dict[str, Any]:
         """Compile a model to C for a board; options: limits of workspace (ram) and flash, ..."""
-        words = ["--output", self._path(output), *self._allowed(self._reach.names, board)]
-        return await self._run(
-            "compile", *self._models(model), *words, *_compile(optimize, options)
-        )
+        given = {"--output": self._path(output), **_compile(optimize, options)}
+        return await self._described("compile", model, board, given)
 
     async def explain(
         self, model: Models, board: Board, optimize: Goal = None, options: Compiler = None
     ) -> dict[str, Any]:
         """Return a model's memory plan on a board, its kernels, and what less memory costs."""
-        on = self._allowed(self._reach.names, board)
-        return await self._run("explain", *self._models(model), *on, *_compile(optimize, options))
+        return await self._described("explain", model, board, _compile(optimize, options))
 
     async def fit(
         self,
@@ -194,12 +198,9 @@ class Tools:
 
         By default it looks at all boards; or at one, or at a chip of a core and its memory.
         """
-        words = [] if board is None else self._allowed(self._reach.names, board)
-        words += _compile(None, options)
-        for name, value in (("--cpu", cpu), ("--ram", ram), ("--flash", flash)):
-            # One word, so that no value is taken for an option.
-            words += [] if value is None else [f"{name}={value}"]
-        return await self._run("fit", *self._models(model), *words)
+        given = _compile(None, options) | {"--ram": ram, "--flash": flash}
+        given["--cpu"] = None if cpu is None else self._allowed(self._reach.core, cpu)
+        return await self._described("fit", model, board, given)
 
     async def verify(
         self,
@@ -210,8 +211,8 @@ class Tools:
         options: Compiler = None,
     ) -> dict[str, Any]:
         """Run a model on a board and compare every output with the reference."""
-        words = [*_compile(optimize, options), *_option("--samples", samples)]
-        return await self._on_board("verify", model, board, *words)
+        given = {**_compile(optimize, options), "--samples": samples}
+        return await self._on_board("verify", model, board, given)
 
     async def diagnose(
         self,
@@ -222,14 +223,14 @@ class Tools:
         options: Compiler = None,
     ) -> dict[str, Any]:
         """Compare each layer with the reference: where outputs first differ, and how."""
-        words = [*_compile(optimize, options), *_option("--samples", samples)]
-        return await self._on_board("verify", model, board, "--per-layer", *words)
+        given = {**_compile(optimize, options), "--samples": samples, "--per-layer": True}
+        return await self._on_board("verify", model, board, given)
 
     async def bench(
         self, model: Models, board: Board, optimize: Goal = None, options: Compiler = None
     ) -> dict[str, Any]:
         """Count an inference's instructions or cycles on a board, and a model's flash and RAM."""
-        return await self._on_board("bench", model, board, *_compile(optimize, options))
+        return await self._on_board("bench", model, board, _compile(optimize, options))
 
     async def evaluate(
         self,
@@ -262,18 +263,16 @@ class Tools:
         options: Compiler = None,
     ) -> dict[str, Any]:
         """Measure a model's accuracy on a board over labelled data."""
-        words = ["--data", self._path(data), *_compile(optimize, options)]
-        for name in (labels, classes):
-            if name is not None:
-                self._path(name)  # the command reads it as a file where there is one
-        given: dict[str, Any] = {"labels": labels, "classes": classes, "score": score}
-        given |= {"mean": mean, "std": std, "output-tensor": output_tensor, "samples": samples}
-        given |= {"metric": metric, "min": min, "max": max}
-        for name, values in given.items():
-            # One word, so that no value is taken for an option.
-            words += [f"--{name}={one}" for one in _listed(values) if one is not None]
-        words += ["--integers"] * integers
-        return await self._on_board("evaluate", model, board, *words)
+        given = {"--data": self._path(data), **_compile(optimize, options)}
+        if labels is not None:
+            is_file = labels.lower().endswith(".npy")
+            given["--labels"] = self._text_or_file(labels, is_file)
+        if classes is not None:
+            given["--classes"] = self._text_or_file(classes, "," not in classes)
+        given |= {"--score": score, "--mean": mean, "--std": std, "--samples": samples}
+        given |= {"--output-tensor": output_tensor, "--integers": integers}
+        given |= {"--metric": metric, "--min": min, "--max": max}
+        return await self._on_board("evaluate", model, board, given)
 
     async def console(
         self,
@@ -284,37 +283,47 @@ class Tools:
         seconds: Annotated[float, Field(description="how long to listen", gt=0, le=300)] = 5.0,
     ) -> dict[str, Any]:
         """Start a model's firmware; return the logs, faults and console lines of its board."""
-        words = [*_compile(optimize, options), *_option("--seconds", seconds)]
-        return await self._on_board("monitor", model, board, *words)
+        given = {**_compile(optimize, options), "--seconds": seconds}
+        return await self._on_board("monitor", model, board, given)
 
     async def flash(
         self, model: Models, board: Board, optimize: Goal = None, options: Compiler = None
     ) -> dict[str, Any]:
         """Program a real board with a model's firmware and reset it. Needs --allow."""
-        on = self._allowed(self._reach.changes, board)
-        return await self._run("flash", *self._models(model), *on, *_compile(optimize, options))
+        given = {**self._changed(board), **_compile(optimize, options)}
+        return await self._run("flash", given, self._models(model))
 
     async def erase(self, board: Board) -> dict[str, Any]:
         """Erase all flash of a real board. Needs --allow."""
-        return await self._run("erase", *self._allowed(self._reach.changes, board))
+        return await self._run("erase", self._changed(board))
 
     async def reset(self, board: Board) -> dict[str, Any]:
         """Restart a real board. Needs --allow."""
-        return await self._run("reset", *self._allowed(self._reach.changes, board))
+        return await self._run("reset", self._changed(board))
 
     async def power(self, action: Literal["on", "off", "cycle"], board: Board) -> dict[str, Any]:
         """Switch the supply of a real board, by the switch that the user configured. Needs --allow.
 
         cycle: off, and on after a pause.
         """
-        return await self._run("power", action, *self._allowed(self._reach.changes, board))
+        return await self._run("power", self._changed(board), [action])
 
     async def _on_board(
-        self, command: str, model: Models, board: Board, *words: str
+        self, command: str, model: Models, board: Board, given: Mapping[str, object]
     ) -> dict[str, Any]:
         """Run a command that runs a model on a board."""
         on = self._allowed(self._reach.uses, board)
-        return await self._run(command, *self._models(model), *on, *words)
+        return await self._run(command, {**on, **given}, self._models(model))
+
+    async def _described(
+        self, command: str, model: Models, board: Board | None, given: Mapping[str, object]
+    ) -> dict[str, Any]:
+        """Run a command that takes a model, and of a board the description."""
+        known = None if board is None else self._allowed(self._reach.names, board)
+        return await self._run(command, {"--board": known, **given}, self._models(model))
+
+    def _changed(self, board: Board) -> dict[str, object]:
+        return {"--board": self._allowed(self._reach.changes, board)}
 
     def _models(self, paths: Models) -> list[str]:
         given = [paths] if isinstance(paths, str) else paths
@@ -328,46 +337,51 @@ class Tools:
         name, separator, rest = text.partition("=")
         if not separator or os.path.exists(path):
             return path
-        return f"{name}={self._path(rest)}"
+        return f"{self._allowed(checked_name, name)}={self._path(rest)}"
+
+    def _text_or_file(self, text: str, is_file: bool) -> str:
+        """Return a text that some commands read as a file: as a path it is within reach, too.
+
+        A file's path is relative, since the folder's may hold a comma, which separates texts.
+        """
+        path = self._path(text)
+        return f"./{os.path.relpath(path, self._reach.folder)}" if is_file else text
 
     def _path(self, text: str) -> str:
         return str(self._allowed(self._reach.path, text))
 
-    def _allowed(self, check: Callable[[str], Any], value: str) -> Any:
+    def _allowed(self, check: Callable[..., Any], *values: Any) -> Any:
         """Return what ``check`` returns; its error is the tool's."""
         try:
-            return check(value)
+            return check(*values)
         except HilError as error:
             raise ToolError(f"{error.fact}: {error.hint}" if error.hint else error.fact) from error
 
-    async def _run(self, *words: str) -> dict[str, Any]:
+    async def _run(
+        self,
+        command: str,
+        options: Mapping[str, object] | None = None,
+        positional: Sequence[str] = (),
+    ) -> dict[str, Any]:
+        words = self._allowed(command_words, command, options, positional)
         async with self._limiter:
             return await _answer_of(words, str(self._reach.folder), self._timeout_s)
 
 
-def _option(name: str, value: object) -> list[str]:
-    return [] if value is None else [name, str(value)]
-
-
-def _compile(goal: Goal, options: BaseModel | None) -> list[str]:
-    """Return the words of the compiler's options that were given."""
-    words = _option("--optimize", goal)
+def _compile(goal: Goal, options: BaseModel | None) -> dict[str, object]:
+    """Return the compiler's options that were given, as the command line names them."""
+    given: dict[str, object] = {"--optimize": goal}
     for name, value in (options.model_dump(exclude_none=True) if options else {}).items():
-        flag = "--" + name.replace("_", "-")
-        if value is False:
-            words += [flag.replace("--", "--no-", 1)] if _is_yes_no(name) else []
+        flag = name.replace("_", "-")
+        if value is False and _is_yes_no(name):
+            given[f"--no-{flag}"] = True
         else:
-            # One word, so that no value is taken for an option.
-            words += [flag] if value is True else [f"{flag}={one}" for one in _listed(value)]
-    return words
+            given[f"--{flag}"] = value
+    return given
 
 
 def _is_yes_no(name: str) -> bool:
     return _compiler_options()[name].form == "yes_no"
-
-
-def _listed(value: Any) -> list[Any]:
-    return value if isinstance(value, list) else [value]
 
 
 async def _answer_of(words: Sequence[str], folder: str, timeout_s: float) -> dict[str, Any]:
@@ -376,14 +390,23 @@ async def _answer_of(words: Sequence[str], folder: str, timeout_s: float) -> dic
     Raise ToolError if it takes longer than ``timeout_s`` seconds, or gives no answer. The command
     has ended when this returns, also if the call is cancelled.
     """
-    # It ends with this process, however that ends.
-    process = start(
-        python_module("hil", *words, "--json"),
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        cwd=folder,
-    )
+    try:
+        # It ends with this process, however that ends.
+        process = start(
+            python_module("hil", *words),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            cwd=folder,
+        )
+    except OSError as error:
+        if error.errno != errno.E2BIG:
+            raise
+        length = sum(map(len, words))
+        raise ToolError(
+            f"hil {words[0]} has arguments of {length} letters, which is more than this system "
+            "takes: give shorter ones"
+        ) from None
     output = errors = b""
     try:
         with anyio.move_on_after(timeout_s) as limit:

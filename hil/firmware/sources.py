@@ -159,7 +159,7 @@ def parse_sources(words: Sequence[str], name: str | None = None) -> list[ModelSo
             raise InputError(
                 f"--name names one model, and there are {len(sources)}", "write NAME=path"
             )
-        sources = [ModelSource(sources[0].path, _checked_name(name))]
+        sources = [ModelSource(sources[0].path, checked_name(name))]
     return sources
 
 
@@ -454,7 +454,7 @@ def _parse_source(word: str) -> ModelSource:
     # A file whose own name has an equals sign is taken as it is.
     if not separator or Path(word).exists():
         return ModelSource(_existing(word), None)
-    return ModelSource(_existing(rest), _checked_name(name))
+    return ModelSource(_existing(rest), checked_name(name))
 
 
 def _existing(word: str) -> Path:
@@ -475,7 +475,8 @@ def _existing(word: str) -> Path:
     return path
 
 
-def _checked_name(name: str) -> str:
+def checked_name(name: str) -> str:
+    """Return the name of a model; raise :class:`InputError` for one that C code cannot have."""
     if not _NAME.fullmatch(name):
         raise InputError(
             f"{name!r} cannot name a model in C code",

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import csv
 import hashlib
+import math
 import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -716,13 +717,16 @@ def _index(
 
 
 def _rows(path: Path) -> Iterator[tuple[int, list[str]]]:
-    """Yield the lines of a CSV file that are not empty, with their numbers from 1."""
+    """Yield the lines of a CSV file that are not blank, with their numbers from 1.
+
+    A line of separators alone is not blank: it is one whose values are missing.
+    """
     check_regular(path, "give an NPZ file or a folder", most_bytes=_MOST_CSV_BYTES)
     try:
         with path.open(newline="", encoding="utf-8-sig") as file:
             reader = csv.reader(file)
             for row in reader:
-                if any(cell.strip() for cell in row):
+                if len(row) > 1 or any(cell.strip() for cell in row):
                     yield reader.line_num, row
     except (OSError, UnicodeDecodeError, csv.Error) as error:
         raise InputError(f"{path} cannot be read: {error}", "give a CSV file in UTF-8") from None
@@ -740,7 +744,7 @@ def _csv(
     rows = list(_rows(path))
     if not rows:
         raise InputError(f"{path} is empty", "give one sample a line")
-    header = None if all(_is_number(cell) for cell in rows[0][1][:-1]) else rows.pop(0)[1]
+    header = rows.pop(0)[1] if _is_header(rows[0][1]) else None
     width = len(header or (rows[0][1] if rows else ()))
     if width == 1:
         text = (header or rows[0][1])[0]
@@ -757,6 +761,9 @@ def _csv(
                 "give as many values in every line",
             )
     others = [column for column in range(width) if column not in columns]
+    if header is None:
+        # Now, whether or not its sample is drawn: a header with a number or an empty name is told.
+        _numbers(path, rows[0], others, header)
 
     @cache
     def are_integers() -> bool:
@@ -765,16 +772,13 @@ def _csv(
         return is_open and _are_whole(rows, others)
 
     def sample(index: int) -> Sample:
-        number, row = rows[index]
-        what = f"line {number}"
-        array = np.array([_number(path, number, row[column]) for column in others])
+        array = _numbers(path, rows[index], others, header)
         if are_integers():
             with np.errstate(invalid="ignore"):  # of numbers beyond the type
                 array = array.astype(np.int64)
-        return {tensor.name: _fitted(array, tensor, scaling, what)}
+        return {tensor.name: _fitted(array, tensor, scaling, f"line {rows[index][0]}")}
 
-    texts = [[row[column].strip() for column in columns] for _, row in rows]
-    given, names, assumption = _csv_labels(path, rows, texts, values, classes)
+    given, names, assumption = _csv_labels(path, rows, columns, header, values, classes)
     sources = [f"line {n}" for n, _ in rows]
     return DataSet(_Lazy(len(rows), sample), given, sources, names, assumption=assumption)
 
@@ -785,24 +789,61 @@ def _are_whole(rows: Sequence[tuple[int, Sequence[str]]], columns: Sequence[int]
     return all(cell.isascii() and cell.isdecimal() for cell in cells)
 
 
+def _is_header(row: Sequence[str]) -> bool:
+    """Return whether a first line names the columns: every cell has a text, and none a number.
+
+    A line with a number is a sample, whose other cells may be mistyped: it must not get lost.
+    """
+    return all(cell.strip() and not _is_number(cell) for cell in row)
+
+
 def _is_number(text: str) -> bool:
+    return _number(text) is not None
+
+
+def _number(text: str) -> float | None:
+    """Return the decimal number that a text is, also one that is not finite (nan, inf); or None."""
     # Python reads 1_0 as 10; in a file it is the name of a class.
     if "_" in text:
-        return False
+        return None
     try:
-        float(text)
+        return float(text)
     except ValueError:
-        return False
-    return True
+        return None
 
 
-def _number(path: Path, line: int, text: str) -> float:
-    if not _is_number(text):
-        raise InputError(
-            f"{path}, line {line}: {text!r:.40} is no number",
-            "give numbers, and fill in missing ones as in training",
-        )
-    return float(text)
+def _numbers(
+    path: Path,
+    line: tuple[int, Sequence[str]],
+    columns: Sequence[int],
+    header: Sequence[str] | None,
+) -> Array:
+    """Return the numbers in some columns of a line; InputError for a cell that is none."""
+    found = []
+    for column in columns:
+        value = _number(line[1][column])
+        if value is None or not math.isfinite(value):
+            raise _wrong_cell(path, line, column, header, "no finite decimal number")
+        found.append(value)
+    return np.array(found)
+
+
+def _wrong_cell(
+    path: Path,
+    line: tuple[int, Sequence[str]],
+    column: int,
+    header: Sequence[str] | None,
+    why: str,
+) -> InputError:
+    number, row = line
+    name = "" if header is None else f" ({header[column].strip()!r:.40})"
+    of_first = header is None and number == 1
+    first = "; a first line of names has a text in each column, and no number" * of_first
+    return InputError(
+        f"{path}, line {number}, column {column}{name}: {row[column]!r:.40} is {why}",
+        "give numbers such as 2, -0.5 or 1e-3, and fill in missing ones as in training; columns "
+        f"are counted from 0{first}",
+    )
 
 
 def _label_columns(
@@ -813,7 +854,7 @@ def _label_columns(
     if labels is None:
         lower = [name.lower() for name in names]
         known = [lower.index(name) for name in LABEL_NAMES if name in lower]
-        return known[:1] or list(range(width - max(1, values), width))
+        return known[:1] or list(range(max(0, width - max(1, values)), width))
     columns = []
     for word in labels.split(","):
         if word in names:
@@ -831,25 +872,24 @@ def _label_columns(
 def _csv_labels(
     path: Path,
     rows: Sequence[tuple[int, list[str]]],
-    texts: Sequence[Sequence[str]],
+    columns: Sequence[int],
+    header: Sequence[str] | None,
     values: int,
     classes: Sequence[str] | None,
 ) -> tuple[Array, tuple[str, ...] | None, str]:
     """Return the labels, the names of their classes, and what was assumed about them."""
-    if not values and (classes is not None or not all(_is_number(t[0]) for t in texts)):
-        words = [text[0] for text in texts]
+    words = [row[columns[0]].strip() for _, row in rows]
+    if not values and (classes is not None or not all(map(_is_number, words))):
+        for line, word in zip(rows, words, strict=True):
+            if not word:
+                raise _wrong_cell(path, line, columns[0], header, "no class")
         distinct = sorted(set(words))
         numbers, names = _numbered(distinct, classes, str(path))
         labels = np.array([numbers[word] for word in words], np.int64)
         return labels, names, _assumption(distinct, classes)
-    found = np.array(
-        [
-            [_number(path, number, text) for text in line]
-            for (number, _), line in zip(rows, texts, strict=True)
-        ]
-    )
-    if not values and found.ndim == 2 and found.shape[1] != 1:
+    if not values and len(columns) != 1:
         raise InputError(
-            f"{path} has {found.shape[1]} columns of labels, and a class is one", "name one column"
+            f"{path} has {len(columns)} columns of labels, and a class is one", "name one column"
         )
+    found = np.array([_numbers(path, line, columns, header) for line in rows])
     return _checked_labels(found if values else found.reshape(-1), values, str(path)), None, ""

@@ -468,14 +468,17 @@ def test_columns_of_labels(tmp_path: Path) -> None:
         ("", "is empty"),
         ("a,b,label\n", "holds no sample"),
         ("1,2,3,4,5,6,0\n1,2,0\n", "line 2: 3 values, and the first line has 7"),
-        ("1,2,3,4,5,6,0\n1,2,x,4,5,6,0\n", "line 2: 'x' is no number"),
-        ("1,2,3,4,5,nan,0\n", "line 1 holds nan"),
+        ("1,2,3,4,5,6,0\n1,2,x,4,5,6,0\n", "line 2, column 2: 'x' is no finite"),
+        ("1,2,3,4,5,nan,0\n", "line 1, column 5: 'nan' is no finite"),
         ("1,2,3,4,5,6,0.5\n", "give the number of the class"),
         ("1,2,3,4,5,0\n", r"line 1 has the shape \[5\]"),
-        ("1,2,3,4,5,1e999,0\n", "line 1 holds inf"),
+        ("1,2,3,4,5,1e999,0\n", "line 1, column 5: '1e999' is no finite"),
         # Python would read 10.
-        ("1,2,3,4,5,6,0\n1,2,1_0,4,5,6,0\n", "line 2: '1_0' is no number"),
+        ("1,2,3,4,5,6,0\n1,2,1_0,4,5,6,0\n", "line 2, column 2: '1_0' is no finite"),
         ("1,2,3,4,5,6,1e300\n", "which is no class"),
+        # A line of separators is no blank one.
+        (",,\n3,0,0\n", "line 1, column 0: '' is no finite"),
+        ("1,2,3,4,5,6,0\n,,,,,,\n", "line 2, column 6: '' is no class"),
     ],
 )
 def test_hostile_csv(tmp_path: Path, text: str, message: str) -> None:
@@ -483,6 +486,54 @@ def test_hostile_csv(tmp_path: Path, text: str, message: str) -> None:
     path.write_text(text)
     with pytest.raises(InputError, match=message):
         stacked(load_data(path, [INT8]))
+
+
+@pytest.mark.parametrize(
+    ("first", "column", "value"),
+    [
+        ("1.5,,1", 1, ""),
+        (" , ,1", 0, " "),
+        ("0x10,2,1", 0, "0x10"),
+        ("1.5,1_0,1", 1, "1_0"),
+        ("1,2,", 2, ""),
+        ("nan,2,1", 0, "nan"),
+        ("2,-Infinity,1", 1, "-Infinity"),
+        ("INF,b,label", 0, "INF"),
+        ("1,2,NaN", 2, "NaN"),
+        # Names of columns, one of them a number or none: neither is dropped.
+        ("2019,b,label", 1, "b"),
+        (",b,label", 0, ""),
+    ],
+)
+@pytest.mark.parametrize("head", ["", "\n", "a,b,label\n"])
+def test_a_line_with_a_number_or_a_gap_is_a_sample(
+    tmp_path: Path, head: str, first: str, column: int, value: str
+) -> None:
+    """Its wrong cell is named by line, column and value, and no sample is dropped."""
+    path = tmp_path / "data.csv"
+    path.write_text(f"{head}{first}\n3,0,0\n")
+    name = r" \('(a|b|label)'\)" if head.strip() else ""
+    place = rf"line {1 + bool(head)}, column {column}{name}: {value!r} is no "
+    with pytest.raises(InputError, match=place):
+        stacked(load_data(path, [info((1, 2), "float32", None)]))
+
+
+def test_a_first_line_of_names_or_of_a_text_label(tmp_path: Path) -> None:
+    path, inputs = tmp_path / "data.csv", [info((1, 2), "float32", None)]
+    path.write_text("x y, 0x10 ,label\n3,.5,0\n-1e3,+4,1\n")
+    data = load_data(path, inputs)
+    assert stacked(data).tolist() == [[[3, 0.5]], [[-1000, 4]]]
+    assert data.labels.tolist() == [0, 1]
+    path.write_text("dog,3,.5\ncat,1,2\n")
+    data = load_data(path, inputs, labels="0")
+    assert (len(data), data.classes, data.labels.tolist()) == (2, ("cat", "dog"), [1, 0])
+
+
+def test_more_values_of_a_label_than_columns(tmp_path: Path) -> None:
+    path = tmp_path / "data.csv"
+    path.write_text("1,2,3\n")
+    with pytest.raises(InputError, match="the model computes 9 values a sample"):
+        load_data(path, [INT8], values=9)
 
 
 def test_names_of_classes_are_no_numbers(tmp_path: Path) -> None:

@@ -249,6 +249,11 @@ def test_a_combination_has_a_command_of_its_own(models: Path) -> None:
     assert command_of(1, "bench", one, two, "--separate", "--board=native") == (
         f"bench {two} --board native"
     )
+    boards = ("bench", "--board=native", "--board=microbit", "--json")
+    behind = ("--", one, two)
+    assert command_of(1, *boards, *behind) == f"bench --json --board microbit -- {one} {two}"
+    one_of_four = command_of(3, *boards, "--separate", *behind)
+    assert one_of_four == f"bench --json --board microbit -- {two}"
 
 
 @pytest.mark.full
