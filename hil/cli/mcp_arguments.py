@@ -6,11 +6,11 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from hilc.support.byte_counts import BYTE_COUNT_PATTERN, BYTE_COUNTS
 from hilc.support.suggest import listed, nearest
 
-#: The pattern of a number of bytes, and what is said of it.
-BYTES = r"^[0-9]+[KM]?$"
-_PATTERNS = {BYTES: "such as 4096, 20K or 1M"}
+#: What is said of the patterns of arguments.
+_PATTERNS = {BYTE_COUNT_PATTERN: f"such as {BYTE_COUNTS}"}
 #: Longest value that is shown.
 _SHOWN = 60
 _TYPES = {"string": "a string", "integer": "an integer", "number": "a number"}

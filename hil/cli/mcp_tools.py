@@ -19,7 +19,7 @@ from mcp.server.mcpserver import MCPServer
 from mcp.server.mcpserver.exceptions import ToolError
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model
 
-from hil.cli.mcp_arguments import BYTES, unknown_tool, wrong_arguments
+from hil.cli.mcp_arguments import unknown_tool, wrong_arguments
 from hil.cli.mcp_reach import Reach
 from hil.cli.mcp_words import command_words
 from hil.errors import HilError
@@ -27,6 +27,7 @@ from hil.firmware.sources import checked_name
 from hil.support.process import python_module
 from hilc import __version__
 from hilc.options import CompileOptions
+from hilc.support.byte_counts import BYTE_COUNT_PATTERN
 from hilc.support.option import Option, flag_of, options_of
 from hilc.support.process import kill_group, start
 
@@ -71,7 +72,7 @@ def _parameter(stated: Option) -> tuple[Any, Any]:
     kind: Any = kinds.get(stated.form or "", str)
     if stated.choices:
         kind = Literal[stated.choices]
-    pattern = BYTES if stated.form == "bytes" else None
+    pattern = BYTE_COUNT_PATTERN if stated.form == "bytes" else None
     return kind | None, Field(default=None, description=stated.help, pattern=pattern)
 
 
@@ -187,8 +188,12 @@ class Tools:
         model: Models,
         board: Board | None = None,
         cpu: Annotated[str | None, Field(description="the core of a chip that is no board")] = None,
-        ram: Annotated[str | None, Field(description="RAM of that chip", pattern=BYTES)] = None,
-        flash: Annotated[str | None, Field(description="its flash", pattern=BYTES)] = None,
+        ram: Annotated[
+            str | None, Field(description="RAM of that chip", pattern=BYTE_COUNT_PATTERN)
+        ] = None,
+        flash: Annotated[
+            str | None, Field(description="its flash", pattern=BYTE_COUNT_PATTERN)
+        ] = None,
         options: Annotated[
             FitOptions | None,  # type: ignore[valid-type]
             Field(description="further options of the compiler"),

@@ -140,7 +140,7 @@ def test_wrong_arguments_are_named(folder: Path) -> None:
             ("verify", {**model, **board, "options": 3}, ["'options' is 3", "an object"]),
             ("verify", {**model, **board, "options": {"rum": "1K"}}, ["no argument 'rum'", "ram"]),
             ("verify", {**model, **board, "options": {"io": "i4"}}, ["'io' is \"i4\"", '"int8"']),
-            ("fit", {**model, "ram": "lots"}, ["'ram' is \"lots\"", "such as 4096, 20K or 1M"]),
+            ("fit", {**model, "ram": "lots"}, ["'ram' is \"lots\"", "such as 8192, 32K"]),
             ("evaluate", {**model, **board, "data": "d", "min": {}}, ["a number, a string"]),
             ("power", {**board, "action": 1}, ["'action' is 1", '"cycle"']),
             ("verfiy", {}, ["no tool 'verfiy'", "did you mean verify?"]),

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import re
 
-_COUNT = re.compile(r"(\d{1,20})(?:\.(\d{1,20}))? ?(?:([KMG])(?:iB)?)?", re.ASCII | re.IGNORECASE)
+#: Pattern of a text that :func:`parse_bytes` takes, with groups for digits, fraction and unit, as
+#: JSON schemas know patterns: without flags.
+BYTE_COUNT_PATTERN = r"^([0-9]{1,20})(?:\.([0-9]{1,20}))? ?(?:([KMGkmg])(?:[iI][bB])?)?$"
+_COUNT = re.compile(BYTE_COUNT_PATTERN)
 _UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
 
 #: Examples for messages and help.
