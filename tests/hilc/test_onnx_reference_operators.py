@@ -151,6 +151,40 @@ def test_a_scale_that_keeps_the_size(op: str, opset: int, nearest: str) -> None:
 
 
 @pytest.mark.parametrize(
+    ("size", "by", "transformation", "nearest", "expected"),
+    [
+        # 2 / (4 / 7) is a half less a unit in the last place, which is the middle.
+        (7, 4, "asymmetric", "round_prefer_ceil", [0, 2, 4, 5]),
+        (20, 6, "half_pixel", "round_prefer_ceil", [1, 5, 8, 11, 15, 18]),
+        (
+            14,
+            19,
+            "half_pixel",
+            "round_prefer_floor",
+            [0, 1, 1, 2, 3, 4, 4, 5, 6, 6, 7, 8, 9, 9, 10, 11, 12, 12, 13],
+        ),
+        (3, 1.5, "half_pixel_symmetric", "floor", [0, 0, 1, 2]),
+        (2, 0.75, "half_pixel_symmetric", "round_prefer_ceil", [1]),
+        # RESIZE_NEAREST_NEIGHBOR multiplies by 2 / 82, which is less than half of the 41st.
+        (2, 82, "asymmetric", "floor", [0] * 41 + [1] * 41),
+    ],
+)
+def test_places_of_the_nearest(
+    size: int, by: float, transformation: str, nearest: str, expected: list[int]
+) -> None:
+    """By their rounding in onnxruntime, in sizes (whole numbers) and scales."""
+    x = np.arange(size, dtype=np.float32).reshape(1, 1, 1, size)
+    operands: list[Array | None] = [None, reals(1, 1, 1, by)]
+    if isinstance(by, int):
+        operands = [None, None, np.array([1, 1, 1, by])]
+    attributes = {"coordinate_transformation_mode": transformation, "nearest_mode": nearest}
+    data = file("Resize", x, operands, 19, **attributes)
+    graph = load_model(data)
+    for found in (run(graph, {"x": x}), get_reference("onnx", graph, data).run_all({"x": x})):
+        assert found[graph.outputs[0]].ravel().tolist() == expected
+
+
+@pytest.mark.parametrize(
     ("op", "gates", "attributes", "lengths", "ignored"),
     [
         ("LSTM", 4, {}, True, "sequence_lens"),
