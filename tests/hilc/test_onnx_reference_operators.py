@@ -10,11 +10,12 @@ import onnx
 import pytest
 from onnx import helper, numpy_helper
 
-from hilc.errors import InputError, ModelError
+from hilc.errors import InputError, ModelError, UnsupportedError
 from hilc.frontends import load_model
 from hilc.interpreter import run
 from hilc.ir import Array
 from hilc.references import get_reference
+from hilc.references.onnx_reference import Evaluator
 
 _RNG = np.random.default_rng(0)
 
@@ -182,6 +183,34 @@ def test_places_of_the_nearest(
     graph = load_model(data)
     for found in (run(graph, {"x": x}), get_reference("onnx", graph, data).run_all({"x": x})):
         assert found[graph.outputs[0]].ravel().tolist() == expected
+
+
+@pytest.mark.parametrize("op", ["MaxPool", "AveragePool", "LpPool"])
+def test_strides_beyond_the_end(op: str) -> None:
+    """A position that no window takes lies at the end; of more, it is not said where."""
+    x = np.arange(8, dtype=np.float32).reshape(1, 1, 8)
+    attributes = {"kernel_shape": [1], "auto_pad": "SAME_UPPER"}
+    data = file(op, x, [], 18, strides=[2], **attributes)
+    graph = load_model(data)
+    for found in (run(graph, {"x": x}), get_reference("onnx", graph, data).run_all({"x": x})):
+        assert found[graph.outputs[0]].ravel().tolist() == [0, 2, 4, 6]
+    data = file(op, x[..., :3], [], 18, strides=[4], **attributes)
+    with pytest.raises(UnsupportedError, match="a padding of -2, by which") as refused:
+        load_model(data)
+    assert refused.value.hint == "state pads of 0 or more in place of auto_pad"
+    with pytest.raises(ModelError, match="SAME_UPPER adds -2 positions to 3"):
+        Evaluator(data).run({"x": x[..., :3]})
+
+
+@pytest.mark.parametrize("mode", ["nearest", "linear", "cubic"])
+def test_infinite_pixels_beyond_which_zeros_are_read(mode: str) -> None:
+    """A place outside reads 0, not 0 times infinity."""
+    x = np.full((1, 1, 3, 3), np.inf, np.float32)
+    grid = reals(-3, -3, 3, 0, 3, 3).reshape(1, 1, 3, 2)
+    data = file("GridSample", x, [grid], 20, mode=mode, padding_mode="zeros")
+    graph = load_model(data)
+    for found in (run(graph, {"x": x}), get_reference("onnx", graph, data).run_all({"x": x})):
+        assert found[graph.outputs[0]].ravel().tolist() == [0, 0, 0]
 
 
 @pytest.mark.parametrize(
