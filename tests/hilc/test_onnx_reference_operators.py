@@ -213,6 +213,17 @@ def test_infinite_pixels_beyond_which_zeros_are_read(mode: str) -> None:
         assert found[graph.outputs[0]].ravel().tolist() == [0, 0, 0]
 
 
+@pytest.mark.parametrize("opset", [6, 13])
+def test_clip_keeps_what_is_no_number(opset: int) -> None:
+    x = reals(1, np.nan, 7, -1)
+    bounds: list[Array | None] = [np.array(each, np.float32) for each in (0, 6)]
+    attributes = {"min": 0.0, "max": 6.0} if opset < 11 else {}
+    data = file("Clip", x, bounds if opset >= 11 else [], opset, **attributes)
+    graph = load_model(data)
+    for found in (run(graph, {"x": x}), get_reference("onnx", graph, data).run_all({"x": x})):
+        np.testing.assert_array_equal(found[graph.outputs[0]], reals(1, np.nan, 6, 0))
+
+
 @pytest.mark.parametrize(
     ("op", "gates", "attributes", "lengths", "ignored"),
     [
