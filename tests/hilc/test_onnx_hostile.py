@@ -136,6 +136,18 @@ def test_shapes_inferred_in_double(opset: int, nodes: list[onnx.NodeProto]) -> N
     assert "remove the stored shapes, or state the sizes in place of the scales" in said
 
 
+def test_shapes_inferred_with_a_window_in_the_padding() -> None:
+    """Of windows that begin at -1 and 1, the second covers padding alone."""
+    attributes = {"kernel_shape": [2, 1], "strides": [2, 1], "pads": [1, 0, 1, 0], "ceil_mode": 1}
+    nodes = [helper.make_node("MaxPool", ["x"], ["y"], **attributes)]
+    data = model(nodes, shape=[1, 2, 1, 5], opset=19)
+    assert import_graph(data, "m").graph.tensors["y"].shape == (1, 2, 1, 5)
+    inferred = onnx.shape_inference.infer_shapes(onnx.load_from_string(data))
+    said = refusal(inferred.SerializeToString())
+    assert "is declared float[1, 2, 2, 5], and the nodes compute float32[1, 2, 1, 5]" in said
+    assert "remove the stored shapes, or convert the model to opset 22" in said
+
+
 def test_a_function_named_like_an_operator() -> None:
     body = [helper.make_node("Neg", ["a"], ["b"])]
     opset = [helper.make_opsetid("", 18)]

@@ -10,11 +10,12 @@ import onnx
 import pytest
 from onnx import helper, numpy_helper
 
-from hilc.errors import InputError, ModelError
+from hilc.errors import InputError, ModelError, UnsupportedError
 from hilc.frontends import load_model
 from hilc.interpreter import run
 from hilc.ir import Array
 from hilc.references import get_reference
+from hilc.references.onnx_reference import Evaluator
 
 _RNG = np.random.default_rng(0)
 
@@ -148,6 +149,79 @@ def test_a_scale_that_keeps_the_size(op: str, opset: int, nearest: str) -> None:
     expected = np.floor(places) if nearest == "nearest" else places
     for values in (run(graph, {"x": x}), get_reference("onnx", graph, data).run_all({"x": x})):
         np.testing.assert_allclose(values[graph.outputs[0]].ravel(), expected, rtol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("size", "by", "transformation", "nearest", "expected"),
+    [
+        # 2 / (4 / 7) is a half less a unit in the last place, which is the middle.
+        (7, 4, "asymmetric", "round_prefer_ceil", [0, 2, 4, 5]),
+        (20, 6, "half_pixel", "round_prefer_ceil", [1, 5, 8, 11, 15, 18]),
+        (
+            14,
+            19,
+            "half_pixel",
+            "round_prefer_floor",
+            [0, 1, 1, 2, 3, 4, 4, 5, 6, 6, 7, 8, 9, 9, 10, 11, 12, 12, 13],
+        ),
+        (3, 1.5, "half_pixel_symmetric", "floor", [0, 0, 1, 2]),
+        (2, 0.75, "half_pixel_symmetric", "round_prefer_ceil", [1]),
+        # RESIZE_NEAREST_NEIGHBOR multiplies by 2 / 82, which is less than half of the 41st.
+        (2, 82, "asymmetric", "floor", [0] * 41 + [1] * 41),
+    ],
+)
+def test_places_of_the_nearest(
+    size: int, by: float, transformation: str, nearest: str, expected: list[int]
+) -> None:
+    """By their rounding in onnxruntime, in sizes (whole numbers) and scales."""
+    x = np.arange(size, dtype=np.float32).reshape(1, 1, 1, size)
+    operands: list[Array | None] = [None, reals(1, 1, 1, by)]
+    if isinstance(by, int):
+        operands = [None, None, np.array([1, 1, 1, by])]
+    attributes = {"coordinate_transformation_mode": transformation, "nearest_mode": nearest}
+    data = file("Resize", x, operands, 19, **attributes)
+    graph = load_model(data)
+    for found in (run(graph, {"x": x}), get_reference("onnx", graph, data).run_all({"x": x})):
+        assert found[graph.outputs[0]].ravel().tolist() == expected
+
+
+@pytest.mark.parametrize("op", ["MaxPool", "AveragePool", "LpPool"])
+def test_strides_beyond_the_end(op: str) -> None:
+    """A position that no window takes lies at the end; of more, it is not said where."""
+    x = np.arange(8, dtype=np.float32).reshape(1, 1, 8)
+    attributes = {"kernel_shape": [1], "auto_pad": "SAME_UPPER"}
+    data = file(op, x, [], 18, strides=[2], **attributes)
+    graph = load_model(data)
+    for found in (run(graph, {"x": x}), get_reference("onnx", graph, data).run_all({"x": x})):
+        assert found[graph.outputs[0]].ravel().tolist() == [0, 2, 4, 6]
+    data = file(op, x[..., :3], [], 18, strides=[4], **attributes)
+    with pytest.raises(UnsupportedError, match="a padding of -2, by which") as refused:
+        load_model(data)
+    assert refused.value.hint == "state pads of 0 or more in place of auto_pad"
+    with pytest.raises(ModelError, match="SAME_UPPER adds -2 positions to 3"):
+        Evaluator(data).run({"x": x[..., :3]})
+
+
+@pytest.mark.parametrize("mode", ["nearest", "linear", "cubic"])
+def test_infinite_pixels_beyond_which_zeros_are_read(mode: str) -> None:
+    """A place outside reads 0, not 0 times infinity."""
+    x = np.full((1, 1, 3, 3), np.inf, np.float32)
+    grid = reals(-3, -3, 3, 0, 3, 3).reshape(1, 1, 3, 2)
+    data = file("GridSample", x, [grid], 20, mode=mode, padding_mode="zeros")
+    graph = load_model(data)
+    for found in (run(graph, {"x": x}), get_reference("onnx", graph, data).run_all({"x": x})):
+        assert found[graph.outputs[0]].ravel().tolist() == [0, 0, 0]
+
+
+@pytest.mark.parametrize("opset", [6, 13])
+def test_clip_keeps_what_is_no_number(opset: int) -> None:
+    x = reals(1, np.nan, 7, -1)
+    bounds: list[Array | None] = [np.array(each, np.float32) for each in (0, 6)]
+    attributes = {"min": 0.0, "max": 6.0} if opset < 11 else {}
+    data = file("Clip", x, bounds if opset >= 11 else [], opset, **attributes)
+    graph = load_model(data)
+    for found in (run(graph, {"x": x}), get_reference("onnx", graph, data).run_all({"x": x})):
+        np.testing.assert_array_equal(found[graph.outputs[0]], reals(1, np.nan, 6, 0))
 
 
 @pytest.mark.parametrize(

@@ -86,18 +86,18 @@ def nearest(node: Node, ins: Sequence[Tensor | None]) -> IndexMap:
 def nearest_rows(node: Node, ins: Sequence[Tensor | None], count: int) -> IndexMap:
     """Return the positions of the output's rows: all, or those of the node's band."""
     x, shape = operand(node, ins, 0), resized_shape(node, ins)
-    part = ResizeAttributes.of(node).part
+    stated = ResizeAttributes.of(node)
+    part = stated.part
     size, rows, before, first = part or (x.shape[1], count, 0, 0)
     axes = list(whole(x.shape))
-    found = _nearest_places(node, size, rows)[first : first + count] - before
+    found = nearest_places(stated, size, rows)[first : first + count] - before
     axes[1] = Axis.of(found * axes[1].step)
-    axes[2] = Axis.of(_nearest_places(node, x.shape[2], shape[2]) * axes[2].step)
+    axes[2] = Axis.of(nearest_places(stated, x.shape[2], shape[2]) * axes[2].step)
     return IndexMap((shape[0], count, *shape[2:]), tuple(axes), partial=part is not None)
 
 
-def _nearest_places(node: Node, size: int, count: int) -> npt.NDArray[np.int64]:
-    """Return which of ``size`` rows or columns each of ``count`` is."""
-    stated = ResizeAttributes.of(node)
+def nearest_places(stated: ResizeAttributes, size: int, count: int) -> npt.NDArray[np.int64]:
+    """Return which of ``size`` rows or columns each of ``count`` is, as the references round."""
     scale = np.float32(size) / np.float32(count)
     if stated.align_corners and count > 1:
         scale = np.float32(size - 1) / np.float32(count - 1)
@@ -163,7 +163,8 @@ def _part(node: Node, ins: Sequence[Tensor | None], rows: RowRange) -> Node:
 
 
 def _nearest_row_places(node: Node, ins: Sequence[Tensor | None]) -> list[tuple[int, int]]:
-    rows = _nearest_places(node, operand(node, ins, 0).shape[1], resized_shape(node, ins)[1])
+    sizes = operand(node, ins, 0).shape[1], resized_shape(node, ins)[1]
+    rows = nearest_places(ResizeAttributes.of(node), *sizes)
     return [(row, row) for row in rows.tolist()]
 
 

@@ -987,8 +987,8 @@ def _pool(d: Draft, op: str) -> None:
     beyond = [
         s > k for s, k in zip(window.get("strides", ()), window["kernel_shape"], strict=False)
     ]
-    if op != "LpPool" and window.get("auto_pad") == "SAME_UPPER" and any(beyond):
-        raise NotDrawnError("onnx.reference begins before the image")
+    if op != "LpPool" and window.get("auto_pad") in ("SAME_UPPER", "SAME_LOWER") and any(beyond):
+        raise NotDrawnError("its padding may be negative, and is refused")
     if op == "LpPool" and "auto_pad" in window:
         raise NotDrawnError("onnx.reference pads it without regard to dilations")
     # Its places are counted from the start of each image by onnx.reference, not of the tensor.

@@ -230,6 +230,12 @@ class Scope:
                         "does, and ONNX's shape inference multiplies in double precision: remove "
                         "the stored shapes, or state the sizes in place of the scales"
                     )
+                if any(a.name == "ceil_mode" and a.i for a in node.attribute):
+                    hint = (
+                        "with ceil_mode, ONNX's shape inference before opset 22 counts a window "
+                        "that begins in the padding behind the image, and onnxruntime does not: "
+                        "remove the stored shapes, or convert the model to opset 22"
+                    )
                 raise ModelError(f"{_label(node, number)}: {fact}", hint)
         raise ModelError(fact, hint)
 

@@ -86,7 +86,11 @@ def axes_of(x: Array, given: dict[str, Any]) -> list[Axis]:
         before, after = (pads[i], pads[rank + i]) if auto_pad == "NOTSET" else (0, 0)
         if auto_pad.startswith("SAME"):
             count = -(-size // stride)
-            total = max(0, (count - 1) * stride + span - size)
+            total = (count - 1) * stride + span - size
+            if total < -1:
+                # onnxruntime removes positions at the begin, or fails; TensorFlow at the end.
+                raise ValueError(f"auto_pad {auto_pad} adds {total} positions to {size}")
+            total = max(0, total)
             less, more = total // 2, total - total // 2
             before, after = (less, more) if auto_pad == "SAME_UPPER" else (more, less)
         free = size + before + after - span

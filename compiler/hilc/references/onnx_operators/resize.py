@@ -11,6 +11,9 @@ import numpy as np
 
 from hilc.ir import Array
 
+#: onnxruntime (1.32) takes a position this near to the middle between two entries for the middle.
+_MIDDLE = 1e-6
+
 
 def resized(
     x: Array, scales: Array | None, sizes: Array | None, roi: Array | None, given: dict[str, Any]
@@ -87,7 +90,10 @@ def _places(
             return half
         case "half_pixel_symmetric":
             adjustment = real(length) / (factor * real(size))
-            return np.asarray(real(size / 2) * (1 - adjustment) + half)
+            offset = float(real(size / 2) * (real(1) - adjustment))
+            # Of onnxruntime's operations the last three are of double precision.
+            numbers = np.arange(length, dtype=np.float64)
+            return np.asarray(offset + (numbers + 0.5) / float(factor) - 0.5).astype(real)
         case "pytorch_half_pixel":
             return half if length > 1 else np.zeros(1, real)
         case "asymmetric":
@@ -108,10 +114,12 @@ def _places(
 
 def _nearest(places: Array, mode: str, factor: float) -> Array:
     match mode:
-        case "round_prefer_floor":
-            return np.asarray(np.ceil(places - places.dtype.type(0.5)))
-        case "round_prefer_ceil":
-            return np.asarray(np.floor(places + places.dtype.type(0.5)))
+        case "round_prefer_floor" | "round_prefer_ceil":
+            lower = np.floor(places.astype(np.float64))
+            fraction = places.astype(np.float64) - lower
+            is_middle = np.abs(fraction - 0.5) <= _MIDDLE
+            takes_upper = np.where(is_middle, mode == "round_prefer_ceil", fraction > 0.5)
+            return np.asarray(lower + takes_upper)
         case "floor":
             return np.asarray(np.floor(places))
         case "ceil":

@@ -55,11 +55,18 @@ def pads_of(
         n.invalid(f"has auto_pad {mode!r}")
     pads_each = []
     for size, taps, stride, dilation in zip(sizes, kernel, strides, dilations, strict=True):
-        span = (taps - 1) * dilation + 1
-        total = max(0, (-(-size // stride) - 1) * stride + span - size)
+        total = max(0, same_padding(size, (taps - 1) * dilation + 1, stride))
         less, more = total // 2, total - total // 2
         pads_each.append((less, more) if mode == "SAME_UPPER" else (more, less))
     return pads_each
+
+
+def same_padding(size: int, span: int, stride: int) -> int:
+    """Return the positions that ``SAME_*`` adds to an axis by the standard's formula.
+
+    They are negative where strides pass over the end of the axis.
+    """
+    return (-(-size // stride) - 1) * stride + span - size
 
 
 @translates("Conv")

@@ -182,7 +182,7 @@ def total(n: Operation) -> Tensor:
 
 @translates("Clip")
 def clip(n: Operation) -> Tensor:
-    """Clamp to bounds, which are attributes before opset 11, then operands."""
+    """Clamp to bounds, which are attributes before opset 11, then operands; NaN stays NaN."""
     x = n.input(0)
     if n.version < 11:
         bounds: list[Tensor | None] = [
@@ -193,7 +193,8 @@ def clip(n: Operation) -> Tensor:
         bounds = [n.optional(1), n.optional(2)]
     for kind, bound in zip(("Max", "Min"), bounds, strict=True):
         if bound is not None:
-            x = combined(n, kind, x, bound)
+            # The second operand is the result where either is no number: what is clamped.
+            x = combined(n, kind, bound, x)
     return x
 
 

@@ -19,6 +19,7 @@ from hilc.frontends.onnx.translators.convolution import (
     channels_first,
     channels_last,
     pads_of,
+    same_padding,
 )
 from hilc.frontends.onnx.translators.elementwise import combined
 from hilc.frontends.onnx.translators.movement import sliced
@@ -58,7 +59,11 @@ class Side:
 
 
 def sides_of(n: Operation) -> list[Side]:
-    """Return the window along each axis of the image."""
+    """Return the window along each axis of the image.
+
+    Raises :class:`~hilc.errors.UnsupportedError` where ``auto_pad`` would remove two positions or
+    more.
+    """
     sizes, kernel = n.input(0).shape[2:], n.integers("kernel_shape")
     rank = len(kernel)
     if len(sizes) != rank:
@@ -71,6 +76,15 @@ def sides_of(n: Operation) -> list[Side]:
         sizes, kernel, strides, dilations, pads, strict=True
     ):
         reached, span = after, (taps - 1) * dilation + 1
+        is_same = n.text("auto_pad", "NOTSET").startswith("SAME")
+        if is_same and (added := same_padding(size, span, stride)) < -1:
+            # One position less is one behind the last window, whichever way it is halved.
+            n.refuse(
+                f"has auto_pad over {size} positions with a window of {span} and strides of "
+                f"{stride}: a padding of {added}, by which the standard, onnxruntime and "
+                "TensorFlow begin the windows at different positions",
+                "state pads of 0 or more in place of auto_pad",
+            )
         if n.integer("ceil_mode", 0):
             count = -(-(size + before + after - span) // stride) + 1
             # A window that would begin behind the image and its first padding is left out.

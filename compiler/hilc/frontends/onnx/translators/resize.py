@@ -19,12 +19,14 @@ from hilc.ir import Array, Tensor
 from hilc.ops.attributes import ActivationAttributes
 from hilc.ops.fully_connected import FullyConnectedAttributes
 from hilc.ops.gather import GatherAttributes
-from hilc.ops.resize import ResizeAttributes
+from hilc.ops.resize import ResizeAttributes, nearest_places
 
 #: Weights of more inputs than these are a matrix.
 _MOST_TAPS = 4
-#: Largest distance of a coordinate from an integer at which it is rounded to it.
+#: Difference of two factors, or of a share and 0, that is none.
 _EXACT = 1e-9
+#: Distance from the middle between two inputs at which onnxruntime takes a position for the middle.
+_TIE = 1e-6
 
 
 @dataclass(frozen=True)
@@ -164,7 +166,10 @@ def _places(
         case "half_pixel":
             return (i + 0.5) / by - 0.5
         case "half_pixel_symmetric":
-            return size / 2 * (1 - target / (by * size)) + (i + 0.5) / by - 0.5
+            # onnxruntime rounds the offset, and then the sum of double precision, to single.
+            offset = size / 2 * (1 - target / (by * size))
+            centers = (i.astype(np.float64) + 0.5) / by.astype(np.float64)
+            return np.asarray(offset.astype(np.float64) + centers - 0.5).astype(real)
         case "pytorch_half_pixel":
             return (i + 0.5) / by - 0.5 if target > 1 else np.zeros(target)
         case "asymmetric":
@@ -204,13 +209,13 @@ def _weights(n: Operation, plan: Plan, mode: str, nearest: str) -> Array:
     """Return the share of each input in each output of an axis."""
     weights = np.zeros((plan.target, plan.size))
     if mode == "nearest":
-        whole = np.rint(plan.places)
-        places = np.where(np.abs(plan.places - whole) < _EXACT, whole, plan.places)
+        # Wide, so that the addition of a half is exact.
+        places = plan.places.astype(np.float64)
         match nearest:
             case "round_prefer_floor":
-                chosen = np.ceil(places - 0.5)
+                chosen = np.ceil(places - (0.5 + _TIE))
             case "round_prefer_ceil":
-                chosen = np.floor(places + 0.5)
+                chosen = np.floor(places + (0.5 + _TIE))
             case "floor":
                 chosen = np.floor(places)
             case "ceil":
@@ -294,11 +299,11 @@ def _native(
     if not (is_image and plans and is_real(x)):
         return None
     if mode == "nearest":
-        for plan in plans:
-            floor = np.arange(plan.target) * plan.size // plan.target
-            if not np.array_equal(_weights(n, plan, mode, nearest).argmax(1), floor):
-                return None
         op, attrs = "RESIZE_NEAREST_NEIGHBOR", ResizeAttributes()
+        for plan in plans:
+            places = nearest_places(attrs, plan.size, plan.target)
+            if not np.array_equal(_weights(n, plan, mode, nearest).argmax(1), places):
+                return None
     elif mode == "linear" and not (n.integer("antialias", 0) or n.integer("exclude_outside", 0)):
         found = _bilinear(n, plans, asymmetric=asymmetric)
         if found is None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from itertools import product
 from math import prod
 
@@ -43,6 +44,18 @@ class _Arithmetic:
         turned = self.n.emit("FLOOR_MOD", self.of("Sub", x, low), period)
         away = self.n.emit("ABS", self.of("Sub", turned, span))
         return self.of("Sub", high, away)
+
+
+@dataclass(frozen=True)
+class _Tap:
+    """Entries of an axis that are read, one for each point."""
+
+    #: Their numbers, as floats within the axis.
+    place: Tensor
+    #: Their shares in the sum; None for all of it.
+    share: Tensor | None
+    #: Whether the image has them; None where it has all.
+    exists: Tensor | None
 
 
 @translates("AffineGrid")
@@ -94,12 +107,20 @@ def grid_sample(n: Operation) -> Tensor:
     for taps in product(*axes):
         index: Tensor = n.constant(starts.astype(np.int32))
         weight: Tensor | None = None
-        for axis, (place, share) in enumerate(taps):
+        exists: Tensor | None = None
+        for axis, tap in enumerate(taps):
             step = n.constant(prod(sizes[axis + 1 :]), "int32")
-            index = combined(n, "Add", index, combined(n, "Mul", n.cast(place, "int32"), step))
-            if share is not None:
-                weight = share if weight is None else m.of("Mul", weight, share)
+            index = combined(n, "Add", index, combined(n, "Mul", n.cast(tap.place, "int32"), step))
+            if tap.share is not None:
+                weight = tap.share if weight is None else m.of("Mul", weight, tap.share)
+            if tap.exists is not None:
+                inside = tap.exists
+                exists = inside if exists is None else n.emit("LOGICAL_AND", exists, inside)
         read = taken(n, pixels, index, 0)
+        if exists is not None:
+            # Not a product with 0, which is NaN of an infinite pixel.
+            shown = n.reshape(exists, (batch, points, 1))
+            read = n.emit("SELECT_V2", shown, read, n.constant(0, x.dtype))
         if weight is not None:
             read = m.of("Mul", read, n.reshape(weight, (batch, points, 1)))
         total = read if total is None else m.of("Add", total, read)
@@ -109,8 +130,8 @@ def grid_sample(n: Operation) -> Tensor:
 
 def _taps(
     m: _Arithmetic, p: Tensor, size: int, mode: str, padding: str, *, align: bool
-) -> Sequence[tuple[Tensor, Tensor | None]]:
-    """Return the entries of an axis that are read, as floats, and their shares; None for all."""
+) -> Sequence[_Tap]:
+    """Return the entries of an axis that are read."""
     n, last = m.n, float(size - 1)
     if align:
         p, ends = m.of("Mul", m.of("Add", p, 1.0), last / 2), (0.0, last)
@@ -161,12 +182,9 @@ def _inside(
     last: float,
     padding: str,
     ends: tuple[float, float],
-) -> tuple[Tensor, Tensor | None]:
-    """Return an entry that exists, and its share, which is zero where it lies outside."""
+) -> _Tap:
+    """Return an entry that exists, and whether it is the one that was asked for."""
     if padding == "reflection":
         place = m.n.emit("ROUND", m.reflected(place, *ends))
     held = m.clamped(place, 0.0, last)
-    if padding == "zeros":
-        exists = m.n.cast(m.n.emit("EQUAL", held, place), "float32")
-        share = exists if share is None else m.of("Mul", share, exists)
-    return held, share
+    return _Tap(held, share, m.n.emit("EQUAL", held, place) if padding == "zeros" else None)
