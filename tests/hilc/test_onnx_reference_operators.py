@@ -213,6 +213,20 @@ def test_infinite_pixels_beyond_which_zeros_are_read(mode: str) -> None:
         assert found[graph.outputs[0]].ravel().tolist() == [0, 0, 0]
 
 
+def test_cubic_filters_read_the_border_outside() -> None:
+    """A place beyond the border is not moved to it: the filter's shares are those of the place."""
+    x = reals(0, 1, 2, 4).reshape(1, 1, 1, 4)
+    # 0.3 pixels beyond the last: the filter reads the last but one, and three times the last.
+    grid = reals(1.2, 0).reshape(1, 1, 1, 2)
+    given: dict[str, Any] = {"mode": "cubic", "padding_mode": "border", "align_corners": 1}
+    data = file("GridSample", x, [grid], 20, **given)
+    far, slope = 1.3, -0.75
+    share = ((slope * far - 5 * slope) * far + 8 * slope) * far - 4 * slope
+    graph = load_model(data)
+    for found in (run(graph, {"x": x}), get_reference("onnx", graph, data).run_all({"x": x})):
+        assert found[graph.outputs[0]].item() == pytest.approx(2 * share + 4 * (1 - share), 1e-5)
+
+
 @pytest.mark.parametrize("opset", [6, 13])
 def test_clip_keeps_what_is_no_number(opset: int) -> None:
     x = reals(1, np.nan, 7, -1)

@@ -32,6 +32,7 @@ def operators() -> list[type]:
     ops = "onnx.reference.ops.op_"
     base: Any = import_module("onnx.reference.op_run").OpRun
     batch_normalization: Any = import_module(ops + "batch_normalization").BatchNormalization_14
+    grid_sample: Any = import_module(ops + "grid_sample").GridSample
     conv_transpose: Any = import_module(ops + "conv_transpose").ConvTranspose
 
     class Softmax(base):  # type: ignore[misc]
@@ -163,9 +164,20 @@ def operators() -> list[type]:
                 return (resized(x, roi, None, None, given),)
             return (resized(x, scales, sizes, roi, given),)
 
+    class GridSample(grid_sample):  # type: ignore[misc]
+        op_domain = ""
+
+        def _prepare_border(self, dims: Sequence[int], align_corners: bool) -> Array:
+            # Places outside are not moved to the border: only the pixels that the cubic filter
+            # reads are the border's there.
+            border = np.asarray(super()._prepare_border(dims, align_corners))
+            if self.mode == "cubic" and self.padding_mode == "border":
+                border[: len(dims)], border[len(dims) :] = -np.inf, np.inf
+            return border
+
     return [
         *(Softmax, LogSoftmax, Hardmax, LpNormalization, LRN, BatchNormalization, ConvTranspose),
-        *(ReduceSumSquare, MaxPool, AveragePool, LpPool, Upsample, Resize),
+        *(ReduceSumSquare, MaxPool, AveragePool, LpPool, Upsample, Resize, GridSample),
     ]
 
 

@@ -140,13 +140,9 @@ def _taps(
         p, ends = m.of("Mul", m.of("Sub", scaled, 1.0), 0.5), (-0.5, size - 0.5)
     if mode == "nearest":
         p = n.emit("ROUND", p)
-    if padding == "border":
-        held = m.clamped(p, 0.0, last)
-        if mode == "cubic":
-            # What lies within the outer half of a border's pixel stays there; only the pixels
-            # around it are the border's.
-            held = n.emit("SELECT_V2", n.emit("EQUAL", m.clamped(p, *ends), p), p, held)
-        p = held
+    if padding == "border" and mode != "cubic":
+        # The cubic filter has other shares outside: there only the pixels are the border's.
+        p = m.clamped(p, 0.0, last)
     elif padding == "reflection":
         p = m.reflected(p, *ends)
     if mode == "nearest":
