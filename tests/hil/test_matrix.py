@@ -199,7 +199,7 @@ def test_text_names_the_goals(models: Path, capsys: pytest.CaptureFixture[str]) 
 def test_what_differs_is_a_failure() -> None:
     report = Report("net", "b", 1, "tflm", "TFLM \x1b", (), None, 0.5)
     tensor: Any = argparse.Namespace(mismatches=1, first=None, name="y\x00", shape=(), dtype="int8")
-    tensor.max_abs_diff = 1
+    tensor.max_abs_diff, tensor.undecided = 1, 0
     object.__setattr__(report, "outputs", (tensor,))
     outcome = Outcome("verify", "b", (report,), exit_code=1, log="warning: \x07\ud800", goal="ram")
     root = ElementTree.fromstring(junit_xml([outcome]).partition("?>")[2])

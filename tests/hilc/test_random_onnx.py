@@ -81,12 +81,6 @@ FOUND: Mapping[str, tuple[int, str, list[Array], dict[str, Any]]] = {
         [shape(2, 1, 3, 2, 1, 3), *(np.array([n]) for n in (2, -9, 2, -1))],
         {},
     ),
-    "cubic filters at the border": (
-        20,
-        "GridSample",
-        [shape(1, 1, 3, 4), np.array([[[[-1.1, 0.9], [-0.9, -1.0], [1.05, 0.2]]]], np.float32)],
-        {"mode": "cubic", "padding_mode": "border"},
-    ),
     "a grid of one image": (
         20,
         "AffineGrid",

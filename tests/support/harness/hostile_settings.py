@@ -37,7 +37,7 @@ from hil.history.store import APPLICATION_ID, History
 from hil.results.codec import encode
 from hil.support.cache import RESULT, with_checksum
 from hil.verify import evaluation
-from hil.verify.datasets import DataSet, array_data, digest_of, load_data, read_index
+from hil.verify.datasets import DataSet, Scaling, array_data, digest_of, load_data, read_index
 from hil.verify.samples import load_array, load_arrays
 from hilc.artifact.library import TensorInfo
 from hilc.artifact.params import load_params, save_params
@@ -528,7 +528,7 @@ def _changed_table(dice: Random, data: bytes) -> bytes:
 def _read_table(data: bytes, folder: Path) -> None:
     path = folder / "data.csv"
     path.write_bytes(data)
-    for sample in load_data(path, [_INPUT]).samples:
+    for sample in load_data(path, [_INPUT], scaling=Scaling(as_integers=True)).samples:
         digest_of(sample)
 
 
