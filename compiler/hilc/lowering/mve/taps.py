@@ -32,7 +32,8 @@ def taps(
     height = window.filter_h, window.stride_h, window.dilation_h
     width = window.filter_w, window.stride_w, window.dilation_w
     for band, rows in row_bands(_BANDS, images.out_h):
-        upright = _vectors(rows, images.out_w) < _vectors(images.out_w, rows)
+        # By the width alone: bands of a layer have the same filters, whatever their height.
+        upright = images.out_w < _LANES
         along, across = (height, width) if upright else (width, height)
         outputs, lines = (rows, images.out_w) if upright else (images.out_w, rows)
         in_step = images.in_c * (images.in_w if upright else 1)
@@ -68,11 +69,6 @@ def taps(
                 scales=scales,
             ),
         )
-
-
-def _vectors(outputs: int, lines: int) -> int:
-    """Return the vectors in ``lines`` lines of ``outputs`` outputs."""
-    return -(-outputs // _LANES) * lines
 
 
 def _tile(
