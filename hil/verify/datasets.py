@@ -762,7 +762,7 @@ def _csv(
             )
     others = [column for column in range(width) if column not in columns]
     if header is None:
-        # Now, whether or not its sample is drawn: a header with a number or an empty name is told.
+        # Now, whether or not its sample is drawn: a header with a number or no name is reported.
         _numbers(path, rows[0], others, header)
 
     @cache

@@ -31,15 +31,17 @@ def taps(
     images, window = form.images, form.window
     height = window.filter_h, window.stride_h, window.dilation_h
     width = window.filter_w, window.stride_w, window.dilation_w
+    # By the width alone: bands of a layer have the same filters, whatever their height.
+    upright = images.out_w < _LANES
+    along, across = (height, width) if upright else (width, height)
+    in_step = images.in_c * (images.in_w if upright else 1)
+    size, stride, dilation = along
+    if _GATHERED * stride * in_step > _MOST_OFFSET:
+        return
+    apart = stride // gcd(stride, dilation)
+    runs, step = min(size, apart), dilation // gcd(stride, dilation)
     for band, rows in row_bands(_BANDS, images.out_h):
-        # By the width alone: bands of a layer have the same filters, whatever their height.
-        upright = images.out_w < _LANES
-        along, across = (height, width) if upright else (width, height)
         outputs, lines = (rows, images.out_w) if upright else (images.out_w, rows)
-        in_step = images.in_c * (images.in_w if upright else 1)
-        size, stride, dilation = along
-        if _GATHERED * stride * in_step > _MOST_OFFSET:
-            continue
         least = images.out_h % rows or rows
         outs = (images.out_w * form.channels, form.channels)
         tile = _tile(
@@ -51,8 +53,6 @@ def taps(
         if tile is None:
             continue
         beside, below = tile
-        apart = stride // gcd(stride, dilation)
-        runs, step = min(size, apart), dilation // gcd(stride, dilation)
         yield (
             band,
             form.parameters(
