@@ -168,7 +168,7 @@ requires = []
 inputs = ["int16_t"]
 outputs = ["int16_t"]
 scratch = "2 * filter_h * filter_w * in_c"
-order = ["pixels 1"]
+order = ["pixels 1", "channels 1"]
 reads = "channel window"
 code = 900
 [cost]
