@@ -108,6 +108,9 @@ class _Signals:
         if self._is_handled():
             self._is_under_way = True
             return
+        if self.console is not None and self.console.holds_signals:
+            self.console.held = number
+            return
         if self.received is None:
             # A thread of `threading` takes a lock that the interrupted code may hold, and an import
             # may be what is interrupted.

@@ -66,8 +66,25 @@ class Console:
         self.command = ""
         #: The signal that ends the command; None before one arrives.
         self.ended_by: int | None = None
+        #: Whether signals wait, and the one that does.
+        self.holds_signals = False
+        self.held: int | None = None
         #: The outcome of the command, if it has one.
         self.found: Outcome | None = None
+
+    @contextmanager
+    def uninterrupted(self) -> Iterator[None]:
+        """Let a signal that ends the command wait for the end of the context: for work that is
+        short, and wrong if it is done in part or twice.
+        """
+        self.holds_signals = True
+        try:
+            yield
+        finally:
+            self.holds_signals = False
+            if self.held is not None:
+                number, self.held = self.held, None
+                signal.raise_signal(number)
 
     @contextmanager
     def listening(self, verbosity: int) -> Iterator[None]:

@@ -155,15 +155,19 @@ def run_each(
         if index in outcomes:
             return outcomes[index]
         found = runs.finished[index]
-        outcome = outcomes[index] = command.outcome_of(args, plan[index], found)
+        outcome = command.outcome_of(args, plan[index], found)
         status.update(index, outcome)
-        if command.kind is not None:
-            try:
-                entries = [result.entry() for result in found.results]
-                record(history, command.kind, entries, console, "" if is_only else outcome.label)
-            except HilError as error:
-                outcomes[index] = outcome.failed(error)
-        return outcomes[index]
+        # A signal in between would leave it out of the history, or record it twice.
+        with console.uninterrupted():
+            if command.kind is not None:
+                label = "" if is_only else outcome.label
+                try:
+                    entries = [result.entry() for result in found.results]
+                    record(history, command.kind, entries, console, label)
+                except HilError as error:
+                    outcome = outcome.failed(error)
+            outcomes[index] = outcome
+        return outcome
 
     runs = Matrix(
         jobs,

@@ -211,6 +211,29 @@ def test_a_matrix_without_jobs(
     assert f"{4 - at} of 4 combinations were not run: terminated" in captured.err
 
 
+@pytest.mark.parametrize("is_recorded", [False, True])
+def test_a_signal_while_a_result_is_recorded(
+    folder: Path,
+    is_recorded: bool,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """Right before or after the entry is in the history: it is there once, as in the answer."""
+    recorded = History.record
+
+    def interrupted(*args: Any) -> int:
+        number = recorded(*args) if is_recorded else 0
+        os.kill(os.getpid(), signal.SIGTERM)
+        time.sleep(0.1)
+        return number if is_recorded else recorded(*args)
+
+    monkeypatch.setattr(History, "record", interrupted)
+    assert main(WORDS) == 143
+    expected = {LABELS[0]: "done"} | dict.fromkeys(LABELS[1:], "not run: terminated")
+    assert in_json(capsys.readouterr().out) == in_junit(folder / "junit.xml") == expected
+    assert [entry.model for entry in History(folder / "history.db").entries()] == ["one"]
+
+
 @pytest.mark.full
 def test_a_cancelled_report(
     folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
