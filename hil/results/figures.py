@@ -24,6 +24,7 @@ _POSITIVE = frozenset({"samples", "clock_hz"})
 _AS: Mapping[tuple[str, str], str] = {
     ("MissedFaults", "samples"): "count",
     ("Saving", "instructions"): "difference",
+    ("Saving", "flash_bytes"): "difference",
 }
 #: The largest value of fields that are shares.
 _SHARES: Mapping[str, float] = {"top1": 1.0, "top5": 1.0}
