@@ -157,7 +157,9 @@ def other_operators(rng: np.random.Generator) -> list[SingleOp]:
     singles += [random_op(rng, "MAX_POOL_2D", "int16") for _ in range(40)]
     singles += [even_op(rng, "MUL", "int8") for _ in range(40)]
     singles += [random_op(rng, "SQUARED_DIFFERENCE", "int8") for _ in range(20)]
-    singles += float_ops(rng, 12)
+    singles += float_ops(rng, 30)
+    singles += [random_op(rng, "SOFTMAX", "int8") for _ in range(20)]
+    singles += [joined_rows(rng, rows=40, parts=3, longest=8) for _ in range(20)]
     pools = [random_op(rng, "AVERAGE_POOL_2D", "int8") for _ in range(40)]
     pools += [even_op(rng, "AVERAGE_POOL_2D", "int8") for _ in range(20)]
     lstms = [random_op(rng, "UNIDIRECTIONAL_SEQUENCE_LSTM", "float32") for _ in range(12)]

@@ -812,14 +812,14 @@ def averaged_images(rng: Random) -> SingleOp:
     return finish(rng, op, draft)
 
 
-def joined_rows(rng: Random) -> SingleOp:
-    """CONCATENATION of rows of bytes, of every length up to 70."""
-    rows = int(rng.integers(1, 6))
-    parts = [
-        Tensor(f"x{i}", (rows, int(rng.integers(1, 71))), "int8", Quant((1.0,), (0,)))
-        for i in range(int(rng.integers(1, 7)))
+def joined_rows(rng: Random, rows: int = 5, parts: int = 6, longest: int = 70) -> SingleOp:
+    """CONCATENATION of up to so many rows of so many parts, of up to ``longest`` bytes each."""
+    count = int(rng.integers(1, rows + 1))
+    drawn = [
+        Tensor(f"x{i}", (count, int(rng.integers(1, longest + 1))), "int8", Quant((1.0,), (0,)))
+        for i in range(int(rng.integers(1, parts + 1)))
     ]
-    return finish(rng, "CONCATENATION", Draft(parts, parts[0].quant, {"axis": 1}))
+    return finish(rng, "CONCATENATION", Draft(drawn, drawn[0].quant, {"axis": 1}))
 
 
 def _pad(rng: Random, dtype: str) -> Draft:
