@@ -15,12 +15,13 @@ import hilc
 from hil.cli.plan_report import plan_text
 from hil.page.plan_json import plan_json, plan_of
 from hil.results.codec import decode
+from hil.results.figures import check_figures
 from hil.results.plan import PlanEntry
 from hilc.errors import InputError
 from hilc.frontends import load_model
 from hilc.lowering.choice import Group, KernelSelection
 from hilc.memory.explain import explain
-from hilc.memory.explanation import BEFORE, Explanation, PlannedLayer, StepMemory
+from hilc.memory.explanation import BEFORE, Explanation, PlannedLayer, Saving, StepMemory
 from hilc.memory.plan import plan
 from hilc.memory.program import Program
 from hilc.target import get_cpu
@@ -95,6 +96,13 @@ def test_the_next_saving_is_a_program_that_can_be_had() -> None:
     library = hilc.compile(graph, cpu="cortex-m4", ram=smaller, pools="external", io_in_pool=True)
     assert library.modules[0].workspace_bytes == smaller
     assert f"--ram {smaller}" in plan_text(told)
+
+
+def test_the_next_smaller_program_may_take_less_flash() -> None:
+    told = replace(explain(program_of("convolutions")), saving=Saving(300, 30, 100, -100))
+    read = decode(PlanEntry, plan_json(told), "the plan")
+    check_figures(read, "the plan", "no remedy")
+    assert plan_of(read) == told
 
 
 @pytest.mark.full
