@@ -147,6 +147,24 @@ def test_sums_below_24_bits(depth: int, sign: int, served: set[str]):
     check([replace(layer, x=end) for end in ends])
 
 
+def test_sums_of_the_least_weight():
+    """A pair of columns takes -128 in its second one: its magnitude is no int8."""
+    shapes = (1, 1100), (8, 1100)
+    layer = make_layer(
+        np.random.default_rng(19), "FULLY_CONNECTED", "int8", *shapes, {"activation": "RELU"}
+    )
+    x, weights, bias = heavy(layer, 1).ins
+    assert weights is not None
+    assert weights.data is not None
+    data = weights.data.copy()
+    data[::2], data[1::2] = 1, -128
+    layer = replace(layer, ins=(x, replace(weights, data=data), bias))
+    forms = {call.parameters.form for call in family_calls(layer, DSP)}
+    assert any(form.startswith("in_parts") for form in forms), forms
+    ends = [np.full((1, 1100), value, np.int8) for value in (-128, 127)]
+    check([replace(layer, x=end) for end in ends])
+
+
 DEEP: dict[str, tuple[Any, ...]] = {
     "FULLY_CONNECTED": ((2, 700), (5, 700), {"activation": "NONE"}),
     "1x1": ((1, 3, 2, 777), (5, 1, 1, 777), conv("VALID")),

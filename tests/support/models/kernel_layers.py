@@ -809,7 +809,7 @@ def limit_layers(rng: np.random.Generator) -> list[Layer]:
     layers = []
     for op, x_shape, w_shape, attrs in shapes:
         for inputs in ((-128,), (127,), (-128, 127)):
-            for weights in ((-127,), (127,), (-127, 127)):
+            for weights in ((-128,), (127,), (-128, 127)):
                 layer = tamed(make_layer(rng, op, "int8", x_shape, w_shape, attrs))
                 _, w, *rest = layer.ins
                 assert w is not None

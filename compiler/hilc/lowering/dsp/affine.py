@@ -58,20 +58,31 @@ class RightShiftedChannels(Channels):
         units: int = -(-self.weights.shape[1] // unit)
         if self.reach < _SUM_LIMIT:
             return units
+        until = self._magnitudes(unit)
         tried = (_rounded_up(-(-units // parts)) for parts in range(2, units + 1))
-        return next((part for part in tried if self.holds_parts(part, unit)), None)
+        return next((part for part in tried if _most_of_parts(until, part) < _SUM_LIMIT), None)
 
     def holds_parts(self, part: int, unit: int) -> bool:
         """Return whether no sum of ``part`` units in turn, without the bias, reaches the limit."""
-        sums = np.abs(self.weights).astype(np.int64) * _MOST_INPUT
-        whole = np.pad(sums, ((0, 0), (part * unit, -sums.shape[1] % unit)))
-        until = whole.cumsum(axis=1)[:, unit - 1 :: unit]
-        return bool((until[:, part:] - until[:, :-part]).max() < _SUM_LIMIT)
+        return _most_of_parts(self._magnitudes(unit), part) < _SUM_LIMIT
+
+    def _magnitudes(self, unit: int) -> npt.NDArray[np.int64]:
+        """Return the largest magnitudes of each channel's sums up to the end of each unit."""
+        short = -self.weights.shape[1] % unit
+        magnitudes = np.abs(np.pad(self.weights, ((0, 0), (0, short))).astype(np.int32))
+        units = sum(magnitudes[:, first::unit] for first in range(unit))
+        return _MOST_INPUT * np.cumsum(units, axis=1, dtype=np.int64)
 
     @property
     def shifts(self) -> npt.NDArray[np.int8]:
         """Shifts to the right, less one."""
         return (self.right - 1).astype(np.int8)
+
+
+def _most_of_parts(until: npt.NDArray[np.int64], part: int) -> int:
+    """Return the largest sum of ``part`` units in turn, of sums ``until`` the end of each unit."""
+    before = np.pad(until, ((0, 0), (part, 0)))[:, : until.shape[1]]
+    return int((until - before).max())
 
 
 def _rounded_up(units: int) -> int:
