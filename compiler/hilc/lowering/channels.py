@@ -122,12 +122,11 @@ def channels_of(
     With ``empty`` a channel whose output is the same for every input, as nearly dead ones are whose
     bias exceeds all else, becomes one without weights.
     """
-    weights = matrix.astype(np.int64)
-    bias = outputs.bias.astype(np.int64) - raised * weights.sum(axis=1)
+    bias = outputs.bias.astype(np.int64) - raised * matrix.sum(axis=1, dtype=np.int64)
     right = np.broadcast_to(-outputs.shifts.astype(np.int64), bias.shape)
     multipliers = np.broadcast_to(outputs.multipliers.astype(np.int64), bias.shape)
     range_, rounding = outputs.output_range, rounding_of(outputs)
-    ends = [bias + end for end in sum_ends(weights, raised)]
+    ends = [bias + end for end in sum_ends(matrix, raised)]
     least, most = (
         np.clip(
             requantize(end, multipliers, -right, rounding) + range_.out_zero_point,
@@ -141,7 +140,7 @@ def channels_of(
     bias = np.where(emptied, 4 * (least - range_.out_zero_point), bias)
     lowest, highest = (np.where(emptied, bias, end) for end in ends)
     return Channels(
-        np.where(emptied[:, np.newaxis], 0, weights).astype(np.int8),
+        np.where(emptied[:, np.newaxis], np.int8(0), matrix.astype(np.int8)),
         bias,
         np.where(emptied, 1 << 30, multipliers).astype(np.int32),
         np.where(emptied, 1, right),
@@ -159,8 +158,11 @@ def sum_ends(
     """Return the least and the largest sum of each channel, bias not included, for all inputs
     within the bounds: those of int8.
     """
-    above = np.maximum(weights, 0).sum(axis=1, dtype=np.int64)
-    below = weights.sum(axis=1, dtype=np.int64) - above
+    # The magnitudes of bytes, and their sums, have room in types of which NumPy makes few copies.
+    wide, sums = (np.int16, np.int32) if weights.dtype == np.int8 else (np.int64, np.int64)
+    total = weights.sum(axis=1, dtype=sums).astype(np.int64)
+    magnitudes = np.abs(weights.astype(wide)).sum(axis=1, dtype=sums)
+    above, below = (total + magnitudes) // 2, (total - magnitudes) // 2
     least, most = raised + bounds[0], raised + bounds[1]
     return most * below + least * above, most * above + least * below
 
