@@ -64,7 +64,7 @@ class RightShiftedChannels(Channels):
 
     def holds_parts(self, part: int, unit: int) -> bool:
         """Return whether no sum of ``part`` units in turn, without the bias, reaches the limit."""
-        return _most_of_parts(self._magnitudes(unit), part) < _SUM_LIMIT
+        return bool(_most_of_parts(self._magnitudes(unit), part) < _SUM_LIMIT)
 
     def _magnitudes(self, unit: int) -> npt.NDArray[np.int64]:
         """Return the largest magnitudes of each channel's sums up to the end of each unit."""
