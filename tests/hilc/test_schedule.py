@@ -510,10 +510,10 @@ def test_the_cheapest_rows_are_laid_out_first() -> None:
     groups = some_groups(tried, height=8)
     groups._foreseen = lambda group, limit, prices: LeastCost(*[100 / group.rows] * 2)
     groups._smaller = lambda group, limit, prices: iter(())
-    found = groups._group_segments(0, 1, 200, Objective())
+    found = groups._group_segments(0, 1, 150, Objective())
     costs = [one.priced if isinstance(one, LeastCost) else one.group.rows for one in found]
-    assert laid_out == [8, 4, 2, 1]
-    assert costs == [12.5, 25, 4, 50, 2, 100, 1]
+    assert laid_out == [4, 2, 1]
+    assert costs == [25, 50, 2, 100, 1]
 
 
 def some_groups(
@@ -543,10 +543,13 @@ def made(group: Group, memory: int) -> Segment:
 
 
 def test_rows_at_a_time_grow_to_the_height() -> None:
-    found = some_groups(lambda group: made(group, 100))._group_segments(0, 1, 100, Objective())
-    assert [(one.group.nodes, one.group.rows) for one in found] == [
-        (("n0", "n1"), rows) for rows in (1, 2, 4, 8)
-    ]
+    """All rows of an image take as many at a time as it has, if not more than are tried."""
+    for height, tried in ((1, (1,)), (2, (1, 2)), (3, (1, 2, 4)), (6, (1, 2, 4))):
+        groups = some_groups(lambda group: made(group, 100), height=height)
+        found = groups._group_segments(0, 1, 100, Objective())
+        assert [(one.group.nodes, one.group.rows) for one in found] == [
+            (("n0", "n1"), rows) for rows in tried
+        ]
     low = some_groups(lambda group: made(group, 100), height=2)
     assert [s.group.rows for s in low._group_segments(0, 1, 100, Objective())] == [1, 2]
 
@@ -1165,15 +1168,14 @@ def test_each_way_to_run_layers_has_its_bound() -> None:
     )
     lowering = SimpleNamespace(least_outlines=outlines, has_expansions=lambda group: False)
     planner: Any = SimpleNamespace(lowering=lowering)
-    policy = replace(POLICY, fused_rows=(1, 2, 4))
-    assert list(bound._bounds(planner, estimator, policy, 1, 2)) == [121, 121, 122, 122, 124]
+    assert list(bound._bounds(planner, estimator, POLICY, 1, 2)) == [121, 121, 122, 122, 124]
     assert {group.nodes for group in tried} == {("n1", "n2")}
     assert [group.direction for group in tried] == ["forward", "backward"] * 3
-    assert list(bound._bounds(planner, estimator, policy, 1, 1))[:3] == [1000, 900, 111]
+    assert list(bound._bounds(planner, estimator, POLICY, 1, 1))[:3] == [1000, 900, 111]
     # Expansions by slices are another way.
     lowering.has_expansions = lambda group: group.nodes == ("n1", "n2")
     tried.clear()
-    assert list(bound._bounds(planner, estimator, policy, 1, 2)) == [
+    assert list(bound._bounds(planner, estimator, POLICY, 1, 2)) == [
         *(121, 121, 121, 122, 122, 122, 124, 124),
     ]
     assert [bool(group.sliced) for group in tried] == [False, False, True] * 3
@@ -1276,7 +1278,7 @@ def test_the_policy_is_what_the_documents_promise() -> None:
     }
     assert POLICY.frontier_step**POLICY.frontier_programs == pytest.approx(0.4, abs=0.005)
     assert POLICY.small_step_bytes == ALIGNMENT
-    assert POLICY.fused_rows == tuple(1 << power for power in range(4))
+    assert POLICY.fused_rows == tuple(1 << power for power in range(3))
     worths = POLICY.flash_worths
     assert list(worths) == sorted(worths, reverse=True)
     assert worths[-1] == 0.0
@@ -1300,7 +1302,7 @@ def test_a_change_of_the_policy_is_meant() -> None:
         "frontier_step": 0.985,
         "small_step_bytes": 16,
         "uneven_cost": 1.1,
-        "fused_rows": (1, 2, 4, 8),
+        "fused_rows": (1, 2, 4),
         "slice_channels": 32,
         "longest_group": 20,
         "free_group": 6,
