@@ -7,7 +7,6 @@ from functools import cached_property
 from heapq import heapify, heappop, heappush
 
 from hilc.errors import LimitError
-from hilc.memory.allocate import align
 from hilc.schedule.limits import fastest_within, least_flash, refusal, smallest_within
 from hilc.schedule.pareto import ParetoFrontier, PlannedProgram
 from hilc.schedule.partition import Partition
@@ -97,8 +96,8 @@ class Goals:
     ) -> PlannedProgram | None:
         """Return the program with the least sum; None if none can be planned in ``ram`` bytes.
 
-        Where a plan takes more than the bound of its partition, others with at most ``most``
-        instructions, which may keep it, are added to ``partitions``.
+        Where a plan's sum is larger than what counts as equal to the bound of its partition, others
+        with at most ``most`` instructions, which may keep it, are added to ``partitions``.
         """
         least = self.fastest if self.fastest.cost.keeps(ram, None) else None
         # No program takes less memory than the bound of its partition.
@@ -112,7 +111,7 @@ class Goals:
             found = self._frontier.planned_within(partition, ram)
             if found is not None and (least is None or _sum(goal, found) < _sum(goal, least)):
                 least = found
-            if found is None or found.workspace_bytes > align(partition.memory_bound):
+            if found is None or _sum(goal, found) > (1 + self._policy.equal_sums) * bound:
                 for other in self._frontier.others(partition):
                     if other.cost <= most:
                         heappush(waiting, (*_rank(goal, other), len(partitions)))
