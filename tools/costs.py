@@ -1,7 +1,8 @@
 """Fits the tables of what kernels cost to counts on emulated boards.
 
     measure.py costs measure [BOARD...]   counts the models' layers and odd ones, one file a board
-                                          (--operator NAME: random layers of this alone)
+                                          (--operator NAME: random layers of this alone;
+                                          --shared: code that layers share for the goal size)
     measure.py costs errors               shows how far the estimates are off these counts, and
                                           writes it into the tables
     measure.py costs fit [KERNEL...]      writes the figures that are off least into the tables
@@ -19,9 +20,10 @@ import re
 import statistics
 import subprocess
 import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -36,15 +38,17 @@ import hilc
 from hil.board import load_board
 from hil.errors import BuildError
 from hil.verify.bench import layer_counts
+from hilc.external import ExternalCall
 from hilc.ir import ELEMENT_TYPES, Array, Graph, Node, Quant, Rounding, Tensor
 from hilc.lowering import candidates, cost
+from hilc.lowering.bodies import BodySharing
 from hilc.lowering.choice import KernelSelection
 from hilc.lowering.cost_tables import FOLDER as COSTS
 from hilc.lowering.cost_tables import CostError, TableRow, shipped_costs, write_costs
 from hilc.lowering.kernels import Kernel, KernelCall, kernels
 from hilc.ops import OPS
 from hilc.source import prepare
-from hilc.target import get_cpu
+from hilc.target import Cpu, get_cpu
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -62,6 +66,8 @@ ODD = "odd"
 #: By how much a multiple of another core's figures may be off, in the median and for nine layers of
 #: ten.
 NEAR, FAR = 0.05, 0.1
+#: A larger multiple is no cost of sharing: the estimate for code of a layer's own is off.
+_MOST_SHARED = 4
 _LAYERS_AN_IMAGE = 24
 _OF_EACH_KIND = 4
 _OF_FEW_KINDS = 16
@@ -267,11 +273,14 @@ class Count:
     count: int
     #: Of the layer's own function.
     code: int
+    #: Whether the code was shared by layers of other numbers, which it read from memory.
+    shared: bool = False
 
     @property
     def estimate(self) -> int:
         """Instructions by the kernel's cost."""
-        return kernels()[self.kernel].cost.instructions(self.fields, get_cpu(self.core))
+        cost = kernels()[self.kernel].cost
+        return cost.instructions(self.fields, get_cpu(self.core), shared=self.shared)
 
     @property
     def error(self) -> float:
@@ -300,36 +309,44 @@ def small_layers(operators: Sequence[str] = ()) -> Iterator[tuple[Graph, Mapping
         yield merged(singles[start : start + _LAYERS_AN_IMAGE])
 
 
-def measure(board_name: str, dtypes: Sequence[str], models: bool = True) -> list[Count]:
-    """Return the counts of every kernel of every layer on a board, as far as it holds them."""
+def measure(
+    board_name: str, dtypes: Sequence[str], models: bool = True, shared: bool = False
+) -> list[Count]:
+    """Return the counts of every kernel of every layer on a board, as far as it holds them; if
+    ``shared``, of layers with weights, pools and the like, whose code layers of other numbers
+    share.
+    """
     counts: list[Count] = []
-    for graph, values in small_layers():
-        counts += _measured_parts(board_name, graph, values)
+    for graph, values in () if shared else small_layers():
+        counts += _measured_parts(board_name, graph, values, shared)
     for dtype in dtypes:
         for model in _MODELS[dtype] if models else ():
             try:
-                counts += count_model(board_name, model)
+                counts += count_model(board_name, model, shared=shared)
             except BuildError as error:
                 print(f"{board_name}: {model} is left out: {error.fact.splitlines()[0]}")
         for graph in odd_layers(dtype):
-            counts += _measured_parts(board_name, graph)
+            counts += _measured_parts(board_name, graph, shared=shared)
     return counts
 
 
 def _measured_parts(
-    board_name: str, graph: Graph, values: Mapping[str, Array] | None = None
+    board_name: str,
+    graph: Graph,
+    values: Mapping[str, Array] | None = None,
+    shared: bool = False,
 ) -> list[Count]:
     """Return the counts of layers beside each other, for ``values`` or random ones; in halves where
     a board does not hold them.
     """
     try:
-        return count_model(board_name, ODD, graph, values)
+        return count_model(board_name, ODD, graph, values, shared)
     except BuildError:
         if len(graph.nodes) == 1:
             return []
     middle = len(graph.nodes) // 2
     halves = (_part(graph, half) for half in (graph.nodes[:middle], graph.nodes[middle:]))
-    return [count for half in halves for count in _measured_parts(board_name, half, values)]
+    return [count for half in halves for count in _measured_parts(board_name, half, values, shared)]
 
 
 def _part(graph: Graph, nodes: Sequence[Node]) -> Graph:
@@ -346,23 +363,37 @@ def count_model(
     name: str,
     graph_: Graph | None = None,
     values: Mapping[str, Array] | None = None,
+    shared: bool = False,
 ) -> list[Count]:
-    """Return the counts of every kernel of every layer of a model, or of a graph of that name."""
+    """Return the counts of every kernel of every layer of a model, or of a graph of that name; if
+    ``shared``, of those whose code layers of other numbers share.
+    """
     model = model_path(name) if graph_ is None else graph_
     board = load_board(board_name)
     cpu = get_cpu(board.cpu.name)
-    graph = prepare(model, "m", cpu).graph
-    calls = {
+    # Layers of double precision compute in floats beside the integers.
+    graph = prepare(model, "m", cpu, allow_float=True).graph
+    calls: dict[str, Sequence[KernelCall | ExternalCall]] = {
         node.name: candidates(node, graph.ins(node), graph.outs(node), cpu)
         for node in graph.nodes
         if not OPS[node.op].view
     }
+    if shared:
+        general = {
+            name: [c for c in own if isinstance(c, KernelCall) and not c.kernel.requires]
+            for name, own in calls.items()
+        }
+        calls |= {name: own for name, own in general.items() if own}
     counts: list[Count] = []
     for position in range(max(map(len, calls.values()), default=0)):
-        chosen = {n: found[min(position, len(found) - 1)].variant for n, found in calls.items()}
+        chosen = {n: found[min(position, len(found) - 1)] for n, found in calls.items()}
+        sharing = _sharing(chosen, cpu)
+        if shared and not sharing:
+            continue
         library = hilc.compile(
             model, name="m", cpu=cpu.name, pools="external", io_in_pool=True,
-            optimize="speed", choice=KernelSelection(chosen),
+            optimize="size" if shared else "speed", allow_float=True,
+            choice=KernelSelection({n: call.variant for n, call in chosen.items()}),
         )  # fmt: skip
         (module,) = library.modules
         with hil.open(board, library) as device:
@@ -373,12 +404,19 @@ def count_model(
         for layer, count in zip(module.layers, found, strict=True):
             offered = calls.get(layer.name, ())
             call = offered[position] if position < len(offered) else None
-            if not isinstance(call, KernelCall):
+            if not isinstance(call, KernelCall) or (shared and layer.name not in sharing):
                 continue
             scalars = {k: float(v) for k, v in call.fields.items() if isinstance(v, int | float)}
             code = sizes.get(layer.function, 0)
-            counts.append(Count(name, cpu.name, call.kernel.name, scalars, count, code))
+            counts.append(Count(name, cpu.name, call.kernel.name, scalars, count, code, shared))
     return counts
+
+
+def _sharing(calls: Mapping[str, KernelCall | ExternalCall], cpu: Cpu) -> Set[str]:
+    """Return the layers whose code, for the goal size, layers of other numbers share."""
+    own = {name: call for name, call in calls.items() if isinstance(call, KernelCall)}
+    bodies = BodySharing(own.values(), "size", cpu)
+    return {name for name, call in own.items() if bodies.reads_numbers(call)}
 
 
 def _function_sizes(elf: Path, nm: str) -> dict[str, int]:
@@ -406,10 +444,12 @@ class Errors:
 
 
 def errors(counts: Iterable[Count]) -> list[Errors]:
-    """Return, by kernel and core, how far the estimates are off the counts."""
+    """Return, by kernel and core, how far the estimates are off the counts of layers with code of
+    their own.
+    """
     groups: dict[tuple[str, str], list[Count]] = {}
     for count in counts:
-        if count.kernel in kernels():
+        if count.kernel in kernels() and not count.shared:
             groups.setdefault((count.kernel, count.core), []).append(count)
     found = []
     for (kernel, core), own in sorted(groups.items()):
@@ -451,13 +491,8 @@ def recorded(folder: Path = FOLDER) -> list[Count]:
 def fit(counts: Sequence[Count], only: Sequence[str] = (), cores: Sequence[str] = ()) -> None:
     """Write the figures that the counts give into the tables, for all cores or some."""
     rows = {kernel: dict(own) for kernel, own in shipped_costs().items()}
-    by_kernel: dict[str, list[Count]] = {}
-    for count in counts:
-        by_kernel.setdefault(count.kernel, []).append(count)
-    for name, found in sorted(by_kernel.items()):
-        kernel = kernels().get(name)
-        if kernel is None or (only and name not in only):
-            continue
+    for name, found in _by_kernel(counts, only, shared=False):
+        kernel = kernels()[name]
         first = next(iter(kernel.cost.on))
         figures = {core: dict(own) for core, own in kernel.cost.on.items()}
         for core in dict.fromkeys((first, *CORES)):
@@ -471,18 +506,58 @@ def fit(counts: Sequence[Count], only: Sequence[str] = (), cores: Sequence[str] 
         before = rows.get(name, {})
         # Errors of figures that stay are still those.
         rows[name] = {
-            core: before[core] if core in before and before[core].figures == own else TableRow(own)
+            core: replace(before[core], figures=own, error=None)
+            if core in before and before[core].figures != own
+            else before.get(core, TableRow(own))
             for core, own in figures.items()
         }
         code = round(statistics.median(c.code for c in found if c.core in (first, found[0].core)))
         _write_code(kernel, code)
+    for name, found in _by_kernel(counts, only, shared=True):
+        for core in dict.fromkeys(c.core for c in found):
+            if not cores or core in cores:
+                row = replace(
+                    # A core without a line has the figures of the first one.
+                    rows[name].get(core, TableRow({cost.FACTOR: 1.0})),
+                    shared=_shared_figures(kernels()[name], [c for c in found if c.core == core]),
+                )
+                if core in rows[name] or row.shared:
+                    rows[name][core] = row
     write_costs(COSTS, rows)
 
 
+def _shared_figures(kernel: Kernel, counts: Sequence[Count]) -> dict[str, float]:
+    """Those of code that layers share, beside those of the core's other code; none where these are
+    near enough.
+    """
+    own = kernel.cost.figures(kernel.cost.core_of(get_cpu(counts[0].core)))
+    # These layers are large: what a call takes is not in their counts.
+    found = _figures_beside(kernel, own, counts, {cost.CALL: round(own.get(cost.CALL, 0), 1)})
+    # It does more, whatever the estimate is off by, and no more than that.
+    return found if 1 < found.get(cost.FACTOR, 2) <= _MOST_SHARED else {}
+
+
+def _by_kernel(
+    counts: Iterable[Count], only: Sequence[str], *, shared: bool
+) -> Iterator[tuple[str, list[Count]]]:
+    """Yield the counts of each kernel, or of some kernels, in code that layers share or not."""
+    found: dict[str, list[Count]] = {}
+    for count in counts:
+        known = count.kernel in kernels() and (not only or count.kernel in only)
+        if known and count.shared == shared:
+            found.setdefault(count.kernel, []).append(count)
+    yield from sorted(found.items())
+
+
 def _figures_beside(
-    kernel: Kernel, first: Mapping[str, float], counts: Sequence[Count]
+    kernel: Kernel,
+    first: Mapping[str, float],
+    counts: Sequence[Count],
+    known: Mapping[str, float] = MappingProxyType({}),
 ) -> dict[str, float]:
-    """Those of a core beside the first: a factor where that comes near enough, else its own."""
+    """Those of a core beside the first: a factor where that comes near enough, else its own, among
+    which are the ``known`` ones.
+    """
     factor = round(
         statistics.median(
             max(1, c.count - cost.CALL_INSTRUCTIONS) / max(1.0, _total(kernel, first, c))
@@ -491,7 +566,7 @@ def _figures_beside(
         2,
     )
     scaled = {name: factor * each for name, each in first.items()}
-    own = _fitted(kernel, counts)
+    own = _fitted(kernel, counts, known)
     off, own_off = (
         sorted(abs(_total(kernel, f, c) / max(1, c.count) - 1) for c in counts)
         for f in (scaled, own)
@@ -510,13 +585,24 @@ def _total(kernel: Kernel, figures: Mapping[str, float], count: Count) -> float:
     return sum(each * counted[name] for name, each in figures.items())
 
 
-def _fitted(kernel: Kernel, counts: Sequence[Count]) -> dict[str, float]:
-    """Return the figures, none of them negative, that are off least, relatively."""
+def _fitted(
+    kernel: Kernel, counts: Sequence[Count], known: Mapping[str, float] = MappingProxyType({})
+) -> dict[str, float]:
+    """Return the figures, none of them negative, that are off least, relatively, beside those that
+    are ``known``.
+    """
     # A term without a figure is only a part of other terms' formulas.
-    names = [n for n in (cost.CALL, *kernel.cost.counts) if n not in _helpers(kernel)]
+    left_out = _helpers(kernel) | known.keys()
+    names = [n for n in (cost.CALL, *kernel.cost.counts) if n not in left_out]
     rows = [kernel.cost.counted(c.fields) for c in counts]
     columns = [[row[name] for name in names] for row in rows]
-    goal = np.array([max(1.0, c.count - cost.CALL_INSTRUCTIONS) for c in counts])
+    besides = [sum(each * row[n] for n, each in known.items()) for row in rows]
+    goal = np.array(
+        [
+            max(1.0, c.count - cost.CALL_INSTRUCTIONS - beside)
+            for c, beside in zip(counts, besides, strict=True)
+        ]
+    )
     # A layer that costs nothing to speak of need not be met; a model's should be met first.
     weight = np.array(
         [(3.0 if c.source != ODD else 1.0) / (g + 30.0) for c, g in zip(counts, goal, strict=True)]
@@ -529,7 +615,7 @@ def _fitted(kernel: Kernel, counts: Sequence[Count]) -> dict[str, float]:
         near = weight / np.sqrt(np.maximum(off, 0.01))
         numbers = _least_squares(matrix * near[:, None], goal * near)
     # What turned out not to matter would only be read.
-    kept = {name: float(f"{n:.4g}") for name, n in zip(names, numbers, strict=True)}
+    kept = {**known, **{n: float(f"{each:.4g}") for n, each in zip(names, numbers, strict=True)}}
     return {name: each for name, each in kept.items() if each >= 0.001}
 
 
@@ -586,6 +672,7 @@ def main() -> int:
     measuring.add_argument("boards", nargs="*", help=f"default: {' '.join(BOARDS)}")
     measuring.add_argument("--int8", action="store_true", help="no float32 layers")
     measuring.add_argument("--no-models", action="store_true", help="odd layers only")
+    measuring.add_argument("--shared", action="store_true", help="code that layers share")
     measuring.add_argument("--operator", action="append", help="random layers of this alone")
     words.add_parser("errors")
     fitting = words.add_parser("fit")
@@ -604,11 +691,11 @@ def main() -> int:
                 counts = [
                     count
                     for graph, values in small_layers(args.operator)
-                    for count in _measured_parts(board, graph, values)
+                    for count in _measured_parts(board, graph, values, args.shared)
                 ]
             else:
-                counts = measure(board, dtypes, models=not args.no_models)
-            path = FOLDER / f"{Path(board).stem}.json"
+                counts = measure(board, dtypes, not args.no_models, args.shared)
+            path = FOLDER / f"{Path(board).stem}{'_shared' if args.shared else ''}.json"
             path.write_text(json.dumps([vars(c) for c in counts], indent=1))
             print(f"{board}: {len(counts)} counts", flush=True)
         return 0

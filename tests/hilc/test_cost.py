@@ -92,6 +92,22 @@ def test_a_core_has_its_architectures_figures(cpu: str, expected: float):
     assert COST.instructions(FIELDS, get_cpu(cpu)) == CALL_INSTRUCTIONS + expected
 
 
+def test_code_that_layers_share_takes_more():
+    shared = {"cortex-m3": {"row": 80.0, "mac": 3}, "cortex-m4": {"factor": 1.5}}
+    found = replace(COST, shared=shared)
+    for cpu, expected in (
+        ("cortex-m3", 5 * 80 + 60 * 3),
+        ("cortex-m55", 5 * 80 + 60 * 3),
+        ("cortex-m7", 1.5 * 60 * 0.5),
+        ("rv32imac", 7),
+    ):
+        core = get_cpu(cpu)
+        assert found.instructions(FIELDS, core, shared=True) == CALL_INSTRUCTIONS + expected
+        assert found.instructions(FIELDS, core) == COST.instructions(FIELDS, core)
+    with pytest.raises(ValueError, match=r"has no \['tap'\], which cortex-m4 has"):
+        replace(COST, shared={"cortex-m4": {"tap": 1.0}})
+
+
 def test_counts_from_parameters_and_earlier_counts():
     assert COST.counted(FIELDS) == {"call": 1, "row": 5, "mac": 60}
 
@@ -201,6 +217,8 @@ def test_a_formula_that_names_no_field_is_refused():
         ("cortex-m3", "k = 3", "k in cortex-m3.toml is not a table of figures"),
         ("cortex-m3", 'k = {row = "1"}', "k in cortex-m3.toml: row must be numbers"),
         ("cortex-m3", "k = {row = true}", "k in cortex-m3.toml: row must be numbers"),
+        ("cortex-m3", "k = {shared = 1.5}", "k in cortex-m3.toml: shared is not a table"),
+        ("cortex-m3", "k = {shared = {row = true}}", "k in cortex-m3.toml: row must be numbers"),
         ("cortex-m3", "k = {error = {layers = 3}}", "an error has layers, median and worst"),
     ],
 )

@@ -18,7 +18,7 @@ from hilc.external import ExternalCall
 from hilc.fusion.call import FusedCall
 from hilc.lowering import candidates
 from hilc.lowering.access import ForbiddenInterval
-from hilc.lowering.bodies import body_key
+from hilc.lowering.bodies import BodySharing, body_key
 from hilc.lowering.choice import Group, KernelSelection
 from hilc.lowering.compressed import DECODER_BYTES, HEADER, LAYER_BYTES, CompressedCall
 from hilc.lowering.kernels import KernelCall
@@ -271,6 +271,33 @@ def test_segments_compare_by_instructions() -> None:
     for segment in found:
         (call,) = kernel_calls(segment)
         assert segment.cost == call.instructions(CPU)
+
+
+def test_layers_of_other_numbers_share_slower_code() -> None:
+    rng, cpu = np.random.default_rng(5), get_cpu("cortex-m4")
+    attrs = {"stride_h": 1, "stride_w": 1, "padding": "SAME", "depth_multiplier": 1}
+    small, large = (
+        make_layer(rng, "DEPTHWISE_CONV_2D", "int8", (1, size, size, 8), (1, 3, 3, 8), attrs)
+        for size in (6, 9)
+    )
+    first, same, other = (
+        next(
+            call
+            for call in candidates(layer.node, layer.ins, layer.outs, cpu)
+            if isinstance(call, KernelCall) and call.variant == "generic.depthwise_conv2d.s8"
+        )
+        for layer in (small, small, large)
+    )
+    for optimize, calls, slower in (
+        ("size", (first, other), True),
+        # The numbers are constants of the body.
+        ("size", (first, same), False),
+        ("size", (first,), False),
+        ("balanced", (first, other), False),
+    ):
+        bodies = BodySharing(calls, optimize, cpu)
+        assert [bodies.reads_numbers(call) for call in calls] == [slower] * len(calls)
+    assert first.instructions(cpu, shared=True) > 1.5 * first.instructions(cpu)
 
 
 def test_each_kernel_that_is_kept_has_something_for_it() -> None:

@@ -252,7 +252,7 @@ def kernel(name: str, instructions: int) -> Any:
     class Call(KernelCall):
         variant = name
 
-        def instructions(self, cpu: object) -> int:
+        def instructions(self, cpu: object, *, shared: bool = False) -> int:
             return instructions
 
     return object.__new__(Call)

@@ -24,8 +24,8 @@ class Options:
         choices=("balanced", "speed", "size", "ram"),
         form="word",
         help="the goal: speed takes the fewest instructions; balanced up to 30 % more, to save "
-        "memory and flash; ram up to 80 % more, to save memory; size up to twice as many, to save "
-        "flash",
+        "memory and flash; ram up to 80 % more, to save memory; size up to twice as many by "
+        "estimate, to save flash",
     )
     codegen: str = option(
         "c",

@@ -167,7 +167,7 @@ class CompressedCall(KernelCall):
         """Scratch memory of the call, in bytes."""
         return self.decoded_offset + self.tile_bytes
 
-    def instructions(self, cpu: Cpu) -> int:
+    def instructions(self, cpu: Cpu, *, shared: bool = False) -> int:
         """Return the estimated instructions: decoding, the kernel of each tile, and copies."""
         code = self._code
         facts = {
@@ -177,7 +177,7 @@ class CompressedCall(KernelCall):
             "decoded_bytes": code.decoded_bytes,
         }
         placed = self.rows * self.tiles * _PLACE_COST if self.scattered else 0
-        own = self.tiles * super().instructions(cpu)
+        own = self.tiles * super().instructions(cpu, shared=shared)
         return own + placed + _cost().instructions(facts, cpu)
 
     def access(self, inputs: Sequence[Tensor], outputs: Sequence[Tensor]) -> Access | None:

@@ -14,8 +14,10 @@ takes there::
 
 ``call`` is counted once. The figures of a core hold for all cores of its architecture; those of the
 first core, Cortex-M3's where it has some, for every core without. A ``factor`` is a multiple of the
-first's. ``tools/costs.py`` fits the figures to counts on emulated boards, and measures how far the
-estimates are off.
+first's. ``shared`` has the figures of code that layers of other numbers share, which reads these
+from memory (:mod:`hilc.lowering.bodies`); its ``factor`` is a multiple of the core's own figures.
+``tools/costs.py`` fits the figures to counts on emulated boards, and measures how far the estimates
+are off.
 """
 
 from __future__ import annotations
@@ -37,6 +39,9 @@ CALL = "call"
 #: Stands in place of figures that are a multiple of the first core's.
 FACTOR = "factor"
 
+#: Names of the fields that a formula needs, and the formula as a function of them.
+_Function = tuple[tuple[str, ...], Callable[..., float]]
+
 _OPERATORS = (
     *(ast.Add, ast.Sub, ast.Mult, ast.Div, ast.FloorDiv, ast.Mod),
     *(ast.Lt, ast.LtE, ast.Gt, ast.GtE, ast.Eq, ast.NotEq),
@@ -49,16 +54,18 @@ class Cost:
     """Instructions of a kernel; ValueError if figures and terms do not fit.
 
     ``on`` has, by core, the instructions of each term, or a ``factor``; ``counts`` the formula of
-    each term.
+    each term; ``shared``, by core, the same as ``on`` for code that layers share, which takes as
+    much as other code where nothing is stated.
     """
 
     on: Mapping[str, Mapping[str, float]] = field(hash=False)
     counts: Mapping[str, str] = field(default_factory=dict, hash=False)
+    shared: Mapping[str, Mapping[str, float]] = field(default_factory=dict, hash=False)
 
     def __post_init__(self) -> None:
         if not self.on or FACTOR in next(iter(self.on.values())):
             raise ValueError("a cost needs the figures of a core, not factors alone")
-        for core, figures in self.on.items():
+        for core, figures in (*self.on.items(), *self.shared.items()):
             known = {FACTOR} if FACTOR in figures else {CALL, *self.counts}
             if unknown := figures.keys() - known:
                 raise ValueError(f"[cost] has no {sorted(unknown)}, which {core} has")
@@ -74,14 +81,18 @@ class Cost:
         alike += [name for name, core in cores.items() if core.isa == cpu.isa]
         return next(iter([*alike, *cores]))
 
-    def figures(self, core: str) -> Mapping[str, float]:
-        """Instructions that each of the counts takes on a core of :attr:`on`."""
-        own, first = self.on[core], next(iter(self.on.values()))
-        return {n: own[FACTOR] * each for n, each in first.items()} if FACTOR in own else own
+    def figures(self, core: str, *, shared: bool = False) -> Mapping[str, float]:
+        """Instructions that each of the counts takes on a core of :attr:`on`, in code that layers
+        share or in code of a layer's own.
+        """
+        own = _resolved(self.on[core], next(iter(self.on.values())))
+        return _resolved(self.shared[core], own) if shared and core in self.shared else own
 
-    def instructions(self, fields: Mapping[str, Any], cpu: Cpu) -> int:
-        """Return the instructions of a call with these parameters, the call itself included."""
-        names, function = self._compiled(cpu)
+    def instructions(self, fields: Mapping[str, Any], cpu: Cpu, *, shared: bool = False) -> int:
+        """Return the instructions of a call with these parameters, the call itself included, in
+        code that layers of other numbers share or in code of its own.
+        """
+        names, function = self._compiled(cpu, shared)
         total = function(*[_number(name, fields.get(name)) for name in names])
         return CALL_INSTRUCTIONS + round(max(0.0, float(total)))
 
@@ -93,20 +104,25 @@ class Cost:
         return found
 
     @functools.cached_property
-    def _functions(self) -> dict[tuple[str, str], tuple[tuple[str, ...], Callable[..., float]]]:
+    def _functions(self) -> dict[tuple[str, str, bool], _Function]:
         return {}
 
-    def _compiled(self, cpu: Cpu) -> tuple[tuple[str, ...], Callable[..., float]]:
+    def _compiled(self, cpu: Cpu, shared: bool) -> _Function:
         """Return the sum as a function of the fields that it names, with these names.
 
         Thousands of bands of layers are asked for what they cost.
         """
-        key = cpu.arch, cpu.isa
+        key = cpu.arch, cpu.isa, shared
         if key not in self._functions:
-            figures = self.figures(self.core_of(cpu))
+            figures = self.figures(self.core_of(cpu), shared=shared)
             terms = [f"{each!r} * {n}" if n != CALL else repr(each) for n, each in figures.items()]
             self._functions[key] = _function(self.counts, " + ".join(terms))
         return self._functions[key]
+
+
+def _resolved(stated: Mapping[str, float], of: Mapping[str, float]) -> Mapping[str, float]:
+    """Return the figures that a table states; a ``factor`` is a multiple of others."""
+    return {n: stated[FACTOR] * each for n, each in of.items()} if FACTOR in stated else stated
 
 
 def value(formula: str, fields: Mapping[str, Any]) -> float:
@@ -120,7 +136,7 @@ def value(formula: str, fields: Mapping[str, Any]) -> float:
 
 
 @functools.cache
-def _formula(formula: str) -> tuple[tuple[str, ...], Callable[..., float]]:
+def _formula(formula: str) -> _Function:
     return _function({}, formula)
 
 
@@ -130,9 +146,7 @@ def _parsed(formula: str) -> ast.expr:
     return ast.parse(" ".join(formula.split()), mode="eval").body
 
 
-def _function(
-    counts: Mapping[str, str], result: str
-) -> tuple[tuple[str, ...], Callable[..., float]]:
+def _function(counts: Mapping[str, str], result: str) -> _Function:
     """Return ``result`` as a function of the fields that it and ``counts`` name."""
     names: dict[str, None] = {}
     lines = []

@@ -6,7 +6,12 @@ board::
 
     hil_dsp_add_s8 = {call = 21.5, word = 17.4, error = {layers = 33, median = 0.01, worst = -0.05}}
 
-``factor`` in the place of terms is a multiple of the figures for :data:`BASE_CORE`. The tables of
+``factor`` in the place of terms is a multiple of the figures for :data:`BASE_CORE`. ``shared`` has
+the figures of code that layers share, or a ``factor`` of the line's own::
+
+    hil_compact_matmul_s8 = {output = 30, mac = 5.8, shared = {factor = 1.2}}
+
+The tables of
 the run time's kernels are in ``hilc/target/costs``; ``tools/costs.py`` fits their figures and
 measures their errors. Those of your own kernels are in the folder ``costs`` of the folder that you
 register.
@@ -16,7 +21,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +34,7 @@ from hilc.target import find_cpu
 BASE_CORE = "cortex-m3"
 FOLDER = Path(hilc.target.__file__).parent / "costs"
 _ERROR = "error"
+_SHARED = "shared"
 _ERROR_KEYS = {"layers", "median", "worst"}
 
 
@@ -47,12 +53,14 @@ class CostError:
 
 @dataclass(frozen=True)
 class TableRow:
-    """A kernel's line in the table of a core: instructions of each term, or a ``factor``; and the
-    error of the estimates, None where no layer was counted.
+    """A kernel's line in the table of a core: instructions of each term, or a ``factor``; the
+    error of the estimates, None where no layer was counted; and the figures of code that layers
+    share, empty where these take the same.
     """
 
     figures: Mapping[str, float]
     error: CostError | None = None
+    shared: Mapping[str, float] = field(default_factory=dict)
 
 
 def cores_in_order(names: list[str]) -> list[str]:
@@ -114,14 +122,17 @@ def read_costs(folder: Path) -> Mapping[str, Mapping[str, TableRow]]:
 def _row(where: str, stated: Any) -> TableRow:
     if not isinstance(stated, dict):
         raise ValueError(f"{where} is not a table of figures")
-    error = stated.pop(_ERROR, None)
-    if wrong := [name for name, each in stated.items() if type(each) not in (int, float)]:
+    error, shared = stated.pop(_ERROR, None), stated.pop(_SHARED, {})
+    if not isinstance(shared, dict):
+        raise ValueError(f"{where}: {_SHARED} is not a table of figures")
+    numbers = (*stated.items(), *shared.items())
+    if wrong := [name for name, each in numbers if type(each) not in (int, float)]:
         raise ValueError(f"{where}: {', '.join(wrong)} must be numbers")
     if error is None:
-        return TableRow(stated)
+        return TableRow(stated, shared=shared)
     if not isinstance(error, dict) or error.keys() != _ERROR_KEYS:
         raise ValueError(f"{where}: an error has layers, median and worst")
-    return TableRow(stated, CostError(**error))
+    return TableRow(stated, CostError(**error), shared)
 
 
 def write_costs(folder: Path, rows: Mapping[str, Mapping[str, TableRow]]) -> None:
@@ -133,8 +144,13 @@ def write_costs(folder: Path, rows: Mapping[str, Mapping[str, TableRow]]) -> Non
 
 
 def _line(kernel: str, row: TableRow) -> str:
-    stated = [f"{name} = {each!r}" for name, each in row.figures.items()]
+    stated = _pairs(row.figures)
+    if row.shared:
+        stated += f", {_SHARED} = {{{_pairs(row.shared)}}}"
     if row.error is not None:
-        error = ", ".join(f"{name} = {each!r}" for name, each in vars(row.error).items())
-        stated.append(f"{_ERROR} = {{{error}}}")
-    return f"{kernel} = {{{', '.join(stated)}}}\n"
+        stated += f", {_ERROR} = {{{_pairs(vars(row.error))}}}"
+    return f"{kernel} = {{{stated}}}\n"
+
+
+def _pairs(table: Mapping[str, float]) -> str:
+    return ", ".join(f"{name} = {each!r}" for name, each in table.items())

@@ -224,10 +224,14 @@ class Kernel:
         types = self.inputs, self.outputs
         return kernel_access(order, self.reads, {**fields, **stated}, types, inputs, outputs)
 
-    def instructions(self, fields: Mapping[str, FieldValue], cpu: Cpu) -> int:
-        """Return the instructions that a call with these parameters is expected to take."""
+    def instructions(
+        self, fields: Mapping[str, FieldValue], cpu: Cpu, *, shared: bool = False
+    ) -> int:
+        """Return the instructions that a call with these parameters is expected to take, in code
+        that layers of other numbers share or in code of its own.
+        """
         try:
-            return self.cost.instructions(fields, cpu)
+            return self.cost.instructions(fields, cpu, shared=shared)
         except ValueError as error:
             raise InputError(
                 f"[cost] of kernel {self.name} ({self.header}): {error}",
@@ -347,9 +351,11 @@ class KernelCall:
         """The arrays that it keeps in flash."""
         return iter(self.arrays.values())
 
-    def instructions(self, cpu: Cpu) -> int:
-        """Return the instructions that it is expected to take on ``cpu``."""
-        return self.kernel.instructions(self.fields, cpu)
+    def instructions(self, cpu: Cpu, *, shared: bool = False) -> int:
+        """Return the instructions that it is expected to take on ``cpu``, in code that layers of
+        other numbers share or in code of its own.
+        """
+        return self.kernel.instructions(self.fields, cpu, shared=shared)
 
     def access(self, inputs: Sequence[Tensor], outputs: Sequence[Tensor]) -> Access | None:
         """See :class:`hilc.lowering.access.AccessedCall`."""
@@ -617,7 +623,9 @@ def _cost(entry: Mapping[str, Any], header: str, rows: Mapping[str, TableRow] | 
     if not rows:
         raise MissingCostError(name, header, formulas)
     try:
-        return Cost({core: row.figures for core, row in rows.items()}, formulas)
+        figures = {core: row.figures for core, row in rows.items()}
+        shared = {core: row.shared for core, row in rows.items() if row.shared}
+        return Cost(figures, formulas, shared)
     except ValueError as error:
         raise ValueError(f"kernel {name}: {error}") from None
 

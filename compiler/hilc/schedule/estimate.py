@@ -16,7 +16,7 @@ from hilc.external import ExternalCall
 from hilc.fusion.bounds import Estimate, Prices
 from hilc.fusion.call import FusedCall
 from hilc.ir import Array, Node
-from hilc.lowering.bodies import body_key, least_sharers
+from hilc.lowering.bodies import BodySharing
 from hilc.lowering.choice import CostEstimate, Group
 from hilc.lowering.compressed import DECODER_BYTES, LAYER_BYTES, CompressedCall
 from hilc.lowering.compressed import HEADER as DECODER
@@ -150,23 +150,15 @@ class Estimator:
         self._prices: dict[float, Prices] = {}
         #: Bytes of a call's arrays, by its identity; the arrays keep it alive.
         self._known_bytes: dict[int, int] = {}
-        #: Number of layers that may share each body, and each kernel's functions.
-        self._sharers = Counter[object](
-            key
-            for calls in self._calls
-            for call in calls
-            if isinstance(call, KernelCall)
-            and not isinstance(call, CompressedCall)
-            and (key := body_key(call, optimize, planner.lowering.cpu)) is not None
+        kernel_calls = [c for own in self._calls for c in own if isinstance(c, KernelCall)]
+        self._bodies = BodySharing(
+            (call for call in kernel_calls if not isinstance(call, CompressedCall)),
+            optimize,
+            planner.lowering.cpu,
         )
+        #: Number of layers that may share each body, and each kernel's functions.
+        self._sharers = Counter[object](self._bodies.sharers)
         self._sharers.update(name for calls in self._calls for name in _shared_functions(calls))
-
-    def _body(self, call: KernelCall | ExternalCall) -> tuple[str, ...] | None:
-        """Return the key of the body that a call may share; None where too few layers do."""
-        if not isinstance(call, KernelCall):
-            return None
-        key = body_key(call, self._optimize, self._lowering.cpu)
-        return key if self._sharers[key] >= least_sharers(self._optimize) else None
 
     def singles(self, step: int) -> list[Segment]:
         """Return the segments of one layer, one for each kernel that is not dominated."""
@@ -180,13 +172,16 @@ class Estimator:
             if OPS[node.op].fed:
                 # Only a group takes in rows that are fed.
                 memory_bound = UNLIMITED
-            parts = self._parts(call, self._body(call))
+            body, shared = None, False
+            if isinstance(call, KernelCall):
+                body, shared = self._bodies.key(call), self._bodies.reads_numbers(call)
+            parts = self._parts(call, body)
             segment = Segment(
                 memory_bound=memory_bound,
                 calls=used,
                 first=step,
                 last=step,
-                cost=self._costs.of(node, call),
+                cost=self._costs.of(node, call, shared=shared),
                 parts=parts,
                 flash=sum(size / self._sharers.get(key, 1) for key, size in parts.items()),
                 kernel=call.variant,
@@ -512,11 +507,13 @@ def _shared_functions(calls: Sequence[KernelCall | ExternalCall]) -> dict[str, i
     }
 
 
-def _instructions(call: KernelCall | ExternalCall, cpu: Cpu) -> int:
-    """Return the cost estimate of a layer in instructions."""
+def _instructions(call: KernelCall | ExternalCall, cpu: Cpu, *, shared: bool = False) -> int:
+    """Return the cost estimate of a layer in instructions, in code that layers of other numbers
+    share or in code of its own.
+    """
     if isinstance(call, ExternalCall):
         return call.module.instructions
-    return call.instructions(cpu)
+    return call.instructions(cpu, shared=shared)
 
 
 class _Costs:
@@ -549,9 +546,12 @@ class _Costs:
         """Whether the cost of every group is the estimate, in instructions."""
         return not self._groups and not self._is_scaled
 
-    def of(self, node: Node, call: _Call) -> int:
+    def of(self, node: Node, call: _Call, *, shared: bool = False) -> int:
+        """Return the cost of a layer in code that layers of other numbers share, or of its own."""
         measured = self._count(node, call)
-        return self._scaled(_instructions(call, self._cpu)) if measured is None else measured
+        if measured is not None:
+            return measured
+        return self._scaled(_instructions(call, self._cpu, shared=shared))
 
     def of_group(self, call: FusedCall) -> int:
         measured = self._groups.get(call.group)

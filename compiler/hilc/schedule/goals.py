@@ -19,10 +19,15 @@ LIMITED_GOALS = ("ram", "size")
 
 
 class Goals:
-    """Programs of a frontier by goal and by limits."""
+    """Programs of a frontier by goal and by limits.
 
-    def __init__(self, frontier: ParetoFrontier) -> None:
+    Goals bound instructions by those of the fastest program. Where ``frontier`` is of code that
+    layers share and that is slower for it, ``unshared`` has the programs without such code.
+    """
+
+    def __init__(self, frontier: ParetoFrontier, unshared: Goals | None = None) -> None:
         self._frontier = frontier
+        self._unshared = unshared
         self._policy = frontier.policy
         #: Whether costs are measured where possible.
         self.tuned = frontier.tuned
@@ -32,13 +37,28 @@ class Goals:
         self._smallest: dict[int | None, PlannedProgram | None] = {}
         self._affordable: dict[tuple[str, int | None], list[Partition]] = {}
 
-    @cached_property
+    @property
     def fastest(self) -> PlannedProgram:
-        """The fastest program that can be planned, by measured counts where available.
+        """The fastest program of all that can be planned, by measured counts where available: that
+        of the goal ``speed``.
 
         Raises the planner's last :class:`~hilc.errors.InputError` if there is none.
         """
+        return self._own_fastest if self._unshared is None else self._unshared.fastest
+
+    @cached_property
+    def _own_fastest(self) -> PlannedProgram:
+        """The fastest program of the frontier."""
         return self._frontier.fastest()
+
+    def keeps_bound(self, name: str, program: PlannedProgram) -> bool:
+        """Return whether a program takes as few instructions as a goal permits."""
+        return program.instructions <= self._most(name)
+
+    def _most(self, name: str) -> float:
+        """Return the most instructions of a goal's programs, as estimated."""
+        most = self._policy.goals[name].most
+        return max(1.0, most / self._policy.error) * self.fastest.instructions
 
     def program(self, name: str, ram: int | None = None) -> PlannedProgram | None:
         """Return the program of a goal in a workspace of ``ram`` bytes; None if there is none.
@@ -48,10 +68,9 @@ class Goals:
         """
         goal = self._policy.goals[name]
         if goal.most == 1:
-            return self.fastest if self.fastest.cost.keeps(ram, None) else None
-        most = max(1.0, goal.most / self._policy.error) * self.fastest.instructions
-        affordable, least = self._affordable_programs(name, most, ram)
-        if least is None or least is self.fastest:
+            return self._own_fastest if self._own_fastest.cost.keeps(ram, None) else None
+        affordable, least = self._affordable_programs(name, self._most(name), ram)
+        if least is None or least is self._own_fastest:
             return least
         # As fast as the sum permits, in as much memory: others of them have less flash.
         equal = (1 + self._policy.equal_sums) * _sum(goal, least)
@@ -72,7 +91,8 @@ class Goals:
         """Return the partitions that the goal permits, and the program with the least sum.
 
         Where plans take clearly more than the bounds of their partitions, these include the
-        partitions that by the bounds could not have had the least sum.
+        partitions that by the bounds could not have had the least sum. Where the flash of code
+        depends on the layers that share it, the search starts again in the memory of what it found.
         """
         goal = self._policy.goals[name]
         if (name, ram) not in self._affordable:
@@ -89,6 +109,11 @@ class Goals:
                 if tuple(map(id, partition.segments)) not in known
             ]
             least = self._least(goal, affordable, most, ram)
+        within = ram
+        while self._unshared is not None and least is not None and least.workspace_bytes != within:
+            within = least.workspace_bytes
+            affordable += self._frontier.affordable(goal, most, within)
+            least = self._least(goal, affordable, most, ram)
         return affordable, least
 
     def _least(
@@ -99,7 +124,7 @@ class Goals:
         Where a plan's sum is larger than what counts as equal to the bound of its partition, others
         with at most ``most`` instructions, which may keep it, are added to ``partitions``.
         """
-        least = self.fastest if self.fastest.cost.keeps(ram, None) else None
+        least = self._own_fastest if self._own_fastest.cost.keeps(ram, None) else None
         # No program takes less memory than the bound of its partition.
         waiting = [(*_rank(goal, p), i) for i, p in enumerate(partitions)]
         heapify(waiting)
@@ -145,7 +170,7 @@ class Goals:
         found = [p for p in tried if p is not None and p.cost.keeps(ram, flash)]
         if not found and ram is not None:
             # Where nothing can be planned at all, the search for the fastest says why.
-            least = self.smallest(flash) or self.smallest() or self.fastest
+            least = self.smallest(flash) or self.smallest() or self._own_fastest
             found = [least] if least.cost.keeps(ram, flash) else []
         return min(found, key=lambda program: program.instructions, default=None)
 
@@ -155,12 +180,13 @@ class Goals:
         """
         smallest = None
         if ram is not None:
-            smallest = (self.smallest(flash) or self.smallest() or self.fastest).workspace_bytes
+            program = self.smallest(flash) or self.smallest() or self._own_fastest
+            smallest = program.workspace_bytes
         found = self._within(ram, None)
         kept = None if found is None else ram
         least = least_flash(self._frontier, kept)
         if least is None:
-            least = (found or self.fastest).flash_bytes
+            least = (found or self._own_fastest).flash_bytes
         while (less := self._within(kept, least - 1)) is not None:
             least = less.flash_bytes
         return refusal(self._frontier, ram, flash, smallest, least)

@@ -6,9 +6,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
 
-#: Estimates assume code of its own for each layer; code that layers share is slower.
-_SHARED_CODE: Mapping[str, float] = MappingProxyType({"speed": 1.0, "balanced": 1.01, "size": 1.15})
-
 
 @dataclass(frozen=True)
 class Goal:
@@ -66,9 +63,8 @@ class SearchPolicy:
     sum_steps: tuple[float, ...] = (1, 0.5, 0.25)
     #: Prices of a byte of flash in instructions that are tried to save flash, the highest first.
     flash_worths: tuple[float, ...] = (1e6, 200, 50, 15, 4, 0)
-    #: Ratio by which shared code is slower than estimated, by the goal that determines the sharing;
-    #: from the least sharing to the most.
-    shared_code: Mapping[str, float] = field(default_factory=lambda: _SHARED_CODE)
+    #: Goals that determine the code that layers share, from the least sharing to the most.
+    sharings: tuple[str, ...] = ("speed", "balanced", "size")
 
     #: Bytes of memory that layers may take which decode their weights, even where no other layer
     #: takes as much.

@@ -13,6 +13,7 @@ from collections.abc import Callable, MutableMapping, Sequence
 from dataclasses import dataclass
 
 from hilc.errors import InputError, LimitError
+from hilc.lowering.bodies import shares_general_code
 from hilc.lowering.choice import ChoiceReport, KernelSelection
 from hilc.memory.explanation import Saving
 from hilc.memory.plan import Planner, check_plan
@@ -20,7 +21,7 @@ from hilc.memory.program import Program
 from hilc.schedule.goals import LIMITED_GOALS, Goals
 from hilc.schedule.pareto import ParetoFrontier, PlannedProgram
 from hilc.schedule.policy import POLICY, SearchPolicy
-from hilc.schedule.tuning import Tuning
+from hilc.schedule.tuning import Tuning, sharing_of
 
 __all__ = ["SearchResult", "LimitError", "choose", "search"]
 
@@ -80,22 +81,27 @@ def search(
 
     ``known`` has the programs that earlier searches with the same arguments found, by the sharing
     of code, for other goals and limits; those of this search are added to it. A flash limit may
-    need layers to share more code than the goal permits; then the fastest of all degrees of sharing
-    is selected. ``progress`` is called for every program that is planned.
+    need layers to share more code than the goal permits, and the goal's bound of instructions less
+    code; then the fastest of all degrees of sharing is selected. ``progress`` is called for every
+    program that is planned.
 
     Raise :class:`~hilc.errors.InputError` if no program keeps the limits.
     """
     known = {} if known is None else known
     best: SearchResult | None = None
     refusal: InputError | None = None
-    for sharing in _sharings(optimize, flash, policy):
+
+    def programs(sharing: str) -> Goals:
         if sharing not in known:
-            known[sharing] = Goals(
-                ParetoFrontier(
-                    planner, tuning=tuning, optimize=sharing, policy=policy, progress=progress
-                )
+            frontier = ParetoFrontier(
+                planner, tuning=tuning, optimize=sharing, policy=policy, progress=progress
             )
-        goals = known[sharing]
+            slower = shares_general_code(sharing)
+            known[sharing] = Goals(frontier, programs(policy.sharings[0]) if slower else None)
+        return known[sharing]
+
+    for sharing in _sharings(optimize, flash, policy):
+        goals = programs(sharing)
         try:
             planned, report = choose(goals, optimize=optimize, ram=ram, flash=flash, room=room)
         except LimitError as error:
@@ -109,10 +115,12 @@ def search(
         found = SearchResult(
             planned.program, planned.choice, report, sharing, goals, optimize, flash
         )
-        if best is None or _instructions(found, policy) < _instructions(best, policy):
+        if best is None or report.chosen.instructions < best.report.chosen.instructions:
             best = found
         if report.chosen == report.fastest:
             # A higher limit would not make it faster.
+            break
+        if flash is None and (report.goal != optimize or goals.keeps_bound(optimize, planned)):
             break
     if best is None:
         assert refusal is not None, "code is shared in one way at least"
@@ -159,19 +167,12 @@ def choose(
 
 
 def _sharings(optimize: str, flash: int | None, policy: SearchPolicy) -> Sequence[str]:
-    """Return the goals that may determine code sharing: the goal itself, or, with a flash limit,
-    those that share more too.
+    """Return the goals that may determine code sharing, in the order in which they are tried: the
+    goal itself, and those that share more, with a flash limit, or less, where shared code is too
+    slow for the goal.
     """
-    if flash is None:
-        return (optimize,)
-    ways = tuple(policy.shared_code)
-    return ways[ways.index("balanced" if optimize == "ram" else optimize) :]
-
-
-def _instructions(found: SearchResult, policy: SearchPolicy) -> float:
-    """Return the instructions of a program, including the effect of shared code, which estimates
-    leave out.
-    """
-    if found.report.measured:
-        return found.report.chosen.instructions
-    return found.report.chosen.instructions * policy.shared_code[found.sharing]
+    ways = policy.sharings
+    place = ways.index(sharing_of(optimize))
+    if flash is not None:
+        return ways[place:]
+    return (optimize, ways[place - 1]) if shares_general_code(optimize) else (optimize,)
