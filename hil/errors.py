@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass
 from enum import IntEnum
 from typing import Any
 
-from hilc.errors import HilError, InputError, LoopBoundError
+from hilc.errors import HilError, HilWarning, InputError, LoopBoundError
 
 __all__ = [
     "Attempt",
@@ -44,10 +44,6 @@ def __getattr__(name: str) -> Any:
 
 class UsageError(InputError):
     """The command line itself is wrong."""
-
-
-class HilWarning(UserWarning):
-    """Warning about a result that is available nevertheless."""
 
 
 class BoardError(InputError):
