@@ -14,6 +14,7 @@ __all__ = [
     "BuildError",
     "ConsoleError",
     "DeviceError",
+    "EmulatorError",
     "FlashError",
     "HangError",
     "HilError",
@@ -134,6 +135,14 @@ class StackError(DeviceError):
 
 class ProbeError(DeviceError):
     """A debug probe is missing, busy or failed."""
+
+    kind = "link"
+
+
+class EmulatorError(DeviceError):
+    """An emulator, a simulator or a probe's server cannot be started, or ended by no act of the
+    firmware.
+    """
 
     kind = "link"
 
