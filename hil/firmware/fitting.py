@@ -322,9 +322,13 @@ class _Core:
             # The firmware's own data and stacks, where the pool lies beside them.
             own = ram.needed - sum(static_bytes([least.module], "own").values())
             beside = f", {own:,} of them for the firmware and its stacks" if own > 0 else ""
+            # Fed by rows, it takes less; a remedy states it where that suffices.
+            rows = self._fed_by_rows
+            is_less = rows is not None and _demands(rows, board)["RAM"].needed < needed
+            whole = " with the input as a whole" if is_less else ""
             parts.append(
-                f"RAM: at least {needed:,} bytes needed{beside}; {ram.had:,} available in the "
-                f"{ram.note.partition(';')[0]}{self._peak()}"
+                f"RAM: at least {needed:,} bytes needed{whole}{beside}; {ram.had:,} available in "
+                f"the {ram.note.partition(';')[0]}{self._peak()}"
             )
         smallest = min(programs, key=lambda program: program.flash_bytes)
         if smallest.flash_bytes > smallest.flash_available:
@@ -357,7 +361,7 @@ class _Core:
         if not _demands(self._least(), board)["RAM"].fits:
             rows = self._fed_by_rows
             if rows is not None and _demands(rows, board)["RAM"].fits:
-                needed = _program(rows, board).ram_bytes
+                needed = _demands(rows, board)["RAM"].needed
                 yield f"{' '.join(rows.options)} takes {needed:,} bytes of RAM"
             for tensor in _float_inputs(self._least()):
                 yield (

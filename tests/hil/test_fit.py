@@ -11,12 +11,14 @@ from pathlib import Path
 import answers
 import numpy as np
 import pytest
+from models import model_path
 from single_op import random_op
 
 import hil
 from hil.board import load_board
 from hil.build import build
 from hil.cli import main
+from hil.cli.fit_report import _of
 from hil.errors import InputError
 from hil.firmware.fit import UNKNOWN_BYTES
 from hil.firmware.fitting import fit
@@ -96,6 +98,33 @@ def test_options_are_accepted_as_printed(kilobytes: int) -> None:
     (library,) = load_sources([ModelSource(DIGITS, None)], options)
     assert library.modules[0].workspace_bytes <= limits["ram"]
     assert build([library], board).sizes.models["digits"].flash_bytes <= limits["flash"]
+
+
+def test_least_ram_is_that_of_a_whole_input() -> None:
+    """A remedy takes less than what is said to be needed at least: it feeds the input by rows."""
+    model = model_path("vww")
+    refused = fit(model, cpu="cortex-m4", ram=24 << 10, flash=1 << 20).boards[0]
+    needed = re.search(r"RAM: at least ([\d,]+) bytes needed with the input as a w", refused.reason)
+    (remedy,) = refused.remedies
+    taken = re.search(r"--feed rows --optimize ram takes ([\d,]+) bytes", remedy)
+    assert needed is not None
+    assert taken is not None
+    least, less = (int(found[1].replace(",", "")) for found in (needed, taken))
+    assert less <= 24 << 10 < least
+
+
+@pytest.mark.parametrize(
+    ("needed", "had", "shown"),
+    [
+        (9_300, 9_800, "9,300 of 9,800 B"),
+        (9_800, 9_300, "10 of 9"),
+        (9_801, 9_800, "10 of 9"),
+        (9_216, 9_216, "9 of 9"),
+        (9_000, 10_240, "9 of 10"),
+    ],
+)
+def test_rounded_sizes_never_deny_a_fit(needed: int, had: int, shown: str) -> None:
+    assert _of(needed, had) == shown
 
 
 def test_one_byte_decides() -> None:
