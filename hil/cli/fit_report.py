@@ -56,7 +56,7 @@ def _rows(board: BoardFit, boards: int) -> Iterator[list[object]]:
         yield [
             board.board,
             board.cpu,
-            _of(program.ram_bytes, program.ram_available),
+            _of(program.ram_with_stacks_bytes, program.ram_available),
             _of(program.flash_bytes, program.flash_available),
             _short(program.per_inference),
             program.fits,

@@ -384,9 +384,9 @@ class _Core:
 
 def _doubt(program: ProgramFit, board: Board) -> str:
     """Return why a program may fit, or may not."""
-    if program.ram_bytes + UNKNOWN_BYTES > program.ram_available:
+    if program.ram_with_stacks_bytes + UNKNOWN_BYTES > program.ram_available:
         return (
-            f"RAM: {program.ram_bytes:,} bytes, or up to {UNKNOWN_BYTES} more, of "
+            f"RAM: {program.ram_with_stacks_bytes:,} bytes, or up to {UNKNOWN_BYTES} more, of "
             f"{program.ram_available:,}"
         )
     if board.base.stack_bytes + _FRAME_BYTES > board.stack_bytes:
@@ -449,7 +449,7 @@ def _program(candidate: _Candidate, board: Board) -> ProgramFit:
         optimize=candidate.optimize,
         fits=fits,
         workspace_bytes=candidate.module.workspace_bytes,
-        ram_bytes=base + stacks + sum(static_bytes([candidate.module], "own").values()),
+        ram_with_stacks_bytes=base + stacks + sum(static_bytes([candidate.module], "own").values()),
         ram_available=board.total_bytes("ram"),
         flash_bytes=flash.needed,
         flash_available=flash.had,
