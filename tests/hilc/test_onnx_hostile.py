@@ -17,6 +17,7 @@ from hilc.errors import HilError, ModelError, UnsupportedError
 from hilc.frontends import load_model
 from hilc.frontends.onnx import builder
 from hilc.frontends.onnx.importer import import_graph
+from hilc.frontends.onnx.translators.sampling import affine_places
 from hilc.ir import Array
 
 FLOAT, INT64 = TensorProto.FLOAT, TensorProto.INT64
@@ -156,6 +157,25 @@ def test_shapes_inferred_with_a_window_in_the_padding() -> None:
     shape.dim[2].dim_value = 2
     later.graph.output[0].type.tensor_type.shape.CopyFrom(shape)
     assert "is declared float[1, 2, 2, 5]" in refusal(later.SerializeToString())
+
+
+@pytest.mark.parametrize("sizes", [[1, 1, 4, 1], [1, 2, 1, 3], [1, 1, 1, 3, 4]])
+def test_corners_of_a_grid_of_one_pixel_are_refused(sizes: list[int]) -> None:
+    """onnxruntime places it at -1, PyTorch at 0, and the standard's function divides by zero."""
+    rank = len(sizes) - 2
+    constants = {"size": np.array(sizes, np.int64)}
+    node = helper.make_node("AffineGrid", ["x", "size"], ["y"], align_corners=1)
+    data = model([node], constants=constants, shape=[1, rank, rank + 1], opset=20)
+    said = refusal(data)
+    assert f"align_corners over a grid {sizes[2:]}" in said
+    assert "set align_corners to 0" in said
+
+
+def test_places_of_a_grid() -> None:
+    """As torch.nn.functional.affine_grid has them."""
+    places = affine_places([1, 3], align=True)
+    assert places.tolist() == [[-1, 0, 1], [0, 0, 1], [1, 0, 1]]
+    assert affine_places([2, 1], align=False).tolist() == [[0, -0.5, 1], [0, 0.5, 1]]
 
 
 def test_a_function_named_like_an_operator() -> None:
