@@ -233,7 +233,7 @@ def test_an_update_without_room_changes_nothing(tmp_path: Path, is_new: bool) ->
 
 
 @pytest.mark.parametrize("count", [1, 2, 3, 4])
-def test_a_new_folder_that_cannot_take_a_name_is_removed(
+def test_a_new_folder_without_room_for_a_name(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, count: int
 ) -> None:
     """A folder may need room for a name, too."""
