@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass
 from enum import IntEnum
 from typing import Any
 
-from hilc.errors import HilError, InputError, LoopBoundError
+from hilc.errors import HilError, HilWarning, InputError, LoopBoundError
 
 __all__ = [
     "Attempt",
@@ -14,6 +14,7 @@ __all__ = [
     "BuildError",
     "ConsoleError",
     "DeviceError",
+    "EmulatorError",
     "FlashError",
     "HangError",
     "HilError",
@@ -44,10 +45,6 @@ def __getattr__(name: str) -> Any:
 
 class UsageError(InputError):
     """The command line itself is wrong."""
-
-
-class HilWarning(UserWarning):
-    """Warning about a result that is available nevertheless."""
 
 
 class BoardError(InputError):
@@ -138,6 +135,14 @@ class StackError(DeviceError):
 
 class ProbeError(DeviceError):
     """A debug probe is missing, busy or failed."""
+
+    kind = "link"
+
+
+class EmulatorError(DeviceError):
+    """An emulator, a simulator or a probe's server cannot be started, or ended by no act of the
+    firmware.
+    """
 
     kind = "link"
 

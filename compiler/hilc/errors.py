@@ -64,6 +64,10 @@ def _copied(kind: type[HilError], args: tuple[Any, ...]) -> HilError:
     return kind.__new__(kind, *args)
 
 
+class HilWarning(UserWarning):
+    """Warning about a result that is available nevertheless."""
+
+
 class InputError(HilError):
     """Invalid input: an option, a file, an array, a board description."""
 

@@ -13,7 +13,8 @@ ahead-of-time executor had are in :mod:`hilc.compat.tvm.executor`.
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import warnings
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar, runtime_checkable
@@ -22,12 +23,13 @@ import numpy as np
 import numpy.typing as npt
 
 from hilc.artifact.library import Module, TensorInfo
-from hilc.errors import InputError
+from hilc.errors import HilWarning, InputError
 from hilc.ir import Array
 from hilc.plugins import Slot
 from hilc.support.counters import Counter
 from hilc.support.numbers import numbers
 from hilc.support.old_names import refusing
+from hilc.support.suggest import counted
 
 Which = str | int
 
@@ -496,12 +498,65 @@ def input_values(info: TensorInfo, array: npt.ArrayLike, kind: str = "input") ->
     return np.asarray(values, native, order="C")
 
 
-def quantized(info: TensorInfo, array: npt.ArrayLike, kind: str = "input") -> Array:
+class Clipping:
+    """Counts the values that :func:`quantized` limits to the type of an input, over samples."""
+
+    def __init__(self) -> None:
+        #: By input and sample: how many values were clipped, the lowest of them and the highest.
+        self._found: dict[str, dict[Hashable, tuple[int, float, float]]] = {}
+        self._infos: dict[str, TensorInfo] = {}
+
+    def add(self, info: TensorInfo, clipped: Array, sample: Hashable) -> None:
+        """Take the values of an input that were clipped in a sample; one read again counts once."""
+        self._infos[info.name] = info
+        found = self._found.setdefault(info.name, {})
+        found[sample] = (clipped.size, float(clipped.min()), float(clipped.max()))
+
+    def remarks(self) -> tuple[str, ...]:
+        """Return one sentence for each input of which values were clipped."""
+        return tuple(
+            self._remark(self._infos[name], list(f.values())) for name, f in self._found.items()
+        )
+
+    def warn(self) -> None:
+        """Warn of the values that were clipped."""
+        for remark in self.remarks():
+            warnings.warn(HilWarning(remark), stacklevel=2)
+
+    @staticmethod
+    def _remark(info: TensorInfo, found: Sequence[tuple[int, float, float]]) -> str:
+        assert info.scale is not None, "quantized by it"
+        zero = info.zero_point or 0
+        counts, lows, highs = zip(*found, strict=True)
+        of_samples = f" in {len(found):,} samples" if len(found) > 1 else ""
+        least, most = min(lows), max(highs)
+        values = f"from {least:.6g} to {most:.6g}" if least != most else f"{least:.6g}"
+        limits = np.iinfo(info.dtype)
+        low, high = ((limit - zero) * info.scale for limit in (limits.min, limits.max))
+        return (
+            f"{counted(sum(counts), 'value')} of input {info.name!r}{of_samples} ({values}) "
+            f"clipped to {low:.6g} to {high:.6g}, the range of {info.dtype} with scale "
+            f"{info.scale:.6g} and zero point {zero}: scale the floats as in training; if they "
+            f"are the model's integers, store them as {info.dtype}, or evaluate them with "
+            "--integers"
+        )
+
+
+def quantized(
+    info: TensorInfo,
+    array: npt.ArrayLike,
+    kind: str = "input",
+    *,
+    clipping: Clipping | None = None,
+    sample: Hashable = None,
+) -> Array:
     """Return floats quantized to ``info``'s type and scale; other arrays unchanged.
 
     ``q = round(x / scale) + zero_point``, limited to the type, with the division in float32 and
     halves rounded away from zero: TensorFlow Lite's QUANTIZE. For a tensor of floats only the width
-    is converted. Raise InputError for NaN, and for a tensor that has no scale.
+    is converted. Values beyond the type go to ``clipping``, as those of ``sample``; a
+    :class:`~hilc.errors.HilWarning` reports them where none is given. Raise InputError for NaN, and
+    for a tensor that has no scale.
     """
     values = numbers(f"{kind} {info.name!r}", array, f"{info.dtype}{list(info.shape)}")
     if values.dtype.kind != "f":
@@ -522,6 +577,12 @@ def quantized(info: TensorInfo, array: npt.ArrayLike, kind: str = "input") -> Ar
     with np.errstate(over="ignore"):
         steps = (values.astype(np.float32) / np.float32(info.scale)).astype(np.float64)
     rounded = np.copysign(np.floor(np.abs(steps) + 0.5), steps) + info.zero_point
+    beyond = (rounded < limits.min) | (rounded > limits.max)
+    if beyond.any():
+        found = clipping or Clipping()
+        found.add(info, values[beyond], sample)
+        if clipping is None:
+            found.warn()
     return np.asarray(np.clip(rounded, limits.min, limits.max), info.dtype)
 
 

@@ -78,7 +78,9 @@ class CompileOptions(Options):
         None,
         form="bytes",
         metavar="LIMIT",
-        help="the fastest program whose workspace fits in this: bytes, 32K or 1.5M",
+        help="the fastest program whose workspace fits in this: bytes, 32K or 1.5M; in firmware of "
+        "hil (build, run, ...) inputs and outputs are in the workspace, in libraries (compile, "
+        "export) beside it",
     )
     flash: int | None = option(
         None,

@@ -67,6 +67,7 @@ def start(firmware: Image) -> Iterator[NativeBoard]:
             "the native firmware",
             [str(firmware.elf)],
             install_hint="build it again",
+            is_firmware=True,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
         )
@@ -122,6 +123,7 @@ def start_program(image: Image) -> Iterator[NativeBoard]:
                 image.elf.name,
                 [str(image.elf.resolve())],
                 install_hint="give an ELF file for this machine that may be executed",
+                is_firmware=True,
                 stdin=terminal,
                 stdout=terminal,
             )

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Final
 from hil.access.protocols import Need, Runner
 from hil.access.renode_monitor import Monitor
 from hil.board.board import RENODE_SETTINGS
-from hil.errors import DeviceError, InputError
+from hil.errors import DeviceError, EmulatorError, InputError
 from hil.support.process import ChildProcess
 from hilc.support.temporary import TemporaryFolder
 from hilc.target import cpu_names, get_cpu
@@ -90,7 +90,7 @@ class RenodeBoard:
         """
         answer = self._monitor.ask("machine Reset")
         if answer:
-            raise DeviceError(
+            raise EmulatorError(
                 f"Renode did not reset the board: its monitor answered {answer!r}", "run it again"
             )
         self._executed = 0
@@ -100,7 +100,7 @@ class RenodeBoard:
         answer = self._monitor.ask("sysbus.cpu ExecutedInstructions")
         number = _NUMBER.search(answer)
         if number is None:
-            raise DeviceError(
+            raise EmulatorError(
                 f"Renode did not report executed instructions: its monitor answered {answer!r}",
                 "install Renode 1.15 or later",
             )
@@ -262,7 +262,7 @@ def _run_script(monitor: Monitor, folder: Path) -> int:
             monitor.ask("Clear")  # drop the machine that the script has created so far
             continue
         words = " ".join(answer.split()) or "nothing"
-        raise DeviceError(
+        raise EmulatorError(
             f"Renode stopped in the board's script: {words}",
             "compare the board's settings of the runner renode with the platforms of this Renode",
         )

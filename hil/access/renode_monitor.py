@@ -14,7 +14,7 @@ import time
 from collections.abc import Callable
 from typing import Final
 
-from hil.errors import DeviceError
+from hil.errors import DeviceError, EmulatorError
 from hil.support.poll import is_readable
 
 #: Interval at which a wait checks whether Renode still runs.
@@ -164,11 +164,11 @@ class Monitor:
         while time.monotonic() < deadline:
             self._alive()
             time.sleep(_LOOK_S)
-        return DeviceError(f"the connection to Renode's monitor failed: {reason}", "run it again")
+        return EmulatorError(f"the connection to Renode's monitor failed: {reason}", "run it again")
 
 
 def _silence(what: str, timeout_s: float) -> DeviceError:
-    return DeviceError(
+    return EmulatorError(
         f"Renode's monitor {what} (waited {timeout_s:g} s)",
         "repeat it on an idle machine, or start `renode` by hand to check that it works",
     )

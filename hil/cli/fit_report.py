@@ -56,7 +56,7 @@ def _rows(board: BoardFit, boards: int) -> Iterator[list[object]]:
         yield [
             board.board,
             board.cpu,
-            _of(program.ram_bytes, program.ram_available),
+            _of(program.ram_with_stacks_bytes, program.ram_available),
             _of(program.flash_bytes, program.flash_available),
             _short(program.per_inference),
             program.fits,
@@ -69,7 +69,13 @@ _FEW = 3
 
 
 def _of(needed: int, had: int) -> str:
-    return f"{-(-needed // 1024):,} of {had // 1024:,}"
+    """Return both in KB, the needed ones rounded up, the others down; in bytes where that would
+    deny that they suffice.
+    """
+    rounded = -(-needed // 1024), had // 1024
+    if (needed <= had) != (rounded[0] <= rounded[1]):
+        return f"{needed:,} of {had:,} B"
+    return f"{rounded[0]:,} of {rounded[1]:,}"
 
 
 def _short(count: int) -> str:

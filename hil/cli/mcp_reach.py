@@ -7,8 +7,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from hil.access import Connection, chosen_runner, is_real
-from hil.board import load_board
+from hil.board import Board, load_board
+from hil.board.board import board_file, board_names
 from hil.errors import InputError
+from hilc.artifact.archive import is_archive
 from hilc.support.suggest import nearest
 from hilc.target import cpu_names
 
@@ -24,8 +26,10 @@ class Reach:
 
     #: The folder, without links.
     folder: Path
-    #: Real boards and ``native``, as ``--board`` names them.
+    #: Real boards, ``native`` and descriptions in the folder, as ``--board`` names them.
     allowed: frozenset[str]
+    #: Whether archives are taken, whose code the compiler of this machine reads.
+    with_code: bool = False
 
     def path(self, text: str) -> str:
         """Return the absolute path of a file or folder; InputError outside the folder."""
@@ -40,6 +44,20 @@ class Reach:
             )
         self._check_links(found, text)
         return str(found)
+
+    def model(self, text: str) -> str:
+        """Return the absolute path of a model; InputError outside the folder, and for an archive
+        unless their code is allowed.
+
+        C code can read any file of this machine while it is compiled (``#include``, ``.incbin``).
+        """
+        path = self.path(text)
+        if not self.with_code and is_archive(Path(path)):
+            raise InputError(
+                f"{text!r} is an archive, whose code would be compiled on this machine",
+                "give the model file, or start the server with: hil mcp --allow-code",
+            )
+        return path
 
     def _check_links(self, folder: Path, text: str) -> None:
         """Raise InputError for a link that leads out of the folder of all files, in a folder or in
@@ -63,10 +81,7 @@ class Reach:
 
     def names(self, board: str) -> str:
         """Return a board of which only the description is used."""
-        if board not in self.allowed:
-            # The name of a file or of a lab's place is none of a known board.
-            load_board(_checked_name(board))
-        return board
+        return board if board in self.allowed else self._known(board)[0]
 
     def core(self, name: str) -> str:
         """Return a core that is known by name; InputError for the path of a description."""
@@ -86,11 +101,30 @@ class Reach:
         """
         if board in self.allowed:
             return {"--board": board}
-        described, runner = chosen_runner(load_board(_checked_name(board)), None, Connection())
+        word, known = self._known(board)
+        described, runner = chosen_runner(known, None, Connection())
         if is_real(runner) or described.cpu.is_host:
             raise _not_allowed(board)
         # So that the command chooses no other.
-        return {"--board": board, "--runner": runner.name}
+        return {"--board": word, "--runner": runner.name}
+
+    def _known(self, board: str) -> tuple[str, Board]:
+        """Return a board by name that ships or is in the user's folder, and the word that names it
+        whatever is in the working folder.
+
+        Raise :class:`InputError` for one that a file below the folder describes: a description may
+        name a core, a toolchain and so programs, and a client may be able to write there.
+        """
+        # The name of a file or of a lab's place is none of a known board.
+        path = board_file(_checked_name(board))
+        if path is not None and _real(path).is_relative_to(self.folder):
+            raise InputError(
+                f"{board!r} is described by {path} in the folder in which hil mcp was started, and "
+                "a description may name programs to run",
+                f"start the server with: hil mcp --allow {board}",
+            )
+        known = load_board(board)
+        return (board if board in board_names() else str(known.path.resolve())), known
 
     def changes(self, board: str) -> str:
         """Return a real board that a command changes; InputError unless it was allowed."""

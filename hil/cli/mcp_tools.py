@@ -49,7 +49,10 @@ an `error` with a hint. Paths are relative to the folder in which the server was
 Goal = Literal["speed", "balanced", "ram", "size"] | None
 Models = Annotated[
     str | list[str],
-    Field(description="a .tflite, .onnx or .pt2 file or an archive; several share one image"),
+    Field(
+        description="a .tflite, .onnx or .pt2 file, or an archive if --allow-code permits it; "
+        "several share one image"
+    ),
 ]
 Board = Annotated[str, Field(description="a board's name, which the tool `boards` lists")]
 #: Options of the compiler that read other files or load code, and the one that tools name.
@@ -338,11 +341,11 @@ class Tools:
 
     def _model(self, text: str) -> str:
         """Return the word of a model, a path or NAME=path: both readings are within reach."""
-        path = self._path(text)
+        path = str(self._allowed(self._reach.model, text))
         name, separator, rest = text.partition("=")
         if not separator or os.path.exists(path):
             return path
-        return f"{self._allowed(checked_name, name)}={self._path(rest)}"
+        return f"{self._allowed(checked_name, name)}={self._allowed(self._reach.model, rest)}"
 
     def _text_or_file(self, text: str, is_file: bool) -> str:
         """Return a text that some commands read as a file: as a path it is within reach, too.

@@ -295,15 +295,29 @@ def build(
                 check_project(folder, force=force)
             # Another process may have built it meanwhile.
             sizes = _look_up(folder, build_id)
+            is_new = not (folder.is_dir() and any(folder.iterdir()))
             if output is not None and not _is_unchanged(folder, with_build_id(files, build_id)):
                 sizes = None
             if sizes is None:
-                with _blaming_other_cores(libraries, board):
+                with _blaming_other_cores(libraries, board), _whole(folder, is_new):
                     sizes = _build(
                         modules, board, layouts, project, placed, folder, build_id, definitions,
                         is_cached=output is None, force=force,
                     )  # fmt: skip
     return Firmware(folder, folder / _ELF, build_id, board, tuple(libraries), sizes)
+
+
+@contextmanager
+def _whole(folder: Path, is_new: bool) -> Iterator[None]:
+    """Remove what a build leaves in a new folder unless it is whole, or its log says why not."""
+    try:
+        yield
+    except BaseException as error:
+        has_log = isinstance(error, BuildError) and not isinstance(error, fit.FitError)
+        if is_new and not has_log:
+            with suppress(OSError):
+                remove(folder)
+        raise
 
 
 @contextmanager

@@ -322,9 +322,13 @@ class _Core:
             # The firmware's own data and stacks, where the pool lies beside them.
             own = ram.needed - sum(static_bytes([least.module], "own").values())
             beside = f", {own:,} of them for the firmware and its stacks" if own > 0 else ""
+            # Fed by rows, it takes less; a remedy states it where that suffices.
+            rows = self._fed_by_rows
+            is_less = rows is not None and _demands(rows, board)["RAM"].needed < needed
+            whole = " with the input as a whole" if is_less else ""
             parts.append(
-                f"RAM: at least {needed:,} bytes needed{beside}; {ram.had:,} available in the "
-                f"{ram.note.partition(';')[0]}{self._peak()}"
+                f"RAM: at least {needed:,} bytes needed{whole}{beside}; {ram.had:,} available in "
+                f"the {ram.note.partition(';')[0]}{self._peak()}"
             )
         smallest = min(programs, key=lambda program: program.flash_bytes)
         if smallest.flash_bytes > smallest.flash_available:
@@ -357,7 +361,7 @@ class _Core:
         if not _demands(self._least(), board)["RAM"].fits:
             rows = self._fed_by_rows
             if rows is not None and _demands(rows, board)["RAM"].fits:
-                needed = _program(rows, board).ram_bytes
+                needed = _demands(rows, board)["RAM"].needed
                 yield f"{' '.join(rows.options)} takes {needed:,} bytes of RAM"
             for tensor in _float_inputs(self._least()):
                 yield (
@@ -380,9 +384,9 @@ class _Core:
 
 def _doubt(program: ProgramFit, board: Board) -> str:
     """Return why a program may fit, or may not."""
-    if program.ram_bytes + UNKNOWN_BYTES > program.ram_available:
+    if program.ram_with_stacks_bytes + UNKNOWN_BYTES > program.ram_available:
         return (
-            f"RAM: {program.ram_bytes:,} bytes, or up to {UNKNOWN_BYTES} more, of "
+            f"RAM: {program.ram_with_stacks_bytes:,} bytes, or up to {UNKNOWN_BYTES} more, of "
             f"{program.ram_available:,}"
         )
     if board.base.stack_bytes + _FRAME_BYTES > board.stack_bytes:
@@ -445,7 +449,7 @@ def _program(candidate: _Candidate, board: Board) -> ProgramFit:
         optimize=candidate.optimize,
         fits=fits,
         workspace_bytes=candidate.module.workspace_bytes,
-        ram_bytes=base + stacks + sum(static_bytes([candidate.module], "own").values()),
+        ram_with_stacks_bytes=base + stacks + sum(static_bytes([candidate.module], "own").values()),
         ram_available=board.total_bytes("ram"),
         flash_bytes=flash.needed,
         flash_available=flash.had,

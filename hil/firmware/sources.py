@@ -26,7 +26,7 @@ from hilc.memory.pools import PoolSpec
 from hilc.options import CodeKeywords, CompileOptions
 from hilc.support.inputs import check_regular
 from hilc.support.option import flag_of, options_of
-from hilc.support.outputs import OutputError
+from hilc.support.outputs import FOLDER_MARKS, OutputError
 
 if TYPE_CHECKING:
     from hilc.schedule.frontier import Frontier
@@ -470,6 +470,12 @@ def _existing(word: str) -> Path:
             f"{path} is a library that `hil export` wrote for another build system, not a model",
             "give the model file that it was exported from, or the tar or folder that "
             "`hil compile -o` writes",
+        )
+    if (path / FOLDER_MARKS["a firmware project"]).is_file():
+        raise InputError(
+            f"{path} is a firmware project that `hil build` wrote, not a model",
+            "give the model file that it was built from, or to run it an ELF file: "
+            f"{path}/build/firmware.elf",
         )
     check_regular(path, hint)
     return path

@@ -136,6 +136,8 @@ class EvaluateJob(Job[Evaluation]):
                 provenance=self._provenance(image, known, model, _Labelled(data)),
                 recoveries=tuple(step for each in models for step in recoveries_of(each)),
             )
+        for remark in data.clipping.remarks():
+            run.warn(remark)
         yield report
 
     @contextmanager

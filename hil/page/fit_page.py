@@ -90,7 +90,7 @@ def _row(board: BoardFit) -> _Row:
         board.cpu,
         status,
         word,
-        _bar(program.ram_bytes, program.ram_available),
+        _bar(program.ram_with_stacks_bytes, program.ram_available),
         _bar(program.flash_bytes, program.flash_available),
         number(program.per_inference),
         " ".join(program.options),
@@ -102,7 +102,7 @@ def _shown(board: BoardFit) -> ProgramFit:
     """Return the program to take, or where none fits that with the least RAM."""
     if board.best is not None:
         return board.programs[board.best]
-    return min(board.programs, key=lambda program: program.ram_bytes)
+    return min(board.programs, key=lambda program: program.ram_with_stacks_bytes)
 
 
 def _bar(needed: int, available: int) -> _Bar:

@@ -216,7 +216,7 @@ class BenchEntry:
     firmware_flash_bytes: int
     #: Peak of the memory plan.
     workspace_bytes: int
-    #: All static RAM of the firmware.
+    #: All static RAM of the firmware, without its stacks.
     ram_bytes: int
     stack_peak_bytes: int
     layers: tuple[MeasuredLayer, ...]

@@ -85,7 +85,7 @@ class BoardEntry:
     description: str
     cpu: str
     clock_hz: int
-    #: None for this machine, whose memory has no limit.
+    #: Memory of the board, in all its regions; None for this machine, whose memory has no limit.
     flash_bytes: int | None
     ram_bytes: int | None
     memory: tuple[BoardRegion, ...]

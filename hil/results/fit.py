@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Annotated, Literal
 
 from hil.results.answer import entry_of
+from hilc.support.jsondata import Renamed
 
 #: ``maybe``: the board has about what the estimates say, so that only a build decides.
 Verdict = Literal["yes", "maybe", "no"]
@@ -22,8 +23,9 @@ class ProgramFit:
     fits: Verdict
     #: With inputs and outputs: what ``--ram`` of ``hil build`` limits.
     workspace_bytes: int
-    #: RAM of the whole firmware with its stacks, and that of the board, in all its regions.
-    ram_bytes: int
+    #: Static RAM of the whole firmware, which ``ram_bytes`` of bench and build is, and its stacks.
+    ram_with_stacks_bytes: Annotated[int, Renamed("ram_bytes")]
+    #: RAM of the board, in all its regions.
     ram_available: int
     #: Flash of the whole firmware, an estimate, and what the board has.
     flash_bytes: int

@@ -44,6 +44,7 @@ class RecordedRun:
     per_inference: int
     workspace_bytes: int | None = None
     model_flash_bytes: int | None = None
+    #: All static RAM of the firmware, without its stacks.
     ram_bytes: int | None = None
     commit: str | None = None
 

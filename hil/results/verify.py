@@ -166,6 +166,7 @@ class Cost:
     per_inference: int
     #: None for firmware that was not built by this command.
     model_flash_bytes: int | None
+    #: All static RAM of the firmware, without its stacks.
     ram_bytes: int | None
     workspace_bytes: int
 

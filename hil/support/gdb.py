@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import ClassVar, TypeVar
 
-from hil.errors import DeviceError
+from hil.errors import DeviceError, EmulatorError
 from hil.support.unix_socket import require_local_sockets
 
 _TIMEOUT_S = 10.0
@@ -87,7 +87,7 @@ class StreamClient:
 
     @classmethod
     def _failure(cls, error: Exception) -> DeviceError:
-        return DeviceError(f"{cls._name} failed: {error or type(error).__name__}", cls._remedy)
+        return EmulatorError(f"{cls._name} failed: {error or type(error).__name__}", cls._remedy)
 
 
 class Gdb(StreamClient):

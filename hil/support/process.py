@@ -13,13 +13,15 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
-from hil.errors import DeviceError, Remedy
+from hil.errors import DeviceError, EmulatorError, Remedy
 from hilc.support.limits import limit_in
 from hilc.support.process import kill_group, start, terminate_group
 
 _LOG = logging.getLogger("hil.runner")
 _TERM_TIMEOUT_S = 2.0
 _STDERR = 2
+#: In QEMU's last message, of a core that cannot go on.
+_FATAL = " fatal: "
 _FROM_OUTSIDE = ("SIGKILL", "SIGTERM", "SIGINT", "SIGHUP")
 
 
@@ -51,14 +53,21 @@ class ChildProcess:
         stdin: int | None = subprocess.DEVNULL,
         stdout: int | None = subprocess.DEVNULL,
         folder: Path | None = None,
+        is_firmware: bool = False,
     ) -> None:
+        """Start it. ``is_firmware``: the process is the firmware itself, so that its end is one of
+        the firmware unless somebody ended it.
+
+        Raise :class:`EmulatorError` if it cannot be started.
+        """
         if any(fd <= _STDERR for fd in pass_fds):
-            raise DeviceError(
+            raise EmulatorError(
                 "standard input, output or error of this program is closed, and a socket has its "
                 f"place, which {name} could not inherit",
                 "redirect it to /dev/null instead of closing it",
             )
         self.name = name
+        self._is_firmware = is_firmware
         self._stderr = tempfile.TemporaryFile()  # noqa: SIM115 - closed by stop()
         try:
             self.process: subprocess.Popen[bytes] = start(
@@ -72,10 +81,10 @@ class ChildProcess:
             )
         except FileNotFoundError:
             self._stderr.close()
-            raise DeviceError(f"{command[0]} is not installed", install_hint) from None
+            raise EmulatorError(f"{command[0]} is not installed", install_hint) from None
         except OSError as error:
             self._stderr.close()
-            raise DeviceError(f"cannot start {command[0]}: {error}", install_hint) from None
+            raise EmulatorError(f"cannot start {command[0]}: {error}", install_hint) from None
         _LOG.info("started %s, process %d: %s", name, self.process.pid, shlex.join(command))
 
     def alive(self) -> None:
@@ -84,7 +93,10 @@ class ChildProcess:
             raise self.end()
 
     def end(self) -> DeviceError:
-        """Return the error of a process that has ended or is about to end."""
+        """Return the error of a process that has ended or is about to end.
+
+        It is an :class:`EmulatorError` unless the firmware caused the end.
+        """
         ended_from_outside = False
         code: int | None = None
         try:
@@ -100,12 +112,16 @@ class ChildProcess:
             )
         elif (limit := limit_in(message)) is not None:
             # It would end again.
-            return DeviceError(f"{self.name} ended: {how}{message}; {limit.fact}", limit.hint)
+            return EmulatorError(f"{self.name} ended: {how}{message}; {limit.fact}", limit.hint)
         elif message:
             hint = "its last message gives the reason"
         else:
             hint = "run it again"
-        error = DeviceError(
+        # The firmware ends its machine by an exit without an error, or by a fault that its core
+        # cannot take, which QEMU calls fatal.
+        is_own = code == 0 or self._is_firmware or _FATAL in message
+        kind = DeviceError if is_own and not ended_from_outside else EmulatorError
+        error = kind(
             f"{self.name} ended: {how}{message}",
             hint,
             # A process that was ended on purpose is not restarted automatically.
@@ -120,7 +136,7 @@ class ChildProcess:
         remarks = (": warning: ", ": info: ")
         lines = [line.strip() for line in text.splitlines() if not any(r in line for r in remarks)]
         # QEMU's registers follow the reason of its end.
-        fatal = [line for line in lines if " fatal: " in line]
+        fatal = [line for line in lines if _FATAL in line]
         return f", saying {(fatal or lines)[-1]!r}" if lines else ""
 
     def stop(self) -> None:

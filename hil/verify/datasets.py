@@ -24,7 +24,7 @@ import numpy as np
 from hil.errors import InputError
 from hil.verify.samples import Sample, load_array, load_arrays
 from hilc.artifact.library import TensorInfo
-from hilc.executor import quantized
+from hilc.executor import Clipping, quantized
 from hilc.ir import Array
 from hilc.support import optional
 from hilc.support.inputs import check_regular
@@ -117,6 +117,8 @@ class DataSet:
     skipped: int = 0
     #: What was assumed about the labels; empty where nothing was.
     assumption: str = ""
+    #: The floats that were clipped to the range of a quantized input, of the samples read so far.
+    clipping: Clipping = field(default_factory=Clipping)
 
     def __len__(self) -> int:
         return len(self.labels)
@@ -233,7 +235,9 @@ def digest_of(sample: Sample) -> str:
 # -- what the model takes ----------------------------------------------------------------------
 
 
-def _fitted(array: Array, tensor: TensorInfo, scaling: Scaling, what: str) -> Array:
+def _fitted(
+    array: Array, tensor: TensorInfo, scaling: Scaling, clipping: Clipping, what: str
+) -> Array:
     """Return one sample of an input in its shape and type."""
     if array.dtype.kind not in "biuf":
         raise InputError(f"{what} is {array.dtype}, no numbers", "give an array of numbers")
@@ -243,7 +247,7 @@ def _fitted(array: Array, tensor: TensorInfo, scaling: Scaling, what: str) -> Ar
             f"{list(tensor.shape)}",
             _shape_remedy(array, tensor),
         )
-    return _typed(array, tensor, scaling, what).reshape(tensor.shape)
+    return _typed(array, tensor, scaling, clipping, what).reshape(tensor.shape)
 
 
 def _shape_remedy(array: Array, tensor: TensorInfo) -> str:
@@ -263,18 +267,22 @@ def _is_like(shape: Sequence[int], wanted: Sequence[int]) -> bool:
     return short == other or len(short) <= 1
 
 
-def _typed(array: Array, tensor: TensorInfo, scaling: Scaling, what: str) -> Array:
+def _typed(
+    array: Array, tensor: TensorInfo, scaling: Scaling, clipping: Clipping, what: str
+) -> Array:
     wanted = np.dtype(tensor.dtype)
     _check_finite(array, what)
     if scaling.mean is not None or scaling.std is not None:
-        return quantized(tensor, scaling.real(array, what), what)
+        reals = scaling.real(array, what)
+        return quantized(tensor, reals, what, clipping=clipping, sample=what)
     is_own = array.dtype.newbyteorder("=") == wanted
     # Without a scale they are counts and indices.
     if scaling.as_integers or is_own or (tensor.scale is None and wanted.kind != "f"):
         return _as_integers(array, tensor, what)
     # 0 and 1 have one meaning as floats.
     if array.dtype.kind == "f" or (wanted.kind == "f" and array.dtype.kind == "b"):
-        return quantized(tensor, array.astype(np.float64), what)
+        reals = array.astype(np.float64)
+        return quantized(tensor, reals, what, clipping=clipping, sample=what)
     scale = "" if tensor.scale is None else f" with the scale {tensor.scale:.6g}"
     own = f", --integers for the model's own {tensor.dtype}" if tensor.scale is not None else ""
     raise InputError(
@@ -391,17 +399,23 @@ def array_data(
                 "give one label for each sample, which the first axis counts",
             )
 
+    clipping = Clipping()
+
     def sample(index: int) -> Sample:
         return {
             tensor.name: _fitted(
-                given[tensor.name][index], tensor, chosen, f"sample {index} of {tensor.name!r}"
+                given[tensor.name][index],
+                tensor,
+                chosen,
+                clipping,
+                f"sample {index} of {tensor.name!r}",
             )
             for tensor in inputs
         }
 
     sources = _Numbered("sample", len(labels))
     samples = _Lazy(len(labels), sample)
-    return DataSet(samples, labels, sources, names, assumption=assumption)
+    return DataSet(samples, labels, sources, names, assumption=assumption, clipping=clipping)
 
 
 class _Numbered(Sequence[str]):
@@ -497,15 +511,19 @@ def _folder(
             "give samples as NPY files or pictures",
         )
 
+    clipping = Clipping()
+
     def sample(index: int) -> Sample:
         array = _read_file(path / files[index], tensor, scaling)
-        return {tensor.name: _fitted(array, tensor, scaling, shown_argument(files[index]))}
+        return {
+            tensor.name: _fitted(array, tensor, scaling, clipping, shown_argument(files[index]))
+        }
 
     sources = [shown_argument(file) for file in files]
     shown_names = None if shown is None else tuple(shown_argument(name) for name in shown)
     samples = _Lazy(len(files), sample)
     assumption = _assumption(names, classes)
-    return DataSet(samples, np.array(labels), sources, shown_names, skipped, assumption)
+    return DataSet(samples, np.array(labels), sources, shown_names, skipped, assumption, clipping)
 
 
 def _is_shown(entry: os.DirEntry[str]) -> bool:
@@ -703,14 +721,19 @@ def _index(
     tensor = _only_input(inputs, f"the folder {path}")
     found = read_index(path)
 
+    clipping = Clipping()
+
     def sample(index: int) -> Sample:
         source = found[index]
         data = _raw(source.read(path), tensor, scaling, source.file)
-        return {tensor.name: _fitted(data, tensor, scaling, source.file)}
+        return {
+            tensor.name: _fitted(data, tensor, scaling, clipping, f"input {index}, {source.file}")
+        }
 
     labels = np.array([source.label for source in found], np.int64)
     names = None if classes is None else tuple(classes)
-    return DataSet(_Lazy(len(found), sample), labels, [s.file for s in found], names)
+    sources = [s.file for s in found]
+    return DataSet(_Lazy(len(found), sample), labels, sources, names, clipping=clipping)
 
 
 # -- CSV -----------------------------------------------------------------------------------------
@@ -771,16 +794,20 @@ def _csv(
         is_open = tensor.scale is not None and scaling == Scaling()
         return is_open and _are_whole(rows, others)
 
+    clipping = Clipping()
+
     def sample(index: int) -> Sample:
         array = _numbers(path, rows[index], others, header)
         if are_integers():
             with np.errstate(invalid="ignore"):  # of numbers beyond the type
                 array = array.astype(np.int64)
-        return {tensor.name: _fitted(array, tensor, scaling, f"line {rows[index][0]}")}
+        return {tensor.name: _fitted(array, tensor, scaling, clipping, f"line {rows[index][0]}")}
 
     given, names, assumption = _csv_labels(path, rows, columns, header, values, classes)
     sources = [f"line {n}" for n, _ in rows]
-    return DataSet(_Lazy(len(rows), sample), given, sources, names, assumption=assumption)
+    return DataSet(
+        _Lazy(len(rows), sample), given, sources, names, assumption=assumption, clipping=clipping
+    )
 
 
 def _are_whole(rows: Sequence[tuple[int, Sequence[str]]], columns: Sequence[int]) -> bool:

@@ -19,7 +19,7 @@ import numpy.typing as npt
 
 from hilc.artifact.library import TensorInfo
 from hilc.errors import HilError, InputError
-from hilc.executor import conversion_hint, quantized
+from hilc.executor import Clipping, conversion_hint, quantized
 from hilc.ir import ELEMENT_TYPES, Array
 from hilc.support.arguments import typed
 from hilc.support.inputs import check_regular
@@ -260,7 +260,17 @@ def samples_of(
         )
     if not quantize:
         return given
-    return (quantized_sample(sample, tensors) for sample in given)
+    return _quantized_each(given, tensors)
+
+
+def _quantized_each(given: Iterable[Sample], tensors: Sequence[TensorInfo]) -> Iterator[Sample]:
+    """Yield samples with floats as integers; report once the values that were clipped."""
+    clipping = Clipping()
+    try:
+        for index, sample in enumerate(given):
+            yield quantized_sample(sample, tensors, clipping, index)
+    finally:
+        clipping.warn()
 
 
 def first_sample(
@@ -280,12 +290,17 @@ def first_sample(
 
 
 def quantized_sample(
-    sample: Mapping[str, npt.ArrayLike], tensors: Sequence[TensorInfo]
+    sample: Mapping[str, npt.ArrayLike],
+    tensors: Sequence[TensorInfo],
+    clipping: Clipping | None = None,
+    index: int = 0,
 ) -> dict[str, Array]:
-    """Return a sample with floats as the inputs' integers."""
+    """Return a sample with floats as the inputs' integers; see :func:`hilc.executor.quantized`."""
     known = {tensor.name: tensor for tensor in tensors}
     return {
-        name: quantized(known[name], array) if name in known else np.asarray(array)
+        name: quantized(known[name], array, clipping=clipping, sample=index)
+        if name in known
+        else np.asarray(array)
         for name, array in sample.items()
     }
 

@@ -49,7 +49,7 @@ class Compared:
         found = ["it builds"] if self.said.fits == "no" else []
         if self.workspace != self.said.workspace_bytes:
             found.append(f"workspace {self.workspace}")
-        if not 0 <= self.ram - self.said.ram_bytes <= self.entry.ram_error_bytes:
+        if not 0 <= self.ram - self.said.ram_with_stacks_bytes <= self.entry.ram_error_bytes:
             found.append("RAM")
         (model,) = self.built.sizes.models.values()
         error = self.entry.flash_error * model.flash_bytes + self.entry.flash_error_bytes
@@ -80,7 +80,7 @@ class Compared:
         return [
             *words,
             f"{said.workspace_bytes}",
-            f"{self.ram - said.ram_bytes:+}",
+            f"{self.ram - said.ram_with_stacks_bytes:+}",
             f"{flash - said.flash_bytes:+} of {flash}",
             ", ".join(self.wrong),
         ]

@@ -23,7 +23,7 @@ from hil import cli
 from hil.access import qemu
 from hil.board import load_board
 from hil.device import Device
-from hil.errors import DeviceError, InputError, LinkError
+from hil.errors import DeviceError, EmulatorError, InputError, LinkError
 from hil.lab import LabBoard
 from hil.link import bulk as bulk_module
 from hil.link.bulk import BoardMemory, Bulk
@@ -168,7 +168,7 @@ def test_a_killed_emulator_is_noticed_at_a_tensor(transfer: str) -> None:
         model.run()
         (machine,) = machines() - before
         machine.kill()
-        with pytest.raises(DeviceError, match=r"QEMU ended: signal 9 \(SIGKILL\)"):
+        with pytest.raises(EmulatorError, match=r"QEMU ended: signal 9 \(SIGKILL\)"):
             model.set_input(0, X) if transfer == "set_input" else model.get_output(0)
     assert machines() == before
 

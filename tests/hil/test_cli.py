@@ -55,6 +55,10 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (folder / "empty.tflite").touch()
     (folder / "text.tflite").write_text("this is no model\n")
     (folder / "folder").mkdir()
+    (folder / "odd").mkdir()
+    (folder / "odd" / "metadata.json").write_text("{}")
+    (folder / "project" / "generated").mkdir(parents=True)
+    (folder / "project" / "generated" / "hil_config.h").touch()
     (folder / "bad.tar").write_bytes(b"\0" * 10240)
     hilc.compile(folder / "tiny.tflite").save(folder / "tiny.tar")
     for name in ("m3", "m4"):
@@ -131,6 +135,10 @@ BAD = [
     # Models.
     Bad("compile missing.tflite -o x.tar", 2, "'missing.tflite' does not exist"),
     Bad("compile folder -o x.tar", 2, "folder has no metadata.json"),
+    Bad("verify folder --board native", 2, "give the tar or folder that `hil compile"),
+    Bad("verify / --board native", 2, "give the tar or folder that `hil compile"),
+    Bad("verify odd --board native", 2, "give the tar or folder that `hil compile"),
+    Bad("verify project --board native", 2, "a firmware project that `hil build` wrote"),
     Bad("verify folder --board native", 2, "or a model file"),
     Bad("compile tiny.tflite -o x.tar --runtime cpp", 2, "use --api packed with --interface"),
     Bad(f"{VERIFY} --keep-state", 2, "--keep-state is given, and 'tiny' keeps no state"),

@@ -462,6 +462,26 @@ def test_columns_of_labels(tmp_path: Path) -> None:
         load_data(path, [INT8], labels="clas")
 
 
+@pytest.mark.parametrize("suffix", [".csv", ".npz"])
+def test_clipped_floats_are_counted(tmp_path: Path, npz: Callable[..., Path], suffix: str) -> None:
+    """int8 with the scale 0.5 and zero point 3 takes -65.5 to 62; half a step more is rounded."""
+    rows = [[-128.0, 127.0, 0], [62.2, -65.7, 0], [62.3, 0, 0]]
+    path = npz(x=np.array(rows), y=LABELS[:3])
+    if suffix == ".csv":
+        path = tmp_path / "data.csv"
+        lines = [
+            ",".join(map(str, [*row, label])) for row, label in zip(rows, LABELS, strict=False)
+        ]
+        path.write_text("\n".join(lines))
+    data = load_data(path, [info((3,))])
+    for _ in range(2):  # a sample that is read again counts once
+        assert stacked(data)[:, :2].tolist() == [[-128, 127], [127, -128], [127, 3]]
+    (remark,) = data.drawn(2, 0).clipping.remarks()
+    assert remark.startswith("3 values of input 'x' in 2 samples (from -128 to 127) clipped to ")
+    assert "-65.5 to 62, the range of int8 with scale 0.5 and zero point 3" in remark
+    assert "--integers" in remark
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [

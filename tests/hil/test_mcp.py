@@ -16,8 +16,10 @@ import pytest
 from mcp import Client, StdioServerParameters
 from power_devices import ShellyGen2, served
 
+import hilc
 from hil.cli.mcp_reach import Reach
 from hil.errors import InputError
+from hilc.support.resources import data_dir
 
 DIGITS = Path(__file__).resolve().parents[2] / "examples" / "digits" / "digits.tflite"
 Tool = Callable[..., Awaitable[Any]]
@@ -123,6 +125,53 @@ def test_what_is_out_of_reach_is_refused(folder: Path) -> None:
         assert not (folder / "o.tar").exists()
 
     with_server(folder, use)
+
+
+def test_files_of_the_folder_start_no_programs(folder: Path) -> None:
+    """A client may write there: a board's description, which leads to a toolchain, and C code."""
+    text = (data_dir("targets") / "mps2-an386.toml").read_text()
+    (folder / "evil.toml").write_text(text)
+    library = hilc.compile(DIGITS, cpu="cortex-m4")
+    library.save(folder / "archive.tar")
+    library.save(folder / "unpacked")
+
+    async def use(call: Tool) -> None:
+        for tool in ("verify", "bench", "compile", "explain", "fit"):
+            more = {"output": "o.tar"} if tool == "compile" else {}
+            refused = error_of(await call(tool, model="digits.tflite", board="evil", **more))
+            assert "hil mcp --allow evil" in refused, tool
+        for path in ("archive.tar", "unpacked", "a=archive.tar"):
+            refused = error_of(await call("verify", model=path, board="mps2-an386"))
+            assert "--allow-code" in refused
+
+    with_server(folder, use)
+
+
+def test_archives_with_code(folder: Path) -> None:
+    hilc.compile(DIGITS, cpu="cortex-m4").save(folder / "archive.tar")
+
+    async def use(call: Tool) -> None:
+        found = await call("bench", model="archive.tar", board="mps2-an386")
+        assert found.structured_content["exit_code"] == 0
+
+    with_server(folder, use, "--allow-code")
+
+
+def test_a_name_of_the_users_folder_stays_theirs(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By its path: a file in the working folder would come first."""
+    monkeypatch.setenv("HIL_CONFIG", str(tmp_path / "config" / "config.toml"))
+    monkeypatch.chdir(folder)
+    own = tmp_path / "config" / "boards" / "mine.toml"
+    own.parent.mkdir(parents=True)
+    own.write_text((data_dir("targets") / "mps2-an386.toml").read_text())
+    reach = Reach(folder.resolve(), frozenset())
+    assert reach.names("mine") == str(own)
+    assert reach.uses("mine") == {"--board": str(own), "--runner": "qemu"}
+    (folder / "mine.toml").write_text(own.read_text())
+    with pytest.raises(InputError, match="may name programs"):
+        reach.uses("mine")
 
 
 def test_wrong_arguments_are_named(folder: Path) -> None:

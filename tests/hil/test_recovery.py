@@ -292,7 +292,7 @@ CASES = [
     Case("watchdog reset", on(CORTEX_M, "dog", RUNS), "device", AGAIN, "watchdog", RESET),
     Case("flash erased under it", flash_lost, "link", "no answer to", "supply", PROGRAM),
     Case("lock-up", on(CORTEX_M, "lockup", RUNS), "device", "SIGABRT.*Lockup", "", MACHINE),
-    Case("emulator killed", killed, "device", KILLED, "open the board again", ""),
+    Case("emulator killed", killed, "link", KILLED, "open the board again", ""),
     Case("cable pulled and plugged", cable_replugged, "link", CLOSED, "cable", LINE),
     Case("cable pulled", cable_pulled, "link", GONE, "start the program", ""),
     Case("dead until switched", power_switch, "link", "no answer to", "supply", SWITCH),

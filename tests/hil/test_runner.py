@@ -317,6 +317,28 @@ def test_a_process_that_ignores_the_polite_signal(
     assert not alive
 
 
+@pytest.mark.parametrize(
+    ("body", "is_firmware", "kind"),
+    [
+        ("kill -KILL $$", False, "link"),
+        ("kill -KILL $$", True, "link"),
+        ("echo 'it: could not load kernel' >&2; exit 1", False, "link"),
+        ("echo 'qemu: fatal: Lockup: cannot escalate' >&2; kill -ABRT $$", False, "device"),
+        ("exit 0", False, "device"),
+        ("kill -SEGV $$", True, "device"),
+    ],
+)
+def test_the_class_of_an_end(tmp_path: Path, body: str, is_firmware: bool, kind: str) -> None:
+    """What the firmware did is of the device; the emulator's own end is of the link."""
+    program = script(tmp_path / "it", body)
+    child = ChildProcess("it", [str(program)], install_hint="", is_firmware=is_firmware)
+    try:
+        error = child.end()
+    finally:
+        child.stop()
+    assert (error.kind, error.exit_code) == (kind, 4)
+
+
 def test_a_socket_in_the_place_of_a_standard_stream() -> None:
     with pytest.raises(DeviceError, match="a socket has its place, which QEMU could not inherit"):
         ChildProcess("QEMU", ["true"], install_hint="", pass_fds=(7, 0))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import stat
 from pathlib import Path
@@ -210,6 +211,45 @@ def test_an_update_that_was_cut_short_is_gone_on_with(tmp_path: Path) -> None:
     assert content(tmp_path) == FILES
     update_folder(tmp_path, new)
     assert content(tmp_path) == new
+
+
+def whole(folder: Path) -> dict[str, bytes]:
+    return {str(path): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+@pytest.mark.parametrize("is_new", [True, False])
+def test_an_update_without_room_changes_nothing(tmp_path: Path, is_new: bool) -> None:
+    folder = tmp_path / "outer" / "made"
+    if not is_new:
+        update_folder(folder, FILES)
+    before = whole(tmp_path)
+    files = {"a.c": b"other", "new/d.c": b"four", "z.c": bytes(5000)}
+    with file_size_limit(4000), pytest.raises(OutputError, match=r"z\.c: File too large"):
+        update_folder(folder, files)
+    assert whole(tmp_path) == before
+    assert (tmp_path / "outer").exists() != is_new
+    update_folder(folder, files)
+    assert content(folder) == files
+
+
+@pytest.mark.parametrize("count", [1, 2, 3, 4])
+def test_a_new_folder_without_room_for_a_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, count: int
+) -> None:
+    """A folder may need room for a name, too."""
+    move, moved = Path.replace, []
+
+    def failing(self: Path, target: Path) -> Path:
+        moved.append(target)
+        if len(moved) == count:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(target))
+        return move(self, target)
+
+    monkeypatch.setattr(Path, "replace", failing)
+    with pytest.raises(OutputError, match="No space left"):
+        update_folder(tmp_path / "made", FILES)
+    assert len(moved) == count
+    assert not any(tmp_path.iterdir())
 
 
 @pytest.mark.parametrize("text", ["", "[]", '{"version": 9}', '{"version": 1, "files": 3}', "\xff"])

@@ -12,7 +12,7 @@ import tflm
 from tflite_builder import ModelBuilder
 
 from hilc import interpreter, references
-from hilc.errors import InputError
+from hilc.errors import InputError, ModelError
 from hilc.frontends import load_model
 from hilc.references import get_reference, reference_names, require_installed, tflite_runtime
 from hilc.references import tflm as tflm_reference
@@ -57,6 +57,52 @@ def test_results_survive_the_next_run() -> None:
     kept = first.copy()
     reference.run_all({"x": np.full((1, 4), -50, np.int8)})
     np.testing.assert_array_equal(first, kept)
+
+
+@pytest.mark.parametrize(
+    ("op", "dtype", "reference", "said"),
+    [
+        ("FLOOR_DIV", "float32", "tflm", "its divisor 'b' is 0 in 2 elements of 4"),
+        ("DIV", "int32", "tflm", "its divisor 'b' is 0 in 2 elements of 4"),
+        ("FLOOR_MOD", "int32", "litert-ref", "its divisor 'b' is 0 in 2 elements of 4"),
+        ("POW", "int32", "litert-ref", "its exponent 'b' is below 0 in 1 element of 4"),
+    ],
+)
+def test_an_operand_at_which_a_runtime_stops(
+    op: str, dtype: str, reference: str, said: str
+) -> None:
+    """The message names it, and none of what the runtime printed before is left as zeros."""
+    b = ModelBuilder()
+    b.input("a", (1, 4), dtype)
+    b.input("b", (1, 4), dtype)
+    b.output("y", (1, 4), dtype)
+    b.op(op, ("a", "b"), ("y",))
+    made = get_reference(reference, load_model(b.build()), b.build())
+    good = {"a": np.array([[5, 7, 1, 3]], dtype), "b": np.array([[2, 1, 1, 3]], dtype)}
+    before = made.run_all(good)["y"]
+    bad = {**good, "b": np.array([[2, 0, 0, -1]], dtype)}
+    with pytest.raises(ModelError) as caught:
+        made.run_all(bad)
+    assert said in caught.value.fact
+    assert caught.value.fact.endswith("the first at [0, 3]" if op == "POW" else "at [0, 1]")
+    assert "the reference hilc" in caught.value.hint
+    assert (made.run_all(good)["y"] == before).all()
+
+
+def test_what_a_runtime_printed_begins_anew() -> None:
+    """The next message has nothing of the last one, and no zeros in its place."""
+    b = ModelBuilder()
+    for name in ("a", "b"):
+        b.input(name, (1, 4), "int32")
+    b.output("y", (1, 4), "int32")
+    b.op("FLOOR_DIV", ("a", "b"), ("y",))
+    said = []
+    for _ in range(2):
+        with pytest.raises(ModelError) as caught:
+            get_reference("tflm", load_model(b.build()), b.build())
+        said.append(caught.value.fact)
+    assert "Type 'INT32' is not supported by FLOOR_DIV" in said[0]
+    assert said[1] == said[0]
 
 
 def test_hilc_needs_no_file() -> None:

@@ -49,7 +49,7 @@ def fresh(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 def forget() -> None:
     temporary.remove_abandoned_files.cache_clear()
-    temporary._remove_abandoned_folders.cache_clear()
+    temporary.remove_abandoned_folders.cache_clear()
 
 
 def left(folder: Path) -> list[str]:

@@ -53,6 +53,10 @@ _MAX_MODULES = 64
 _REGISTRY = "codegen/host/src/system_registry.c"
 
 
+#: Remedy for a folder or a file that is no archive, or a damaged one.
+_REMEDY = "give the tar or folder that `hil compile -o` wrote, or a model file"
+
+
 @dataclass(frozen=True)
 class ModelLibrary:
     """Modules and the files of the archive, by their path in it (without the leading ``./``)."""
@@ -112,7 +116,14 @@ class ModelLibrary:
         untrusted.
         """
         path = Path(path)
-        return _library(read_files(path), str(path))
+        try:
+            if path.is_dir() and not (path / METADATA).exists():
+                # Before it is read: it may be any folder, of any size.
+                raise InputError(f"{path} has no {METADATA}")
+            return _library(read_files(path), str(path))
+        except InputError as error:
+            error.hint = error.hint or _REMEDY
+            raise
 
 
 @typed
@@ -279,5 +290,5 @@ def _file(files: Mapping[str, bytes], name: str, label: str) -> bytes:
     except KeyError:
         raise InputError(
             f"{label} has no {name}",
-            "give the tar or folder that `hil compile -o` wrote, or a model file",
+            _REMEDY,
         ) from None

@@ -45,6 +45,7 @@ from hilc.ops import OPS
 from hilc.references import loaded, onnx_runtime, tflm
 from hilc.references.file import ModelFile, variables
 from hilc.references.onnx_reference import Evaluator, OnnxReference
+from hilc.references.stops import stopped
 from hilc.references.tflite_runtime import TfliteRuntime
 from hilc.references.tflm import Arena, TflmModel, tflm_arena_bytes
 from hilc.support.optional import check_installed, install_hint
@@ -186,7 +187,7 @@ class _Tflm:
         refusal: ModelError | None = None
         for fill in (0, 1):
             try:
-                return self.run_all({x.name: np.full(x.shape, fill, x.dtype) for x in tensors})
+                return self._run({x.name: np.full(x.shape, fill, x.dtype) for x in tensors})
             except ModelError as error:
                 refusal = refusal or error
         assert refusal is not None
@@ -194,9 +195,14 @@ class _Tflm:
 
     def run_all(self, inputs: Mapping[str, Array]) -> Mapping[str, Array]:
         check_inputs(self._graph, inputs)
+        try:
+            return self._run(inputs)
+        except ModelError as error:
+            raise stopped("TensorFlow Lite Micro", self._graph, inputs, error) from None
+
+    def _run(self, inputs: Mapping[str, Array]) -> Mapping[str, Array]:
         arrays = [inputs[name] for name in self._graph.inputs]
-        values = self._model.run(arrays, list(self._file.indices.values()))
-        return self._file.named(values)
+        return self._file.named(self._model.run(arrays, list(self._file.indices.values())))
 
     def reset_state(self) -> None:
         self._model.reset()

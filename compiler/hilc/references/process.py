@@ -60,8 +60,8 @@ class Process:
         self.has_ended = False
         self._owner = os.getpid()
         self._link, theirs = socket.socketpair()
-        # Append mode: after the file is truncated, new output begins at its start.
-        self._printed: IO[bytes] = tempfile.TemporaryFile("a+b")  # noqa: SIM115
+        # The process writes at the position of this descriptor, which both share: unbuffered.
+        self._printed: IO[bytes] = tempfile.TemporaryFile(buffering=0)  # noqa: SIM115
         child = Path(__file__).with_name("child.py")
         environment = {
             **os.environ,
@@ -98,6 +98,7 @@ class Process:
         """Return the answer to a request; raise if the process has ended."""
         deadline = time.monotonic() + limit_s
         self._printed.truncate(0)
+        self._printed.seek(0)
         try:
             self._link.settimeout(limit_s)
             write_message(self._link, request, payload)

@@ -14,6 +14,7 @@ from hilc.ops.unary import host_function_matters
 from hilc.references.file import ModelFile
 from hilc.references.loaded import LoadedModel
 from hilc.references.process import Refused, arrays_of, described
+from hilc.references.stops import stopped
 
 #: Messages of operators about types that they do not support; zeros cause other messages, too.
 _OF_TYPES = re.compile(r"not supported|supported currently|only supports|unsupported", re.I)
@@ -30,6 +31,7 @@ class TfliteRuntime:
         self.name = name
         self.description = self._file.describe(f"{name}: {package} {version}, BUILTIN_REF")
         self._graph = graph
+        self._package = package
         self._loaded = _LoadedModel(package, self._file.data)
         self._require_types()
 
@@ -43,7 +45,8 @@ class TfliteRuntime:
         try:
             return self._file.named(self._run(inputs))
         except Refused as error:
-            raise self._loaded.refusal(error) from None
+            refusal = self._loaded.refusal(error)
+            raise stopped(self._package, self._graph, inputs, refusal) from None
 
     def _run(self, inputs: Mapping[str, Array]) -> list[Array | None]:
         indices = self._file.indices

@@ -14,13 +14,19 @@ import os
 import re
 import stat
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path, PurePosixPath
 
 from hilc.errors import InputError
 from hilc.support.limits import limit_of
 from hilc.support.locks import locked_folder
-from hilc.support.temporary import beside, partial_file, remove_abandoned_files
+from hilc.support.temporary import (
+    TemporaryFolder,
+    beside,
+    partial_file,
+    remove_abandoned_files,
+    remove_abandoned_folders,
+)
 
 #: List of the files in a folder that were written, as opposed to added or edited later.
 MANIFEST = "hil-files.json"
@@ -153,6 +159,7 @@ def check_place(path: Path, *, is_folder: bool, remedy: str = "") -> None:
             folder = folder.parent
         # A killed process left them; they are not the user's.
         remove_abandoned_files(folder)
+        remove_abandoned_folders(str(folder))
         # Some systems report only on creation whether a file can be created.
         probe = beside(folder / "probe")
         os.close(os.open(probe, os.O_CREAT | os.O_EXCL | os.O_WRONLY))
@@ -219,22 +226,40 @@ def update_folder(
     are replaced. Other files of the user are kept in any case. Without ``whole`` the files are
     added to those written before.
 
+    All files are written beside their places before the first of them is put there: where one of
+    them cannot be written, the folder stays as it was, and is removed if it is new.
+
     Raise :class:`~hilc.support.outputs.OutputError` if a file cannot be written.
     """
     try:
-        # A link stays one, also where the folder that it names is yet to be created.
-        Path(os.path.realpath(folder)).mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise cannot_write(folder, error) from None
-    try:
-        # Another process may be writing the same folder; it will finish soon.
-        with locked_folder(folder):
-            _update(folder, files, force, whole)
+        with ExitStack() as undone:
+            # A link stays one, also where the folder that it names is yet to be created.
+            _make_folders(Path(os.path.realpath(folder)), undone)
+            # Another process may be writing the same folder; it will finish soon.
+            with locked_folder(folder):
+                _update(folder, files, force, whole, undone)
+            undone.pop_all()
     except OSError as error:
         raise cannot_write(error.filename or folder, error) from None
 
 
-def _update(folder: Path, files: Mapping[str, bytes], force: bool, whole: bool) -> None:
+def _make_folders(folder: Path, undone: ExitStack) -> None:
+    """Create a folder and those above it; ``undone`` removes the created ones that are empty."""
+    if folder.is_dir():
+        return
+    _make_folders(folder.parent, undone)
+    folder.mkdir(exist_ok=True)
+    undone.callback(_remove_empty, folder)
+
+
+def _remove_empty(folder: Path) -> None:
+    with suppress(OSError):
+        folder.rmdir()
+
+
+def _update(
+    folder: Path, files: Mapping[str, bytes], force: bool, whole: bool, undone: ExitStack
+) -> None:
     wanted = {path: _digest(data) for path, data in files.items()}
     known = _read_manifest(folder)
     if not whole:
@@ -253,20 +278,50 @@ def _update(folder: Path, files: Mapping[str, bytes], force: bool, whole: bool) 
     changes = [path for path in files if found[path] != wanted[path]]
     if not changes and not stale and known == {path: (own,) for path, own in wanted.items()}:
         return
-    # Until all is written, a file may be the old or the new one.
-    _write_manifest(folder, {p: (*known.get(p, ()), *new) for p, new in _lists(wanted).items()})
-    # First, so that nothing is removed or written behind a link.
-    for parent in blocked:
-        (folder / parent).unlink()
-    for path in stale:
-        _remove(folder, path)
-    for path in changes:
-        target = folder / path
-        target.parent.mkdir(parents=True, exist_ok=True)
-        if target.is_symlink():
-            target.unlink()
-        write_file(target, files[path])
-    _write_manifest(folder, _lists(wanted))
+    with TemporaryFolder("partial", str(folder)) as staging:
+        staged = {path: Path(staging, f"{i}") for i, path in enumerate(changes)}
+        # Until all is in place, a file may be the old or the new one.
+        both = {p: (*known.get(p, ()), *new) for p, new in _lists(wanted).items()}
+        lists = Path(staging, "both"), Path(staging, "list")
+        contents = [
+            (MANIFEST, lists[0], _manifest(both)),
+            (MANIFEST, lists[1], _manifest(_lists(wanted))),
+        ]
+        contents += [(path, staged[path], files[path]) for path in changes]
+        for path, place, data in contents:
+            _stage(folder / path, place, data)
+        _put(lists[0], folder / MANIFEST, undone)
+        # First, so that nothing is removed or written behind a link.
+        for parent in blocked:
+            (folder / parent).unlink()
+        # A new name may need room in its folder; replacing a file and removing one do not.
+        for path in sorted(changes, key=lambda path: found[path] is not None):
+            target = folder / path
+            _make_folders(target.parent, undone)
+            _put(staged[path], target, undone)
+        for path in stale:
+            _remove(folder, path)
+        _put(lists[1], folder / MANIFEST, undone)
+
+
+def _stage(target: Path, place: Path, data: bytes) -> None:
+    """Write what is to be put at ``target``, with the permissions of the file that is there."""
+    try:
+        place.write_bytes(data)
+        if target.is_file() and not target.is_symlink():
+            place.chmod(stat.S_IMODE(target.stat().st_mode))
+    except OSError as error:
+        raise cannot_write(target, error) from None
+
+
+def _put(place: Path, target: Path, undone: ExitStack) -> None:
+    """Move a file to its place; ``undone`` removes one whose name is new. A link is replaced, not
+    its target.
+    """
+    is_new = not os.path.lexists(target)
+    place.replace(target)
+    if is_new:
+        undone.callback(target.unlink, missing_ok=True)
 
 
 def edited_files(folder: Path) -> list[str]:
@@ -341,12 +396,9 @@ def _lists(digests: Mapping[str, str]) -> dict[str, tuple[str, ...]]:
     return {path: (digest,) for path, digest in digests.items()}
 
 
-def _write_manifest(folder: Path, digests: Mapping[str, tuple[str, ...]]) -> None:
+def _manifest(digests: Mapping[str, tuple[str, ...]]) -> bytes:
     value = {"about": _ABOUT, "version": _VERSION, "files": dict(sorted(digests.items()))}
-    place = folder / MANIFEST
-    if place.is_symlink():
-        place.unlink()
-    write_file(place, json.dumps(value, indent=1) + "\n")
+    return (json.dumps(value, indent=1) + "\n").encode()
 
 
 def _read_manifest(folder: Path) -> dict[str, tuple[str, ...]]:

@@ -39,7 +39,7 @@ class TemporaryFolder(tempfile.TemporaryDirectory[str]):
         ``purpose``, a word in lower case.
         """
         root = root or tempfile.gettempdir()
-        _remove_abandoned_folders(root)
+        remove_abandoned_folders(root)
         super().__init__(prefix=f"hil-{purpose}-", dir=root)
         try:
             # Under its name only when it is locked.
@@ -97,7 +97,8 @@ def remove_abandoned_files(folder: Path) -> None:
 
 
 @functools.lru_cache(maxsize=8)
-def _remove_abandoned_folders(root: str) -> None:
+def remove_abandoned_folders(root: str) -> None:
+    """Remove temporary folders that killed processes left in ``root``; once in each process."""
     if not CAN_MOVE_LOCKED:
         return
     with suppress(OSError), os.scandir(root) as entries:

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Final
 
 from hil.access.verilator.cores import DEBUG_MODULE, INSTALL, RtlCore, package_folder
-from hil.errors import BuildError, DeviceError
+from hil.errors import BuildError, EmulatorError
 from hil.firmware.toolchain import program_version
 from hil.support.cache import (
     REMEDY,
@@ -101,7 +101,7 @@ def missing(core: RtlCore, *, debug: bool = False) -> tuple[str, str] | None:
 def check_installed(core: RtlCore, *, debug: bool = False) -> None:
     """Raise DeviceError if a build lacks a program, or the RTL."""
     if (absent := missing(core, debug=debug)) is not None:
-        raise DeviceError(f"{absent[0]} is not installed", absent[1])
+        raise EmulatorError(f"{absent[0]} is not installed", absent[1])
 
 
 def version() -> str:

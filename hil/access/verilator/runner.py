@@ -18,7 +18,7 @@ from hil.access.verilator.build import check_installed, missing, simulator
 from hil.access.verilator.cores import load_core
 from hil.board import board_names, load_board
 from hil.board.settings import Setting, Value, parse_named
-from hil.errors import DeviceError, InputError, LinkError, Remedy
+from hil.errors import DeviceError, EmulatorError, InputError, LinkError, Remedy
 from hil.firmware.image import read_image
 from hil.link.line import raise_if_ending
 from hil.results.bench import Stalls
@@ -88,7 +88,7 @@ class VerilatorRunner(Runner):
         """Raise if the board's core has no debug module here, or OpenOCD is missing."""
         chosen = runner_named("openocd")
         if (need := need_of(chosen, board)) is not None and not need.is_there():
-            raise DeviceError(f"{need.name} is not installed", need.hint)
+            raise EmulatorError(f"{need.name} is not installed", need.hint)
         chosen.check_debugger(board, _virtual(connection))
 
     def serve_debugger(

@@ -20,5 +20,6 @@ def mcp_command(args: argparse.Namespace, console: Console) -> int:
     from hil.cli.mcp_tools import Tools
 
     console.log("serving tools on stdin and stdout")
-    Tools(Reach(Path.cwd().resolve(), frozenset(args.allow)), args.timeout).serve()
+    reach = Reach(Path.cwd().resolve(), frozenset(args.allow), args.allow_code)
+    Tools(reach, args.timeout).serve()
     return 0

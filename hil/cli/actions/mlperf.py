@@ -155,7 +155,9 @@ def _items(
     if is_indexed(Path(args.data)):
         indexed = indexed_items(Path(args.data), nbytes)
         return indexed[: args.windows], indexed
-    items = list(items_of(load_data_set(args, module, False), module, benchmark))
+    data = load_data_set(args, module, False)
+    items = list(items_of(data, module, benchmark))
+    data.clipping.warn()
     return items[: args.windows], items
 
 

@@ -19,8 +19,15 @@ def add_options(parser: Parser) -> None:
         action="append",
         default=[],
         metavar="B",
-        help="a real board that tools may program, erase and reset, as --board names it, or "
-        "`native`; may be repeated (default: emulated boards alone)",
+        help="a real board that tools may program, erase and reset, as --board names it, `native`, "
+        "or a description in the working folder; may be repeated (default: emulated boards that "
+        "ship or are in the user's folder)",
+    )
+    parser.add_argument(
+        "--allow-code",
+        action="store_true",
+        help="take archives too: their C code is compiled on this machine, where it can include "
+        "any file that you can read (default: model files alone)",
     )
     parser.add_argument(
         "--timeout",

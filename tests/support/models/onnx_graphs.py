@@ -1178,9 +1178,10 @@ def _grid_sample(d: Draft, op: str) -> None:
 @draws("AffineGrid")
 def _affine_grid(d: Draft, op: str) -> None:
     images, rank = d.number(1, 2), d.among((2, 3))
-    sizes = [images, d.number(1, 2), *(d.number(1, 4) for _ in range(rank))]
+    align = d.number(0, 1)
+    sizes = [images, d.number(1, 2), *(d.number(1 + align, 4) for _ in range(rank))]
     theta = d.take("float32", (images, rank, rank + 1))
-    d.node(op, [theta, d.constant(sizes, "int64")], align_corners=d.number(0, 1))
+    d.node(op, [theta, d.constant(sizes, "int64")], align_corners=align)
 
 
 @draws("Attention")

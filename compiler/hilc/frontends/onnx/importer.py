@@ -46,6 +46,8 @@ assert translators
 
 #: The oldest opset whose operators the translators know; ONNX's converter raises older models.
 OLDEST_OPSET = 7
+#: From this opset on, ONNX's shape inference counts the windows of poolings as onnxruntime does.
+_CEIL_AS_COMPUTED = 22
 #: Operators that take float16 as it is: they move elements, or have graphs of their own.
 _ANY_TYPE = frozenset(
     {
@@ -202,9 +204,11 @@ class Scope:
         return self.builder.graph(name, given, outputs)
 
     def _check_declared(self, output: onnx.ValueInfoProto, graph: onnx.GraphProto) -> None:
-        """Raise unless an output has the type and the sizes that the model declares for it."""
+        """Raise unless an output has the type and the sizes that the model declares, or the sizes
+        that ONNX's shape inference gives it where onnxruntime computes other ones.
+        """
         made = self.value(output.name)
-        if _is_declared(output, made):
+        if _is_declared(output, made) or self._is_inferred_otherwise(output, graph):
             return
         fact = (
             f"the output {output.name!r} is declared {_declaration(output)}, and the nodes compute "
@@ -224,20 +228,39 @@ class Scope:
                         f"{_declaration(stored[name])} and computed as "
                         f"{found.dtype}{list(found.shape)}"
                     )
-                if node.op_type in ("Resize", "Upsample"):
-                    hint = (
-                        "sizes times scales are rounded down in single precision, as onnxruntime "
-                        "does, and ONNX's shape inference multiplies in double precision: remove "
-                        "the stored shapes, or state the sizes in place of the scales"
-                    )
-                if any(a.name == "ceil_mode" and a.i for a in node.attribute):
-                    hint = (
-                        "with ceil_mode, ONNX's shape inference before opset 22 counts a window "
-                        "that begins in the padding behind the image, and onnxruntime does not: "
-                        "remove the stored shapes, or convert the model to opset 22"
-                    )
                 raise ModelError(f"{_label(node, number)}: {fact}", hint)
         raise ModelError(fact, hint)
+
+    def _is_inferred_otherwise(self, output: onnx.ValueInfoProto, graph: onnx.GraphProto) -> bool:
+        """Return whether the declared sizes of an output are those of ONNX's shape inference, and
+        first differ from those made here at a node whose sizes onnxruntime computes as here.
+        """
+        inferred = self._inferred(graph)
+        declared = output.type.tensor_type
+        if output.name not in inferred or inferred[output.name].type.tensor_type != declared:
+            return False
+        for node in graph.node:
+            for name in node.output:
+                found = self.values.get(name)
+                if name in inferred and found and not _is_declared(inferred[name], found):
+                    return _is_inferred_too_large(node, self.opset)
+        return False
+
+    def _inferred(self, graph: onnx.GraphProto) -> dict[str, onnx.ValueInfoProto]:
+        """Return the values of a graph as ONNX's shape inference gives them, by name."""
+        bare = onnx.GraphProto()
+        bare.CopyFrom(graph)
+        del bare.value_info[:]
+        for value in bare.output:
+            value.type.tensor_type.ClearField("shape")
+        imports = [helper.make_opsetid(domain, version) for domain, version in self.opsets.items()]
+        functions = list(self.functions.values())
+        model = helper.make_model(bare, opset_imports=imports, functions=functions)
+        try:
+            known = onnx.shape_inference.infer_shapes(model, data_prop=True).graph
+        except (RuntimeError, ValueError, onnx.shape_inference.InferenceError):
+            return {}  # such as of a model beyond the 2 GB that it takes
+        return {value.name: value for value in (*known.value_info, *known.output)}
 
     def _output(self, name: str) -> str:
         """Return the name of an output's tensor; one that a node passes on is copied."""
@@ -606,6 +629,17 @@ def _input(value: onnx.ValueInfoProto) -> Tensor:
 def _stored_in(code: int) -> str:
     """Return the type of a tensor that holds elements of an ONNX type."""
     return STORED[code].dtype if code in STORED else dtype_name(code)
+
+
+def _is_inferred_too_large(node: onnx.NodeProto, opset: int) -> bool:
+    """Return whether ONNX's shape inference may give a node another size than onnxruntime.
+
+    Before opset 22 it counts a window of a pooling with ceil_mode that begins in the padding behind
+    the image; of Resize and Upsample it multiplies sizes and scales in double precision, not in
+    single.
+    """
+    is_ceiled = any(a.name == "ceil_mode" and a.i for a in node.attribute)
+    return (is_ceiled and opset < _CEIL_AS_COMPUTED) or node.op_type in ("Resize", "Upsample")
 
 
 def _is_declared(value: onnx.ValueInfoProto, made: Tensor) -> bool:

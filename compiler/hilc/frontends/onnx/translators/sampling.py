@@ -15,7 +15,7 @@ from hilc.frontends.onnx.translators.elementwise import combined
 from hilc.frontends.onnx.translators.indexing import taken
 from hilc.frontends.onnx.translators.matmul import by_rows
 from hilc.frontends.onnx.translators.movement import sliced
-from hilc.ir import Tensor
+from hilc.ir import Array, Tensor
 
 #: The slope of the cubic filter.
 _CUBIC = -0.75
@@ -60,23 +60,41 @@ class _Tap:
 
 @translates("AffineGrid")
 def affine_grid(n: Operation) -> Tensor:
-    """Translate AffineGrid to a product of the constant places with the matrices."""
+    """Translate AffineGrid to a product of the constant places with the matrices.
+
+    Raises :class:`~hilc.errors.UnsupportedError` for corners over an axis of one pixel, whose place
+    the standard leaves open: its function divides by zero.
+    """
     theta, sizes = n.input(0), n.known_ints(1, "the size")[2:]
     rank = len(sizes)
     if rank not in (2, 3) or len(theta.shape) != 3 or theta.shape[1:] != (rank, rank + 1):
         n.invalid(f"moves a grid {list(sizes)} by matrices {list(theta.shape)}",
                   "N x 2 x 3 for two axes and N x 3 x 4 for three are accepted")  # fmt: skip
     n.check_size((*sizes, rank + 1), theta.dtype)
-    lines = []
-    for size in sizes:
-        if n.integer("align_corners", 0):
-            lines.append(np.linspace(-1, 1, size) if size > 1 else np.zeros(size))
-        else:
-            lines.append((2 * np.arange(size) + 1) / size - 1)
-    # The last axis has the first coordinate.
-    grid = np.stack([*np.meshgrid(*lines, indexing="ij")[::-1], np.ones(tuple(sizes))], -1)
-    places = n.constant(grid.reshape(1, -1, rank + 1), theta.dtype)
+    align = bool(n.integer("align_corners", 0))
+    if align and 1 in sizes:
+        n.refuse(
+            f"has align_corners over a grid {list(sizes)}: an axis of size 1 has one corner, which "
+            "onnxruntime places at -1, PyTorch at 0 and the standard nowhere",
+            "set align_corners to 0, which places it at 0, or compute the grid of other operators",
+        )
+    places = n.constant(affine_places(sizes, align=align)[np.newaxis], theta.dtype)
     return n.reshape(by_rows(n, places, theta), (theta.shape[0], *sizes, rank))
+
+
+def affine_places(sizes: Sequence[int], *, align: bool) -> Array:
+    """Return the places of a grid's points from -1 to 1, of shape (points, axes + 1): the
+    coordinates of each, that of the last axis first, and a 1.
+
+    With ``align`` the ends are the centers of the outer pixels, else their edges; the only pixel of
+    an axis is at 0, as in PyTorch.
+    """
+    lines = [
+        np.linspace(-1, 1, size) if align and size > 1 else (2 * np.arange(size) + 1) / size - 1
+        for size in sizes
+    ]
+    grid = np.stack([*np.meshgrid(*lines, indexing="ij")[::-1], np.ones(tuple(sizes))], -1)
+    return grid.reshape(-1, len(sizes) + 1)
 
 
 @translates("GridSample")

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from hilc.frontends.onnx.translators.sampling import affine_places
 from hilc.frontends.pt2.model import Operation, Outputs, translates
 from hilc.frontends.pt2.translators.layers import unbatched
 from hilc.ir import Array
@@ -306,9 +307,16 @@ def grid_sampler(c: Operation) -> str:
 
 @translates("aten.affine_grid_generator")
 def affine_grid(c: Operation) -> str:
-    """Translate aten.affine_grid_generator to AffineGrid."""
-    return c.emit("AffineGrid", c.tensor("theta"), c.integers(c.ints("size")),
-                  align_corners=int(c.get("align_corners", False)))  # fmt: skip
+    """Translate aten.affine_grid_generator to AffineGrid, or to a product with the places where
+    ONNX leaves one open: of the only pixel of an axis with aligned corners.
+    """
+    size, align = c.ints("size"), bool(c.get("align_corners", False))
+    if not align or 1 not in size[2:]:
+        return c.emit("AffineGrid", c.tensor("theta"), c.integers(size), align_corners=int(align))
+    places = c.constant(affine_places(size[2:], align=True).T, "float32")
+    grid = c.emit("MatMul", c.tensor("theta"), places)
+    rows = c.emit("Transpose", grid, perm=(0, 2, 1))
+    return c.emit("Reshape", rows, c.integers((size[0], *size[2:], len(size) - 2)))
 
 
 @translates("aten.upsample_linear1d", "aten.upsample_bilinear2d", "aten.upsample_trilinear3d")
