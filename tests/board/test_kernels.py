@@ -366,7 +366,11 @@ def test_several_filters_of_a_channel(name: str, specialise: bool) -> None:
     [
         (
             "mps2-an386",
-            {"dsp_depthwise_conv2d_" + n for n in ("s8_pairs", "s8_pairs_rounded", "s16_pairs")},
+            {
+                f"dsp_depthwise_conv2d_{kind}"
+                for form in ("pairs", "channels")
+                for kind in (f"s8_{form}", f"s8_{form}_rounded", f"s16_{form}")
+            },
         ),
         ("mps3-an547", {"mve_depthwise_conv2d_" + n for n in ("s8_taps", "s16_taps")}),
     ],

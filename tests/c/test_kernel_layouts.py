@@ -1060,6 +1060,20 @@ def test_depthwise_taps(
     assert part == outputs + (lines.shape[2] - 1) // runs * step
 
 
+@pytest.mark.parametrize("channels", [4, 6])
+def test_depthwise_fours_of_channels(channels: int) -> None:
+    attrs = conv("SAME", 3, depth_multiplier=1)
+    layer = a_layer("DEPTHWISE_CONV_2D", (1, 9, 8, channels), (1, 2, 3, channels), attrs)
+    p = packed(layer, DSP, "hil_dsp_depthwise_conv2d_s8_channels")
+    halves = p.fields["weights"].view(np.int16).reshape(-1, 6, 4)
+    for channel in range(channels):
+        for tap in range(6):
+            four, place = divmod(channel, 4)
+            # Two words of the bytes 0 and 2, and 1 and 3, of four pixels.
+            assert halves[four, tap, (0, 2, 1, 3)[place]] == 256 * p.weight(channel, tap)
+    assert np.count_nonzero(halves) == np.count_nonzero(p.weights)
+
+
 def test_depthwise_lines() -> None:
     p = packed(planes(5), DSP, "hil_dsp_depthwise_conv2d_s8_3x3")
     for channel in range(5):

@@ -9,6 +9,8 @@ import numpy as np
 import numpy.typing as npt
 
 from hilc.ir import Array
+from hilc.lowering.channel_rows import channel_rows
+from hilc.lowering.channels import padded
 from hilc.lowering.dsp.affine import BITS, Affine, RightShiftedChannels, range_of
 from hilc.lowering.dsp.packing import affine_of_layer, channels_of
 from hilc.lowering.forms import row_bands
@@ -20,6 +22,8 @@ from hilc.lowering.linear import (
     packed_once,
 )
 from hilc.lowering.parameters import (
+    HilDspDepthwiseConv2dS8Channels,
+    HilDspDepthwiseConv2dS8ChannelsRounded,
     HilDspDepthwiseConv2dS8Pairs,
     HilDspDepthwiseConv2dS8PairsRounded,
     HilDspDepthwiseConv2dS8Plane,
@@ -31,6 +35,9 @@ from hilc.lowering.parameters import (
 _BANDS = (8, 2)
 #: Channels that are widened together.
 _PLANES = 4
+#: Channels that are computed together where they lie in the image, and the order of their weights
+#: in half-words.
+_FOUR_CHANNELS, _BYTES_ORDER = 4, (0, 2, 1, 3)
 #: Largest excess of a channel's addend over the common addend.
 _ADDEND_LIMIT = 256
 #: Pixels of a line of the depthwise kernel's scratch, 32 bytes each.
@@ -49,12 +56,19 @@ def _pairs(form: DepthwiseConvolution) -> Iterator[Parameters]:
         for rows, taps in tap_pairs(form):
             rounded = form.parameters(HilDspDepthwiseConv2dS8PairsRounded, dsp_tap_pairs=taps)
             yield rounded.as_form(rows)
+        if (channels := channel_rows(form)) is not None:
+            weights = channel_words(form.packing)
+            yield form.parameters(
+                HilDspDepthwiseConv2dS8ChannelsRounded, channel_rows=channels, weights=weights
+            )
         return
-    outputs = form.requantization.output_range
+    limits = form.requantization.output_range
+    outputs = {"out_min": limits.out_min, "out_max": limits.out_max, "scales": scales}
     for rows, taps in tap_pairs(form, 2**BITS):
-        yield HilDspDepthwiseConv2dS8Pairs(
-            dsp_tap_pairs=taps, out_min=outputs.out_min, out_max=outputs.out_max, scales=scales
-        ).as_form(rows)
+        yield HilDspDepthwiseConv2dS8Pairs(dsp_tap_pairs=taps, **outputs).as_form(rows)
+    if (channels := channel_rows(form)) is not None:
+        weights = channel_words(form.packing, 2**BITS)
+        yield HilDspDepthwiseConv2dS8Channels(channel_rows=channels, weights=weights, **outputs)
 
 
 @packed_once
@@ -105,6 +119,18 @@ def _pair_words(
         halves, step = np.stack([taps, np.zeros_like(taps)], axis=-1), dilation
     words = np.ascontiguousarray(halves).reshape(-1).view(np.int32)
     return words, words.size // (weights.channels * filter_h), step
+
+
+@packed_once
+def channel_words(
+    weights: LinearWeights, factor: int = 1, order: tuple[int, ...] = _BYTES_ORDER
+) -> npt.NDArray[np.int32]:
+    """Return words of half-words ``[fours of channels, taps, 2]``, flat: weights times ``factor`` in
+    this order.
+    """
+    taps = factor * padded(weights.matrix, _FOUR_CHANNELS).astype(np.int16)
+    fours = taps.reshape(-1, _FOUR_CHANNELS, weights.depth)[:, order]
+    return np.ascontiguousarray(fours.transpose(0, 2, 1)).reshape(-1).view(np.int32)
 
 
 def _three_by_three(form: DepthwiseConvolution) -> list[Parameters]:

@@ -190,8 +190,64 @@ HIL_INLINE void hil_dsp_tap_sums(const struct hil_dsp_tap_pairs *p, const int32_
     }
 }
 
-/* A layer of elements of a type, `outputs` of a row at a time. */
-#define HIL_DSP_TAP_LAYER(name, type, outputs)                                                     \
+/* What the kernels of taps have in common: how an output starts, and follows from its sum, by words
+ * of each channel. */
+struct hil_dsp_tap_scale {
+    int32_t start;
+    int32_t multiplier;
+    int32_t addend;
+    int32_t shift; /* to the right */
+};
+
+HIL_INLINE struct hil_dsp_tap_scale hil_dsp_tap_scale(const int32_t *words) {
+    const struct hil_dsp_tap_scale scale = {
+        .start = words[0], .multiplier = words[1], .addend = words[2], .shift = words[3]};
+    return scale;
+}
+
+#define HIL_DSP_TAP_SCALE(p, channel) hil_dsp_tap_scale((p)->scales + 4 * (channel))
+
+#define HIL_DSP_TAP_VALUE_S8(p, scale, sum)                                                        \
+    hil_dsp_scaled_to(                                                                             \
+        sum, (struct hil_dsp_affine){.multiplier = (scale).multiplier, .addend = (scale).addend},  \
+        (scale).shift, (p)->out_min, (p)->out_max)
+
+#define HIL_DSP_TAP_VALUE_S16(p, scale, sum)                                                       \
+    ((p)->shifted ? hil_dsp_s16_shifted(sum, (scale).multiplier, (scale).addend, (scale).shift,    \
+                                        (p)->out_min, (p)->out_max)                                \
+                  : hil_dsp_s16_scaled(sum, (scale).multiplier, (p)->out_min, (p)->out_max))
+
+/* Without an affine requantization. */
+#define HIL_DSP_TAP_SCALE_ROUNDED(p, channel)                                                      \
+    ((struct hil_dsp_tap_scale){                                                                   \
+        .start = (p)->bias[channel],                                                               \
+        .multiplier = (p)->multipliers[(p)->per_channel ? (channel) : 0],                          \
+        .shift = (p)->shifts[(p)->per_channel ? (channel) : 0],                                    \
+    })
+
+#define HIL_DSP_TAP_VALUE_ROUNDED(p, scale, sum)                                                   \
+    hil_clamp_s8(hil_requantize_by((p)->narrow, sum, (scale).multiplier, (scale).shift,            \
+                                   (p)->out_zero_point),                                           \
+                 (p)->out_min, (p)->out_max)
+
+/* A layer of elements of a type: `SCALE(p, channel)` is how a channel's outputs start, and
+ * `VALUE(p, scale, sum)` an output. */
+#define HIL_DSP_TAP_LAYER(name, type, SCALE, VALUE)                                                \
+    /* `count` outputs next to each other, of output channel `channel`. */                         \
+    HIL_INLINE void name##_outputs(const struct name *p, int32_t channel, int32_t count,           \
+                                   const int16_t *in, type *out) {                                 \
+        const struct hil_dsp_tap_pairs taps = HIL_DSP_TAP_PAIRS(p);                                \
+        const struct hil_dsp_tap_scale scale = SCALE(p, channel);                                  \
+        uint32_t sums[HIL_DSP_TAP_OUTPUTS];                                                        \
+        _Pragma("GCC unroll 4") for (int32_t i = 0; i < count; i++) {                              \
+            sums[i] = (uint32_t)scale.start;                                                       \
+        }                                                                                          \
+        hil_dsp_tap_sums(&taps, p->weights + channel * p->filter_h * p->pairs, count, in, sums);   \
+        _Pragma("GCC unroll 4") for (int32_t i = 0; i < count; i++) {                              \
+            out[i * HIL_DSP_PLANE_OUT_C(p)] = VALUE(p, scale, (int32_t)sums[i]);                   \
+        }                                                                                          \
+    }                                                                                              \
+                                                                                                   \
     HIL_INLINE void name(const struct name *p, const type *in, type *out, void *scratch) {         \
         const struct hil_dsp_tap_pairs taps = HIL_DSP_TAP_PAIRS(p);                                \
         int16_t *const plane = (int16_t *)scratch;                                                 \
@@ -209,17 +265,17 @@ HIL_INLINE void hil_dsp_tap_sums(const struct hil_dsp_tap_pairs *p, const int32_
                         const int16_t *from = plane + row * p->stride_h * p->line;                 \
                         int32_t left = p->out_w;                                                   \
                         for (; left >= HIL_DSP_TAP_OUTPUTS; left -= HIL_DSP_TAP_OUTPUTS) {         \
-                            outputs(p, channel, HIL_DSP_TAP_OUTPUTS, from, to);                    \
+                            name##_outputs(p, channel, HIL_DSP_TAP_OUTPUTS, from, to);             \
                             from += HIL_DSP_TAP_OUTPUTS * p->stride_w;                             \
                             to += HIL_DSP_TAP_OUTPUTS * out_c;                                     \
                         }                                                                          \
                         if (left >= 2) {                                                           \
-                            outputs(p, channel, 2, from, to);                                      \
+                            name##_outputs(p, channel, 2, from, to);                               \
                             from += 2 * p->stride_w;                                               \
                             to += 2 * out_c;                                                       \
                         }                                                                          \
                         if (left % 2 != 0) {                                                       \
-                            outputs(p, channel, 1, from, to);                                      \
+                            name##_outputs(p, channel, 1, from, to);                               \
                             to += out_c;                                                           \
                         }                                                                          \
                     }                                                                              \
@@ -260,29 +316,8 @@ struct hil_dsp_depthwise_conv2d_s16_pairs {
     const int32_t *scales; /* of each output channel: bias, multiplier, addend, shift */
 };
 
-/* `count` outputs next to each other, of output channel `channel`. */
-HIL_INLINE void hil_dsp_tap_outputs_s16(const struct hil_dsp_depthwise_conv2d_s16_pairs *p,
-                                        int32_t channel, int32_t count, const int16_t *in,
-                                        int16_t *out) {
-    const struct hil_dsp_tap_pairs taps = HIL_DSP_TAP_PAIRS(p);
-    const int32_t *const scale = p->scales + 4 * channel;
-    uint32_t sums[HIL_DSP_TAP_OUTPUTS];
-#pragma GCC unroll 4
-    for (int32_t i = 0; i < count; i++) {
-        sums[i] = (uint32_t)scale[0];
-    }
-    hil_dsp_tap_sums(&taps, p->weights + channel * p->filter_h * p->pairs, count, in, sums);
-#pragma GCC unroll 4
-    for (int32_t i = 0; i < count; i++) {
-        const int32_t sum = (int32_t)sums[i];
-        out[i * HIL_DSP_PLANE_OUT_C(p)] =
-            p->shifted
-                ? hil_dsp_s16_shifted(sum, scale[1], scale[2], scale[3], p->out_min, p->out_max)
-                : hil_dsp_s16_scaled(sum, scale[1], p->out_min, p->out_max);
-    }
-}
-
-HIL_DSP_TAP_LAYER(hil_dsp_depthwise_conv2d_s16_pairs, int16_t, hil_dsp_tap_outputs_s16)
+HIL_DSP_TAP_LAYER(hil_dsp_depthwise_conv2d_s16_pairs, int16_t, HIL_DSP_TAP_SCALE,
+                  HIL_DSP_TAP_VALUE_S16)
 
 /*@kernel
 name = "hil_dsp_depthwise_conv2d_s8_pairs"
@@ -315,27 +350,8 @@ struct hil_dsp_depthwise_conv2d_s8_pairs {
                             * to the right */
 };
 
-/* `count` outputs next to each other, of output channel `channel`. */
-HIL_INLINE void hil_dsp_tap_outputs_s8(const struct hil_dsp_depthwise_conv2d_s8_pairs *p,
-                                       int32_t channel, int32_t count, const int16_t *in,
-                                       int8_t *out) {
-    const struct hil_dsp_tap_pairs taps = HIL_DSP_TAP_PAIRS(p);
-    const int32_t *const words = p->scales + 4 * channel;
-    const struct hil_dsp_affine scale = {.multiplier = words[1], .addend = words[2]};
-    uint32_t sums[HIL_DSP_TAP_OUTPUTS];
-#pragma GCC unroll 4
-    for (int32_t i = 0; i < count; i++) {
-        sums[i] = (uint32_t)words[0];
-    }
-    hil_dsp_tap_sums(&taps, p->weights + channel * p->filter_h * p->pairs, count, in, sums);
-#pragma GCC unroll 4
-    for (int32_t i = 0; i < count; i++) {
-        const int8_t value = hil_dsp_scaled((int32_t)sums[i], scale, words[3]);
-        out[i * HIL_DSP_PLANE_OUT_C(p)] = hil_clamp_s8(value, p->out_min, p->out_max);
-    }
-}
-
-HIL_DSP_TAP_LAYER(hil_dsp_depthwise_conv2d_s8_pairs, int8_t, hil_dsp_tap_outputs_s8)
+HIL_DSP_TAP_LAYER(hil_dsp_depthwise_conv2d_s8_pairs, int8_t, HIL_DSP_TAP_SCALE,
+                  HIL_DSP_TAP_VALUE_S8)
 
 /*@kernel
 name = "hil_dsp_depthwise_conv2d_s8_pairs_rounded"
@@ -365,26 +381,7 @@ struct hil_dsp_depthwise_conv2d_s8_pairs_rounded {
     HIL_REQUANTIZATION_FIELDS;
 };
 
-/* `count` outputs next to each other, of output channel `channel`. */
-HIL_INLINE void
-hil_dsp_tap_outputs_rounded(const struct hil_dsp_depthwise_conv2d_s8_pairs_rounded *p,
-                            int32_t channel, int32_t count, const int16_t *in, int8_t *out) {
-    const struct hil_dsp_tap_pairs taps = HIL_DSP_TAP_PAIRS(p);
-    const int32_t entry = p->per_channel ? channel : 0;
-    uint32_t sums[HIL_DSP_TAP_OUTPUTS];
-#pragma GCC unroll 4
-    for (int32_t i = 0; i < count; i++) {
-        sums[i] = (uint32_t)p->bias[channel];
-    }
-    hil_dsp_tap_sums(&taps, p->weights + channel * p->filter_h * p->pairs, count, in, sums);
-#pragma GCC unroll 4
-    for (int32_t i = 0; i < count; i++) {
-        const int32_t value = hil_requantize_by(p->narrow, (int32_t)sums[i], p->multipliers[entry],
-                                                p->shifts[entry], p->out_zero_point);
-        out[i * HIL_DSP_PLANE_OUT_C(p)] = hil_clamp_s8(value, p->out_min, p->out_max);
-    }
-}
-
-HIL_DSP_TAP_LAYER(hil_dsp_depthwise_conv2d_s8_pairs_rounded, int8_t, hil_dsp_tap_outputs_rounded)
+HIL_DSP_TAP_LAYER(hil_dsp_depthwise_conv2d_s8_pairs_rounded, int8_t, HIL_DSP_TAP_SCALE_ROUNDED,
+                  HIL_DSP_TAP_VALUE_ROUNDED)
 
 #endif
