@@ -87,7 +87,15 @@ def tap_pairs(form: DepthwiseConvolution, factor: int = 1) -> Iterator[tuple[str
     """
     window = form.window
     columns, line, beyond = plane_lines(form)
-    words, pairs, step = _pair_words(form.packing, window.filter_h, window.dilation_w, factor)
+    # With a dilation every phase of a row is a row without.
+    phases, part, dilation = 1, line, window.dilation_w
+    if window.stride_w == 1 and dilation > 1 and window.filter_w > 1:
+        phases, dilation = dilation, 1
+        part = (form.images.out_w - 1) // phases + window.filter_w
+        part += part % 2
+        # The word of an odd column ends behind the last part.
+        line, beyond = phases * part, 2
+    words, pairs, step = _pair_words(form.packing, window.filter_h, dilation, factor)
     for band, rows in row_bands(_BANDS, form.images.out_h):
         yield (
             band,
@@ -95,6 +103,8 @@ def tap_pairs(form: DepthwiseConvolution, factor: int = 1) -> Iterator[tuple[str
                 HilDspTapPairs,
                 columns=columns,
                 line=line,
+                phases=phases,
+                part=part,
                 beyond=beyond,
                 rows=rows,
                 pairs=pairs,
@@ -125,8 +135,8 @@ def _pair_words(
 def channel_words(
     weights: LinearWeights, factor: int = 1, order: tuple[int, ...] = _BYTES_ORDER
 ) -> npt.NDArray[np.int32]:
-    """Return words of half-words ``[fours of channels, taps, 2]``, flat: weights times ``factor`` in
-    this order.
+    """Return words of half-words ``[fours of channels, taps, 2]``, flat: weights times ``factor``
+    in this order.
     """
     taps = factor * padded(weights.matrix, _FOUR_CHANNELS).astype(np.int16)
     fours = taps.reshape(-1, _FOUR_CHANNELS, weights.depth)[:, order]

@@ -9,9 +9,11 @@
  *
  * Data: packed by `tap_pairs()`; of each filter int32 [filter_h][pairs], in a word the weights of
  * two columns, `step` apart from those of the next word; a column that the filter lacks has 0.
- * Without dilation these are neighbours, else a column and 0. In hil_dsp_depthwise_conv2d_s8_pairs
- * they are times 256. The plane lies in scratch, int16 [row][line], the input's zero point around:
- * what is behind a row is in front of the next.
+ * Taps with a dilation are neighbours too where the stride is 1: a row of the plane is then in
+ * `phases` parts, the pixels 0, phases, 2 * phases ... in the first; else a column and 0. In
+ * hil_dsp_depthwise_conv2d_s8_pairs they are times 256. The plane lies in scratch, int16
+ * [row][line], the input's zero point around: what is behind a row, or a part, is in front of the
+ * next.
  *
  * Order: some rows of outputs at a time, of these a channel of the image with its filters.
  *
@@ -45,6 +47,8 @@
     HIL_WINDOW_FIELDS;                                                                             \
     int32_t columns;       /* of the image that windows reach, from the first */                   \
     int32_t line;          /* half-words from row to row of the plane, an even number */           \
+    int32_t phases;        /* parts of a row of the plane */                                       \
+    int32_t part;          /* half-words from part to part, an even number if there are several */ \
     int32_t beyond;        /* half-words after the last row, an even number */                     \
     int32_t rows;          /* of outputs at a time */                                              \
     int32_t pairs;         /* words of a row of a filter */                                        \
@@ -63,8 +67,9 @@ struct hil_dsp_tap_pairs {
         .filter_h = (p)->filter_h, .filter_w = (p)->filter_w, .stride_h = (p)->stride_h,           \
         .stride_w = (p)->stride_w, .dilation_h = (p)->dilation_h, .dilation_w = (p)->dilation_w,   \
         .pad_top = (p)->pad_top, .pad_left = (p)->pad_left, .columns = (p)->columns,               \
-        .line = (p)->line, .beyond = (p)->beyond, .rows = (p)->rows, .pairs = (p)->pairs,          \
-        .step = (p)->step, .in_zero_point = (p)->in_zero_point, .weights = (p)->weights,           \
+        .line = (p)->line, .phases = (p)->phases, .part = (p)->part, .beyond = (p)->beyond,        \
+        .rows = (p)->rows, .pairs = (p)->pairs, .step = (p)->step,                                 \
+        .in_zero_point = (p)->in_zero_point, .weights = (p)->weights,                              \
     }
 
 /* Outputs of a row at a time, and words of a row of a filter that registers hold. */
@@ -93,7 +98,7 @@ HIL_INLINE struct hil_dsp_tap_band hil_dsp_tap_band(const struct hil_dsp_tap_pai
         .rows = rows,
         .first = first,
         .inside = (end < p->in_h ? end : p->in_h) - first,
-        .to = plane + (first - top) * p->line + p->pad_left,
+        .to = plane + (first - top) * p->line,
     };
     return band;
 }
@@ -109,27 +114,40 @@ HIL_INLINE void hil_dsp_tap_copy(int32_t bytes, const void *in, int32_t step, in
     }
 }
 
-/* Puts a channel of the rows of a band into the plane. */
-HIL_INLINE void hil_dsp_tap_fill(const struct hil_dsp_tap_pairs *p, int32_t bytes,
-                                 const struct hil_dsp_tap_band *band, const void *in) {
+/* Puts a channel of the rows of a band into a part of the plane: every `phases`-th pixel. */
+HIL_INLINE void hil_dsp_tap_fill_part(const struct hil_dsp_tap_pairs *p, int32_t bytes,
+                                      const struct hil_dsp_tap_band *band, int32_t part,
+                                      const void *in) {
     const int32_t pixel = bytes * p->in_c;
+    const int32_t step = p->phases * p->in_c;
+    /* The first pixel of the part, and its place in it. */
+    const int32_t first = (part + p->phases * p->pad_left - p->pad_left) % p->phases;
+    const int32_t place = (first + p->pad_left) / p->phases;
+    const int32_t there = (p->columns - first + p->phases - 1) / p->phases;
     /* A pixel before the first whole word. */
-    const int32_t lead = p->pad_left % 2 != 0 && p->columns > 0;
-    const int32_t count = p->columns - lead;
-    const int8_t *row = (const int8_t *)in + band->first * p->in_w * pixel;
-    int16_t *to = band->to;
+    const int32_t lead = place % 2 != 0 && there > 0;
+    const int32_t count = there > lead ? there - lead : 0;
+    const int8_t *row = (const int8_t *)in + band->first * p->in_w * pixel + first * pixel;
+    int16_t *to = band->to + part * p->part + place;
     for (int32_t rows = band->inside; rows > 0; rows--) {
-        hil_dsp_tap_copy(bytes, row, p->in_c, lead, to);
-        const int8_t *from = row + lead * pixel;
+        hil_dsp_tap_copy(bytes, row, step, lead, to);
+        const int8_t *from = row + lead * p->phases * pixel;
         int16_t *at = to + lead;
         for (int32_t left = count / 16; left > 0; left--) {
-            hil_dsp_tap_copy(bytes, from, p->in_c, 16, at);
-            from += 16 * pixel;
+            hil_dsp_tap_copy(bytes, from, step, 16, at);
+            from += 16 * p->phases * pixel;
             at += 16;
         }
-        hil_dsp_tap_copy(bytes, from, p->in_c, count % 16, at);
+        hil_dsp_tap_copy(bytes, from, step, count % 16, at);
         row += p->in_w * pixel;
         to += p->line;
+    }
+}
+
+HIL_INLINE void hil_dsp_tap_fill(const struct hil_dsp_tap_pairs *p, int32_t bytes,
+                                 const struct hil_dsp_tap_band *band, const void *in) {
+    for (int32_t part = 0; part < p->phases; part++) {
+        hil_dsp_tap_fill_part(p, bytes, band, part, in);
     }
 }
 
@@ -244,7 +262,26 @@ HIL_INLINE struct hil_dsp_tap_scale hil_dsp_tap_scale(const int32_t *words) {
         }                                                                                          \
         hil_dsp_tap_sums(&taps, p->weights + channel * p->filter_h * p->pairs, count, in, sums);   \
         _Pragma("GCC unroll 4") for (int32_t i = 0; i < count; i++) {                              \
-            out[i * HIL_DSP_PLANE_OUT_C(p)] = VALUE(p, scale, (int32_t)sums[i]);                   \
+            out[i * p->phases * HIL_DSP_PLANE_OUT_C(p)] = VALUE(p, scale, (int32_t)sums[i]);       \
+        }                                                                                          \
+    }                                                                                              \
+                                                                                                   \
+    /* `left` outputs of a row from a part of the plane. */                                        \
+    HIL_INLINE void name##_part(const struct name *p, int32_t channel, int32_t left,               \
+                                const int16_t *from, type *to) {                                   \
+        const int32_t step = p->phases * HIL_DSP_PLANE_OUT_C(p);                                   \
+        for (; left >= HIL_DSP_TAP_OUTPUTS; left -= HIL_DSP_TAP_OUTPUTS) {                         \
+            name##_outputs(p, channel, HIL_DSP_TAP_OUTPUTS, from, to);                             \
+            from += HIL_DSP_TAP_OUTPUTS * p->stride_w;                                             \
+            to += HIL_DSP_TAP_OUTPUTS * step;                                                      \
+        }                                                                                          \
+        if (left >= 2) {                                                                           \
+            name##_outputs(p, channel, 2, from, to);                                               \
+            from += 2 * p->stride_w;                                                               \
+            to += 2 * step;                                                                        \
+        }                                                                                          \
+        if (left % 2 != 0) {                                                                       \
+            name##_outputs(p, channel, 1, from, to);                                               \
         }                                                                                          \
     }                                                                                              \
                                                                                                    \
@@ -262,22 +299,12 @@ HIL_INLINE struct hil_dsp_tap_scale hil_dsp_tap_scale(const int32_t *words) {
                     }                                                                              \
                     type *to = out + y * p->out_w * out_c + channel;                               \
                     for (int32_t row = 0; row < band.rows; row++) {                                \
-                        const int16_t *from = plane + row * p->stride_h * p->line;                 \
-                        int32_t left = p->out_w;                                                   \
-                        for (; left >= HIL_DSP_TAP_OUTPUTS; left -= HIL_DSP_TAP_OUTPUTS) {         \
-                            name##_outputs(p, channel, HIL_DSP_TAP_OUTPUTS, from, to);             \
-                            from += HIL_DSP_TAP_OUTPUTS * p->stride_w;                             \
-                            to += HIL_DSP_TAP_OUTPUTS * out_c;                                     \
+                        for (int32_t part = 0; part < p->phases; part++) {                         \
+                            name##_part(p, channel, (p->out_w - part + p->phases - 1) / p->phases, \
+                                        plane + row * p->stride_h * p->line + part * p->part,      \
+                                        to + part * out_c);                                        \
                         }                                                                          \
-                        if (left >= 2) {                                                           \
-                            name##_outputs(p, channel, 2, from, to);                               \
-                            from += 2 * p->stride_w;                                               \
-                            to += 2 * out_c;                                                       \
-                        }                                                                          \
-                        if (left % 2 != 0) {                                                       \
-                            name##_outputs(p, channel, 1, from, to);                               \
-                            to += out_c;                                                           \
-                        }                                                                          \
+                        to += p->out_w * out_c;                                                    \
                     }                                                                              \
                 }                                                                                  \
             }                                                                                      \
@@ -301,8 +328,8 @@ filter = "plane * depth_multiplier"
 plane_pixel = "plane * ((rows - 1) * stride_h + (filter_h - 1) * dilation_h + 1) * columns"
 row = "batch * in_c * depth_multiplier * out_h"
 output = "row * out_w"
-four = "row * (out_w // 4)"
-rest = "row * (out_w % 4)"
+four = "row * phases * (out_w // phases // 4)"
+rest = "output - 4 * four"
 four_row = "four * filter_h"
 four_pair = "four_row * pairs"
 apart_pair = "four_pair * ((stride_w > 2) + (step > 2) > 0)"
@@ -334,8 +361,8 @@ filter = "plane * depth_multiplier"
 plane_pixel = "plane * ((rows - 1) * stride_h + (filter_h - 1) * dilation_h + 1) * columns"
 row = "batch * in_c * depth_multiplier * out_h"
 output = "row * out_w"
-four = "row * (out_w // 4)"
-rest = "row * (out_w % 4)"
+four = "row * phases * (out_w // phases // 4)"
+rest = "output - 4 * four"
 four_row = "four * filter_h"
 four_pair = "four_row * pairs"
 apart_pair = "four_pair * ((stride_w > 2) + (step > 2) > 0)"
@@ -369,8 +396,8 @@ plane_pixel = "plane * ((rows - 1) * stride_h + (filter_h - 1) * dilation_h + 1)
 row = "batch * in_c * depth_multiplier * out_h"
 output = "row * out_w"
 wide_output = "output * (narrow == 0)"
-four = "row * (out_w // 4)"
-rest = "row * (out_w % 4)"
+four = "row * phases * (out_w // phases // 4)"
+rest = "output - 4 * four"
 four_row = "four * filter_h"
 four_pair = "four_row * pairs"
 apart_pair = "four_pair * ((stride_w > 2) + (step > 2) > 0)"
