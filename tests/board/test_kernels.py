@@ -372,7 +372,10 @@ def test_several_filters_of_a_channel(name: str, specialise: bool) -> None:
                 for kind in (f"s8_{form}", f"s8_{form}_rounded", f"s16_{form}")
             },
         ),
-        ("mps3-an547", {"mve_depthwise_conv2d_" + n for n in ("s8_taps", "s16_taps")}),
+        (
+            "mps3-an547",
+            {"mve_depthwise_conv2d_" + n for n in ("s8_taps", "s16_taps", "s8_channels")},
+        ),
     ],
 )
 def test_filters_that_reach_farther_than_planes(name: str, kinds: set[str]) -> None:

@@ -291,7 +291,7 @@ four_row = "four * filter_h"
 two_taps = "four_row * (filter_w // 2)"
 odd_tap = "four_row * (filter_w % 2)"
 rest = "pixel * (in_c % 4)"
-rest_tap = "pixel * (in_c % 4 > 0) * filter_h * filter_w"
+rest_tap = "rest * filter_h * filter_w"
 @*/
 struct hil_dsp_depthwise_conv2d_s16_channels {
     HIL_CHANNEL_ROWS_FIELDS;
@@ -324,7 +324,7 @@ four_row = "four * filter_h"
 two_taps = "four_row * (filter_w // 2)"
 odd_tap = "four_row * (filter_w % 2)"
 rest = "pixel * (in_c % 4)"
-rest_tap = "pixel * (in_c % 4 > 0) * filter_h * filter_w"
+rest_tap = "rest * filter_h * filter_w"
 clamped = "pixel * in_c * (out_max - out_min != 255)"
 @*/
 struct hil_dsp_depthwise_conv2d_s8_channels {
@@ -358,7 +358,7 @@ four_row = "four * filter_h"
 two_taps = "four_row * (filter_w // 2)"
 odd_tap = "four_row * (filter_w % 2)"
 rest = "pixel * (in_c % 4)"
-rest_tap = "pixel * (in_c % 4 > 0) * filter_h * filter_w"
+rest_tap = "rest * filter_h * filter_w"
 wide_output = "pixel * in_c * (narrow == 0)"
 @*/
 struct hil_dsp_depthwise_conv2d_s8_channels_rounded {
