@@ -221,7 +221,7 @@ def wide_depthwise(form: DepthwiseConvolution) -> Iterator[Parameters]:
     sums = narrow_sums(form)
     if sums is None:
         return
-    outputs = {
+    outputs: dict[str, Any] = {
         "shifted": sums.shifted,
         "out_min": sums.low,
         "out_max": sums.high,

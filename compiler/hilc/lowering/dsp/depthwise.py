@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -63,7 +64,11 @@ def _pairs(form: DepthwiseConvolution) -> Iterator[Parameters]:
             )
         return
     limits = form.requantization.output_range
-    outputs = {"out_min": limits.out_min, "out_max": limits.out_max, "scales": scales}
+    outputs: dict[str, Any] = {
+        "out_min": limits.out_min,
+        "out_max": limits.out_max,
+        "scales": scales,
+    }
     for rows, taps in tap_pairs(form, 2**BITS):
         yield HilDspDepthwiseConv2dS8Pairs(dsp_tap_pairs=taps, **outputs).as_form(rows)
     if (channels := channel_rows(form)) is not None:

@@ -26,12 +26,10 @@
  *
  * Scratch: the plane of one channel; `rows` trades it for instructions.
  *
- * Cost: for four outputs 7 instructions a word of the filter, 9 to 12 where they share no pixels,
- * and 4 a row of it; 2 a pixel of the plane, of int8 1.4. Measured (`hil bench` on mps2-an386,
- * instructions under QEMU), 8x8x16, a MAC: 4x4 1.87, of int16 1.77; 5x5 1.69 and 1.63, with stride
- * 2 1.83 and 1.81; 7x7 1.52 and 1.47; 3x3 with dilation 2 3.5 and 3.3, and of int8 where no affine
- * requantization is exact 3.2. Portable kernels take 2.5 to 4.1 and, of int16, 5.8 to 8.3. With
- * strides of 3 or more pixels are for few products, and those are as fast: 4.9.
+ * Cost: for four outputs 7 instructions a word of the filter, 9 where they share no pixels, and 5 a
+ * row of it; 2 a pixel of the plane. Measured (`hil bench` on mps2-an386, instructions under QEMU),
+ * 8x8x16, a MAC: 4x4 1.64; 3x3 with dilation 2 2.65, of int16 2.59; with stride 3 4.4 and 4.7, for
+ * which depthwise_conv2d_channels.h is. Portable kernels take 2.5 to 4.1 and, of int16, 5.8 to 8.3.
  *
  * Tests: tests/c/test_dsp_kernels.py, tests/c/test_wide_kernels.py, on a board
  * tests/board/test_kernels.py. Layout: tests/c/test_kernel_layouts.py.
@@ -321,7 +319,7 @@ outputs = ["int16_t"]
 scratch = "2 * line * ((rows - 1) * stride_h + (filter_h - 1) * dilation_h + 1) + 2 * beyond"
 order = ["rows rows", "channels depth_multiplier"]
 reads = "channel window"
-code = 1500
+code = 750
 [cost]
 plane = "batch * in_c * ((out_h + rows - 1) // rows)"
 filter = "plane * depth_multiplier"
@@ -355,7 +353,7 @@ outputs = ["int8_t"]
 scratch = "2 * line * ((rows - 1) * stride_h + (filter_h - 1) * dilation_h + 1) + 2 * beyond"
 order = ["rows rows", "channels depth_multiplier"]
 reads = "channel window"
-code = 1500
+code = 700
 [cost]
 plane = "batch * in_c * ((out_h + rows - 1) // rows)"
 filter = "plane * depth_multiplier"
@@ -390,7 +388,7 @@ outputs = ["int8_t"]
 scratch = "2 * line * ((rows - 1) * stride_h + (filter_h - 1) * dilation_h + 1) + 2 * beyond"
 order = ["rows rows", "channels depth_multiplier"]
 reads = "channel window"
-code = 1500
+code = 780
 [cost]
 plane = "batch * in_c * ((out_h + rows - 1) // rows)"
 filter = "plane * depth_multiplier"

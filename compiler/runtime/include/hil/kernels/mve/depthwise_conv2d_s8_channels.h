@@ -25,9 +25,10 @@
  * Scratch: the rows of a window, as wide as a row of outputs needs, if any reaches beyond the
  * image.
  *
- * Cost: 7 instructions a tap of 16 outputs, 6 a group of taps, 7 a row of the filter, 30 to requantize;
- * 0.25 a byte that is copied. Counts (instructions under QEMU, mps3-an547) a MAC, 8x8x16: 3x3 with
- * stride 3 0.92, depthwise_conv2d_taps.h 2.07; with dilation 2 1.04; 6x6 0.76, 0.81 there.
+ * Cost: 7 instructions a tap of 16 outputs, 6 a group of taps, 7 a row of the filter, 30 to
+ * requantize; 0.25 a byte that is copied. Counts (instructions under QEMU, mps3-an547) a MAC,
+ * 8x8x16: 3x3 with stride 3 0.92, depthwise_conv2d_taps.h 2.07; with dilation 2 1.04; 6x6 0.76,
+ * 0.81 there.
  *
  * Tests: tests/board/test_kernels.py; layout: tests/c/test_kernel_layouts.py.
  */
