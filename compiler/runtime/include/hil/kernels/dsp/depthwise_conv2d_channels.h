@@ -74,73 +74,80 @@ HIL_INLINE void hil_dsp_channels_tap(int32_t bytes, int32_t count, const int8_t 
 
 #if HIL_DSP_ASSEMBLY
 
-/* clang-format off */
+/* The weights of two taps, or of one; returns where those of the next are. By names, which must
+ * ascend. */
+HIL_INLINE const int32_t *hil_dsp_channels_weights(int32_t taps, const int32_t *from,
+                                                   uint32_t *weights) {
+    register uint32_t a __asm__("r4");
+    register uint32_t b __asm__("r5");
+    register uint32_t c __asm__("r6");
+    register uint32_t d __asm__("r8");
+    if (taps == 2) {
+        __asm__ volatile("ldmia %[from]!, {r4, r5, r6, r8}"
+                         : [from] "+r"(from), "=r"(a), "=r"(b), "=r"(c), "=r"(d)
+                         :
+                         : "memory");
+        weights[2] = c;
+        weights[3] = d;
+    } else {
+        __asm__ volatile("ldmia %[from]!, {r4, r5}"
+                         : [from] "+r"(from), "=r"(a), "=r"(b)
+                         :
+                         : "memory");
+    }
+    weights[0] = a;
+    weights[1] = b;
+    return from;
+}
 
-/* Four channels of a pixel times weights in two registers. */
-#define HIL_DSP_CHANNELS_PIXEL_S8(at, first, second)                                               \
-    "ldr %[a], " at "\n\t"                                                                         \
-    "sxtb16 %[b], %[a]\n\t"                                                                        \
-    "sxtb16 %[a], %[a], ror #8\n\t"                                                                \
-    "smlabb %[s0], %[b], " first ", %[s0]\n\t"                                                     \
-    "smlatt %[s2], %[b], " first ", %[s2]\n\t"                                                     \
-    "smlabb %[s1], %[a], " second ", %[s1]\n\t"                                                    \
-    "smlatt %[s3], %[a], " second ", %[s3]\n\t"
-#define HIL_DSP_CHANNELS_PIXEL_S16(at, next, first, second)                                        \
-    "ldr %[a], " at "\n\t"                                                                         \
-    "ldr %[b], " next "\n\t"                                                                       \
-    "smlabb %[s0], %[a], " first ", %[s0]\n\t"                                                     \
-    "smlatt %[s1], %[a], " first ", %[s1]\n\t"                                                     \
-    "smlabb %[s2], %[b], " second ", %[s2]\n\t"                                                    \
-    "smlatt %[s3], %[b], " second ", %[s3]\n\t"
-
-#define HIL_DSP_CHANNELS_SUMS                                                                      \
-    [w] "+r"(weights), [s0] "+r"(sums[0]), [s1] "+r"(sums[1]), [s2] "+r"(sums[2]),                 \
-    [s3] "+r"(sums[3]), [a] "=&r"(a), [b] "=&r"(b)
-
-/* clang-format on */
-
-/* Adds the products of two taps whose pixels are so many bytes apart. */
-HIL_INLINE const int32_t *hil_dsp_channels_two(int32_t bytes, const int8_t *from, int32_t apart,
-                                               const int32_t *weights, uint32_t *sums) {
+/* Adds the products of four channels of a pixel and weights. */
+HIL_INLINE void hil_dsp_channels_pixel(int32_t bytes, const int8_t *from, const uint32_t *weights,
+                                       uint32_t *sums) {
     uint32_t a;
     uint32_t b;
-    const hil_dsp_word *const first = (const hil_dsp_word *)(const void *)from;
-    const hil_dsp_word *const second = (const hil_dsp_word *)(const void *)(from + apart);
+    const hil_dsp_word *const words = (const hil_dsp_word *)(const void *)from;
     if (bytes == 1) {
-        __asm__ volatile("ldmia %[w]!, {r4, r5, r6, r8}\n\t" HIL_DSP_CHANNELS_PIXEL_S8(
-                             "%[p]", "r4", "r5") HIL_DSP_CHANNELS_PIXEL_S8("%[q]", "r6", "r8")
-                         : HIL_DSP_CHANNELS_SUMS
-                         : [p] "m"(*first), [q] "m"(*second)
-                         : "r4", "r5", "r6", "r8", "memory");
+        __asm__ volatile("ldr %[a], %[p]\n\t"
+                         "sxtb16 %[b], %[a]\n\t"
+                         "sxtb16 %[a], %[a], ror #8\n\t"
+                         "smlabb %[s0], %[b], %[w0], %[s0]\n\t"
+                         "smlatt %[s2], %[b], %[w0], %[s2]\n\t"
+                         "smlabb %[s1], %[a], %[w1], %[s1]\n\t"
+                         "smlatt %[s3], %[a], %[w1], %[s3]\n\t"
+                         : [s0] "+r"(sums[0]), [s1] "+r"(sums[1]), [s2] "+r"(sums[2]),
+                           [s3] "+r"(sums[3]), [a] "=&r"(a), [b] "=&r"(b)
+                         : [p] "m"(words[0]), [w0] "r"(weights[0]), [w1] "r"(weights[1])
+                         : "memory");
     } else {
         __asm__ volatile(
-            "ldmia %[w]!, {r4, r5, r6, r8}\n\t" HIL_DSP_CHANNELS_PIXEL_S16(
-                "%[p]", "%[p1]", "r4", "r5") HIL_DSP_CHANNELS_PIXEL_S16("%[q]", "%[q1]", "r6", "r8")
-            : HIL_DSP_CHANNELS_SUMS
-            : [p] "m"(first[0]), [p1] "m"(first[1]), [q] "m"(second[0]), [q1] "m"(second[1])
-            : "r4", "r5", "r6", "r8", "memory");
+            "ldr %[a], %[p]\n\t"
+            "ldr %[b], %[q]\n\t"
+            "smlabb %[s0], %[a], %[w0], %[s0]\n\t"
+            "smlatt %[s1], %[a], %[w0], %[s1]\n\t"
+            "smlabb %[s2], %[b], %[w1], %[s2]\n\t"
+            "smlatt %[s3], %[b], %[w1], %[s3]\n\t"
+            : [s0] "+r"(sums[0]), [s1] "+r"(sums[1]), [s2] "+r"(sums[2]), [s3] "+r"(sums[3]),
+              [a] "=&r"(a), [b] "=&r"(b)
+            : [p] "m"(words[0]), [q] "m"(words[1]), [w0] "r"(weights[0]), [w1] "r"(weights[1])
+            : "memory");
     }
+}
+
+/* Adds the products of two taps whose pixels are so many bytes apart, and of a single one. */
+HIL_INLINE const int32_t *hil_dsp_channels_two(int32_t bytes, const int8_t *from, int32_t apart,
+                                               const int32_t *weights, uint32_t *sums) {
+    uint32_t words[4];
+    weights = hil_dsp_channels_weights(2, weights, words);
+    hil_dsp_channels_pixel(bytes, from, words, sums);
+    hil_dsp_channels_pixel(bytes, from + apart, words + 2, sums);
     return weights;
 }
 
-/* Adds the products of a single tap. */
 HIL_INLINE const int32_t *hil_dsp_channels_one(int32_t bytes, const int8_t *from,
                                                const int32_t *weights, uint32_t *sums) {
-    uint32_t a;
-    uint32_t b;
-    const hil_dsp_word *const first = (const hil_dsp_word *)(const void *)from;
-    if (bytes == 1) {
-        __asm__ volatile("ldmia %[w]!, {r4, r5}\n\t" HIL_DSP_CHANNELS_PIXEL_S8("%[p]", "r4", "r5")
-                         : HIL_DSP_CHANNELS_SUMS
-                         : [p] "m"(*first)
-                         : "r4", "r5", "memory");
-    } else {
-        __asm__ volatile(
-            "ldmia %[w]!, {r4, r5}\n\t" HIL_DSP_CHANNELS_PIXEL_S16("%[p]", "%[p1]", "r4", "r5")
-            : HIL_DSP_CHANNELS_SUMS
-            : [p] "m"(first[0]), [p1] "m"(first[1])
-            : "r4", "r5", "memory");
-    }
+    uint32_t words[2];
+    weights = hil_dsp_channels_weights(1, weights, words);
+    hil_dsp_channels_pixel(bytes, from, words, sums);
     return weights;
 }
 
