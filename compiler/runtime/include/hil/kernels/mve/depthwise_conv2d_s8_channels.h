@@ -95,7 +95,7 @@ HIL_INLINE void hil_mve_channels_sums(const struct hil_mve_depthwise_conv2d_s8_c
 #pragma GCC unroll 4
         for (int32_t x = 0; x < p->filter_w; x += p->group) {
             const int32_t taps = p->filter_w - x < p->group ? p->filter_w - x : p->group;
-            int16x8_t parts[2];
+            int16x8_t parts[2] = {vdupq_n_s16(0), vdupq_n_s16(0)};
 #pragma GCC unroll 8
             for (int32_t i = 0; i < taps; i++) {
                 const int8_t *const at = from + (x + i) * p->dilation_w * p->in_c;
