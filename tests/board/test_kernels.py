@@ -366,9 +366,16 @@ def test_several_filters_of_a_channel(name: str, specialise: bool) -> None:
     [
         (
             "mps2-an386",
-            {"dsp_depthwise_conv2d_" + n for n in ("s8_pairs", "s8_pairs_rounded", "s16_pairs")},
+            {
+                f"dsp_depthwise_conv2d_{kind}"
+                for form in ("pairs", "channels")
+                for kind in (f"s8_{form}", f"s8_{form}_rounded", f"s16_{form}")
+            },
         ),
-        ("mps3-an547", {"mve_depthwise_conv2d_" + n for n in ("s8_taps", "s16_taps")}),
+        (
+            "mps3-an547",
+            {"mve_depthwise_conv2d_" + n for n in ("s8_taps", "s16_taps", "s8_channels")},
+        ),
     ],
 )
 def test_filters_that_reach_farther_than_planes(name: str, kinds: set[str]) -> None:

@@ -1001,13 +1001,16 @@ def test_packed_depthwise_planes() -> None:
         check_lines(p, channel, [multiplier, addend + (first & 255)])
 
 
-@pytest.mark.parametrize(("width", "dilation"), [(5, 1), (4, 1), (3, 3), (1, 2)])
-def test_depthwise_pairs(width: int, dilation: int) -> None:
-    attrs = conv("SAME", depth_multiplier=2, dilation_w=dilation)
+@pytest.mark.parametrize(
+    ("width", "dilation", "stride"), [(5, 1, 1), (4, 1, 1), (3, 3, 1), (3, 3, 2), (1, 2, 1)]
+)
+def test_depthwise_pairs(width: int, dilation: int, stride: int) -> None:
+    attrs = conv("SAME", stride, depth_multiplier=2, dilation_w=dilation)
     layer = a_layer("DEPTHWISE_CONV_2D", (1, 6, 9, 3), (1, 2, width, 6), attrs)
-    p = packed(layer, DSP, "hil_dsp_depthwise_conv2d_s8_pairs", rows=6)
-    together = dilation == 1 or width == 1
+    p = packed(layer, DSP, "hil_dsp_depthwise_conv2d_s8_pairs", rows=-(-6 // stride))
+    together = dilation == 1 or width == 1 or stride == 1
     pairs, step = p.fields["pairs"], p.fields["step"]
+    assert p.fields["phases"] == (dilation if width > 1 and stride == 1 else 1)
     assert (pairs, step) == (((width + 1) // 2, 2) if together else (width, dilation))
     halves = p.fields["weights"].view(np.int16).reshape(6, 2, pairs, 2)
     for channel in range(6):
@@ -1058,6 +1061,44 @@ def test_depthwise_taps(
     assert next(stream, None) is None
     outputs = -(-image[not upright] // stride)
     assert part == outputs + (lines.shape[2] - 1) // runs * step
+
+
+@pytest.mark.parametrize("channels", [4, 6])
+def test_depthwise_fours_of_channels(channels: int) -> None:
+    attrs = conv("SAME", 3, depth_multiplier=1)
+    layer = a_layer("DEPTHWISE_CONV_2D", (1, 9, 8, channels), (1, 2, 3, channels), attrs)
+    p = packed(layer, DSP, "hil_dsp_depthwise_conv2d_s8_channels")
+    halves = p.fields["weights"].view(np.int16).reshape(-1, 6, 4)
+    for channel in range(channels):
+        for tap in range(6):
+            four, place = divmod(channel, 4)
+            # Two words of the bytes 0 and 2, and 1 and 3, of four pixels.
+            assert halves[four, tap, (0, 2, 1, 3)[place]] == 256 * p.weight(channel, tap)
+    assert np.count_nonzero(halves) == np.count_nonzero(p.weights)
+
+
+@pytest.mark.parametrize("channels", [16, 21])
+def test_depthwise_vectors_of_channels(channels: int) -> None:
+    attrs = conv("SAME", 3, depth_multiplier=1)
+    layer = a_layer("DEPTHWISE_CONV_2D", (1, 9, 8, channels), (1, 2, 5, channels), attrs)
+    p = packed(layer, HELIUM, "hil_mve_depthwise_conv2d_s8_channels")
+    filters = p.fields["weights"].reshape(-1, 10, 16)
+    scales = p.fields["scales"].reshape(-1, 3, 16)
+    for channel in range(channels):
+        block, place = divmod(channel, 16)
+        for tap in range(10):
+            assert filters[block, tap, place] == p.weight(channel, tap)
+        # Of each four channels every vector of sums has one.
+        four, of_four = divmod(place, 4)
+        lane = 4 * (0, 2, 1, 3)[of_four] + four
+        names = ("bias", "multipliers", "shifts")
+        assert [scales[block, i, lane] for i in range(3)] == [p.of(n, channel) for n in names]
+    assert np.count_nonzero(filters) == np.count_nonzero(p.weights)
+    # No more taps than whose products fit 16 bits whatever the inputs.
+    group = p.fields["group"]
+    rows = np.abs(filters.astype(np.int64)).reshape(-1, 2, 5, 16)
+    most = max(rows[:, :, x : x + group].sum(axis=2).max() for x in range(0, 5, group))
+    assert 128 * most <= 2**15
 
 
 def test_depthwise_lines() -> None:

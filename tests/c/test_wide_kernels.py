@@ -91,6 +91,7 @@ def test_the_twins_of_kernels_for_dsp_cores() -> None:
         "hil_dsp_matmul_s16",
         "hil_dsp_conv2d_s16",
         "hil_dsp_matvec_s16",
+        "hil_dsp_depthwise_conv2d_s16_channels",
         "hil_dsp_depthwise_conv2d_s16_pairs",
         "hil_dsp_depthwise_conv2d_s16_plane",
     }
@@ -139,6 +140,7 @@ def test_layers_that_round_once() -> None:
         *(f"hil_generic_{kind}_s16_4_columns" for kind in ("matmul", "conv2d")),
         "hil_generic_depthwise_conv2d_s16_sums32",
         *(f"hil_dsp_{kind}_s16" for kind in ("matmul", "conv2d", "matvec")),
+        "hil_dsp_depthwise_conv2d_s16_channels",
         "hil_dsp_depthwise_conv2d_s16_pairs",
         "hil_dsp_depthwise_conv2d_s16_plane",
     )

@@ -76,7 +76,7 @@ def test_left_shifts_are_rounded_twice(cpu: str, op: str) -> None:
     kernels = [call.kernel for call in found if isinstance(call, KernelCall)]
     own = [kernel.name for kernel in kernels if kernel.requires]
     assert len(kernels) - len(own) == 2
-    twice = {"hil_dsp_depthwise_conv2d_s8_pairs_rounded"}
+    twice = {f"hil_dsp_depthwise_conv2d_s8_{n}_rounded" for n in ("pairs", "channels")}
     assert set(own) == (twice if (cpu, op) == ("cortex-m4", "DEPTHWISE_CONV_2D") else set())
 
 

@@ -13,8 +13,9 @@ import numpy as np
 import numpy.typing as npt
 
 from hilc.ir import ELEMENT_TYPES, Array, Rounding
+from hilc.lowering.channel_rows import channel_rows
 from hilc.lowering.channels import padded
-from hilc.lowering.dsp.depthwise import plane_lines, tap_pairs
+from hilc.lowering.dsp.depthwise import channel_words, plane_lines, tap_pairs
 from hilc.lowering.dsp.packing import PAIR, UNIT, UNIT_ORDER, VECTOR_BLOCK
 from hilc.lowering.forms import row_bands
 from hilc.lowering.kernels import KernelCall, Parameters
@@ -32,6 +33,7 @@ from hilc.lowering.linear import (
 from hilc.lowering.parameters import (
     HilDspColumnsS16,
     HilDspConv2dS16,
+    HilDspDepthwiseConv2dS16Channels,
     HilDspDepthwiseConv2dS16Pairs,
     HilDspDepthwiseConv2dS16Plane,
     HilDspMatmulS16,
@@ -219,7 +221,7 @@ def wide_depthwise(form: DepthwiseConvolution) -> Iterator[Parameters]:
     sums = narrow_sums(form)
     if sums is None:
         return
-    outputs = {
+    outputs: dict[str, Any] = {
         "shifted": sums.shifted,
         "out_min": sums.low,
         "out_max": sums.high,
@@ -229,6 +231,9 @@ def wide_depthwise(form: DepthwiseConvolution) -> Iterator[Parameters]:
     for band, taps in tap_pairs(form):
         pairs = form.parameters(HilDspDepthwiseConv2dS16Pairs, dsp_tap_pairs=taps, **outputs)
         yield pairs.as_form(band)
+    if (channels := channel_rows(form)) is not None:
+        weights = channel_words(form.packing, order=(0, 1, 2, 3))
+        yield HilDspDepthwiseConv2dS16Channels(channel_rows=channels, weights=weights, **outputs)
 
 
 def _three_by_three(form: DepthwiseConvolution, outputs: Mapping[str, Any]) -> Iterator[Parameters]:

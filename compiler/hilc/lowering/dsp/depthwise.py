@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from hilc.ir import Array
+from hilc.lowering.channel_rows import channel_rows
+from hilc.lowering.channels import padded
 from hilc.lowering.dsp.affine import BITS, Affine, RightShiftedChannels, range_of
 from hilc.lowering.dsp.packing import affine_of_layer, channels_of
 from hilc.lowering.forms import row_bands
@@ -20,6 +23,8 @@ from hilc.lowering.linear import (
     packed_once,
 )
 from hilc.lowering.parameters import (
+    HilDspDepthwiseConv2dS8Channels,
+    HilDspDepthwiseConv2dS8ChannelsRounded,
     HilDspDepthwiseConv2dS8Pairs,
     HilDspDepthwiseConv2dS8PairsRounded,
     HilDspDepthwiseConv2dS8Plane,
@@ -31,6 +36,9 @@ from hilc.lowering.parameters import (
 _BANDS = (8, 2)
 #: Channels that are widened together.
 _PLANES = 4
+#: Channels that are computed together where they lie in the image, and the order of their weights
+#: in half-words.
+_FOUR_CHANNELS, _BYTES_ORDER = 4, (0, 2, 1, 3)
 #: Largest excess of a channel's addend over the common addend.
 _ADDEND_LIMIT = 256
 #: Pixels of a line of the depthwise kernel's scratch, 32 bytes each.
@@ -49,12 +57,23 @@ def _pairs(form: DepthwiseConvolution) -> Iterator[Parameters]:
         for rows, taps in tap_pairs(form):
             rounded = form.parameters(HilDspDepthwiseConv2dS8PairsRounded, dsp_tap_pairs=taps)
             yield rounded.as_form(rows)
+        if (channels := channel_rows(form)) is not None:
+            weights = channel_words(form.packing)
+            yield form.parameters(
+                HilDspDepthwiseConv2dS8ChannelsRounded, channel_rows=channels, weights=weights
+            )
         return
-    outputs = form.requantization.output_range
+    limits = form.requantization.output_range
+    outputs: dict[str, Any] = {
+        "out_min": limits.out_min,
+        "out_max": limits.out_max,
+        "scales": scales,
+    }
     for rows, taps in tap_pairs(form, 2**BITS):
-        yield HilDspDepthwiseConv2dS8Pairs(
-            dsp_tap_pairs=taps, out_min=outputs.out_min, out_max=outputs.out_max, scales=scales
-        ).as_form(rows)
+        yield HilDspDepthwiseConv2dS8Pairs(dsp_tap_pairs=taps, **outputs).as_form(rows)
+    if (channels := channel_rows(form)) is not None:
+        weights = channel_words(form.packing, 2**BITS)
+        yield HilDspDepthwiseConv2dS8Channels(channel_rows=channels, weights=weights, **outputs)
 
 
 @packed_once
@@ -73,7 +92,15 @@ def tap_pairs(form: DepthwiseConvolution, factor: int = 1) -> Iterator[tuple[str
     """
     window = form.window
     columns, line, beyond = plane_lines(form)
-    words, pairs, step = _pair_words(form.packing, window.filter_h, window.dilation_w, factor)
+    # With a dilation every phase of a row is a row without.
+    phases, part, dilation = 1, line, window.dilation_w
+    if window.stride_w == 1 and dilation > 1 and window.filter_w > 1:
+        phases, dilation = dilation, 1
+        part = (form.images.out_w - 1) // phases + window.filter_w
+        part += part % 2
+        # The word of an odd column ends behind the last part.
+        line, beyond = phases * part, 2
+    words, pairs, step = _pair_words(form.packing, window.filter_h, dilation, factor)
     for band, rows in row_bands(_BANDS, form.images.out_h):
         yield (
             band,
@@ -81,6 +108,8 @@ def tap_pairs(form: DepthwiseConvolution, factor: int = 1) -> Iterator[tuple[str
                 HilDspTapPairs,
                 columns=columns,
                 line=line,
+                phases=phases,
+                part=part,
                 beyond=beyond,
                 rows=rows,
                 pairs=pairs,
@@ -105,6 +134,18 @@ def _pair_words(
         halves, step = np.stack([taps, np.zeros_like(taps)], axis=-1), dilation
     words = np.ascontiguousarray(halves).reshape(-1).view(np.int32)
     return words, words.size // (weights.channels * filter_h), step
+
+
+@packed_once
+def channel_words(
+    weights: LinearWeights, factor: int = 1, order: tuple[int, ...] = _BYTES_ORDER
+) -> npt.NDArray[np.int32]:
+    """Return words of half-words ``[fours of channels, taps, 2]``, flat: weights times ``factor``
+    in this order.
+    """
+    taps = factor * padded(weights.matrix, _FOUR_CHANNELS).astype(np.int16)
+    fours = taps.reshape(-1, _FOUR_CHANNELS, weights.depth)[:, order]
+    return np.ascontiguousarray(fours.transpose(0, 2, 1)).reshape(-1).view(np.int32)
 
 
 def _three_by_three(form: DepthwiseConvolution) -> list[Parameters]:

@@ -9,19 +9,29 @@ import operator
 import struct
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from hilc.lowering.channel_rows import channel_rows
 from hilc.lowering.forms import limited
 from hilc.lowering.kernels import KernelCall, Parameters
 from hilc.lowering.linear import DepthwiseConvolution, LinearWeights, packed_once
-from hilc.lowering.mve.packing import CHUNK, FARTHEST, any_of, bytes_of, narrow_first, ties
+from hilc.lowering.mve.channels import channel_filters, channel_group, channel_scales
+from hilc.lowering.mve.packing import (
+    CHUNK,
+    FARTHEST,
+    any_of,
+    bytes_of,
+    channel_values,
+    narrow_first,
+    ties,
+)
 from hilc.lowering.mve.taps import taps
 from hilc.lowering.mve.windows import GATHERED
 from hilc.lowering.parameters import (
     HilMveDepthwiseConv2dS8,
+    HilMveDepthwiseConv2dS8Channels,
     HilMveDepthwiseConv2dS8Pairs,
     HilMveDepthwiseConv2dS8Rows,
     HilMveDepthwiseConv2dS8Strips,
@@ -101,7 +111,23 @@ def depthwise(form: DepthwiseConvolution) -> Sequence[Parameters]:
     # The kernel takes any planes: what tells variants apart is the scratch, the largest first.
     planes_of = [each.as_form(f"scratch_{n}") for n, each in enumerate(found, 1)]
     special = [*planes_of, *strips] or [*_depthwise_pairs(form), *_depthwise_rows(form)]
-    return [*special, *_depthwise_taps(form)]
+    return [*special, *_depthwise_taps(form), *_depthwise_channels(form)]
+
+
+def _depthwise_channels(form: DepthwiseConvolution) -> Iterator[HilMveDepthwiseConv2dS8Channels]:
+    """Yield the kernel of vectors of channels."""
+    outputs = form.requantization
+    if (rows := channel_rows(form)) is not None:
+        yield HilMveDepthwiseConv2dS8Channels(
+            channel_rows=rows,
+            group=channel_group(form.packing, form.window.filter_w),
+            any=any_of(outputs),
+            out_zero_point=outputs.output_range.out_zero_point,
+            out_min=outputs.output_range.out_min,
+            out_max=outputs.output_range.out_max,
+            weights=channel_filters(form.packing),
+            scales=channel_scales(form.packing),
+        )
 
 
 def _depthwise_taps(form: DepthwiseConvolution) -> Iterator[HilMveDepthwiseConv2dS8Taps]:
@@ -121,7 +147,7 @@ def _taps_scales(weights: LinearWeights) -> npt.NDArray[np.int32]:
     """Return bias, multiplier, shift and zero point of each channel."""
     zero_point = weights.requantization.output_range.out_zero_point
     zero_points = np.full((weights.channels, 1), zero_point)
-    return np.hstack([*_channel_values(weights), zero_points]).astype(np.int32).reshape(-1)
+    return np.hstack([*channel_values(weights), zero_points]).astype(np.int32).reshape(-1)
 
 
 def _depthwise_strips(form: DepthwiseConvolution) -> Iterator[HilMveDepthwiseConv2dS8Strips]:
@@ -621,7 +647,7 @@ def _pairs_filters(
 @packed_once
 def _pairs_scales(weights: LinearWeights) -> npt.NDArray[np.int32]:
     """Return bias, multiplier and shift of each channel."""
-    return np.hstack(_channel_values(weights)).astype(np.int32).reshape(-1)
+    return np.hstack(channel_values(weights)).astype(np.int32).reshape(-1)
 
 
 def _depthwise_rows(form: DepthwiseConvolution) -> Iterator[HilMveDepthwiseConv2dS8Rows]:
@@ -666,7 +692,7 @@ def _stream(
     multiplier and shift. ``axes`` are the taps of a filter and their dilation by rows and columns.
     """
     filters = _spread_filters(layer, axes, room)
-    values = bytes_of(np.hstack(_channel_values(layer)))
+    values = bytes_of(np.hstack(channel_values(layer)))
     return np.ascontiguousarray(np.hstack([filters, values]).reshape(-1))
 
 
@@ -680,15 +706,6 @@ def _spread_filters(
         -1, height, width
     )
     return weights.reshape(layer.channels, -1)
-
-
-def _channel_values(layer: LinearWeights) -> list[npt.NDArray[Any]]:
-    """Return bias, multiplier and shift of each channel, in columns."""
-    outputs = layer.requantization
-    return [
-        np.broadcast_to(each, (layer.channels,)).reshape(-1, 1)
-        for each in (outputs.bias, outputs.multipliers, outputs.shifts)
-    ]
 
 
 @packed_once

@@ -99,6 +99,15 @@ def any_of(outputs: HilRequantization) -> int:
     return limited | (_ANY_ONCE if rounding_of(outputs) is Rounding.SINGLE else 0)
 
 
+def channel_values(layer: LinearWeights) -> list[npt.NDArray[Any]]:
+    """Return bias, multiplier and shift of each channel, in columns."""
+    outputs = layer.requantization
+    return [
+        np.broadcast_to(each, (layer.channels,)).reshape(-1, 1)
+        for each in (outputs.bias, outputs.multipliers, outputs.shifts)
+    ]
+
+
 def is_full(outputs: HilRequantization) -> bool:
     """Return whether outputs have the whole range of int8."""
     return (outputs.output_range.out_min, outputs.output_range.out_max) == (_LEAST, _MOST)

@@ -192,7 +192,8 @@ HIL_INLINE int32_t hil_dsp_kept(int32_t constant) {
     return constant;
 }
 
-/* addend plus the product of two half-words: the lower ones, and the upper one of a. */
+/* addend plus the product of two half-words: the lower ones, the upper ones, and the upper one of
+ * a. */
 HIL_INLINE int32_t hil_dsp_low_low_add(uint32_t a, uint32_t b, int32_t addend) {
 #if HIL_DSP_CORE
     int32_t total;
@@ -200,6 +201,16 @@ HIL_INLINE int32_t hil_dsp_low_low_add(uint32_t a, uint32_t b, int32_t addend) {
     return total;
 #else
     return addend + hil_dsp_low(a) * hil_dsp_low(b);
+#endif
+}
+
+HIL_INLINE int32_t hil_dsp_high_high_add(uint32_t a, uint32_t b, int32_t addend) {
+#if HIL_DSP_CORE
+    int32_t total;
+    __asm__("smlatt %0, %1, %2, %3" : "=r"(total) : "r"(a), "r"(b), "r"(addend));
+    return total;
+#else
+    return addend + hil_dsp_high(a) * hil_dsp_high(b);
 #endif
 }
 
@@ -244,6 +255,17 @@ HIL_INLINE int32_t hil_dsp_high_mul_add(int32_t a, int32_t b, int32_t addend) {
     return total;
 #else
     return addend + (int32_t)(((int64_t)a * b + (INT64_C(1) << 31)) >> 32);
+#endif
+}
+
+/* addend + a * b / 2^32, rounded down. */
+HIL_INLINE int32_t hil_dsp_high_mul_add_down(int32_t a, int32_t b, int32_t addend) {
+#if HIL_DSP_CORE
+    int32_t total;
+    __asm__("smmla %0, %1, %2, %3" : "=r"(total) : "r"(a), "r"(b), "r"(addend));
+    return total;
+#else
+    return addend + (int32_t)((int64_t)a * b >> 32);
 #endif
 }
 
@@ -293,9 +315,14 @@ struct hil_dsp_affine {
     int32_t addend;
 };
 
+HIL_INLINE int8_t hil_dsp_scaled_to(int32_t sum, struct hil_dsp_affine scale, int32_t shift,
+                                    int32_t low, int32_t high) {
+    const int32_t scaled = hil_dsp_high_mul_add_down(sum, scale.multiplier, scale.addend);
+    return hil_clamp_s8(scaled >> shift, low, high);
+}
+
 HIL_INLINE int8_t hil_dsp_scaled(int32_t sum, struct hil_dsp_affine scale, int32_t shift) {
-    const int32_t product = (int32_t)((int64_t)sum * scale.multiplier >> 32);
-    return hil_clamp_s8((scale.addend + product) >> shift, INT8_MIN, INT8_MAX);
+    return hil_dsp_scaled_to(sum, scale, shift, INT8_MIN, INT8_MAX);
 }
 
 #endif

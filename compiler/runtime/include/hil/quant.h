@@ -215,6 +215,14 @@ HIL_INLINE int32_t hil_saturate_s16(int32_t x) {
 #endif
 }
 
+/* The same to a range. */
+HIL_INLINE int16_t hil_clamp_s16(int32_t x, int32_t low, int32_t high) {
+    x = hil_saturate_s16(x);
+    /* Where a bound is a constant and the end of the range, its test goes away. */
+    x = low > INT16_MIN && x < low ? low : x;
+    return (int16_t)(high < INT16_MAX && x > high ? high : x);
+}
+
 /* Clamp to 17 bits without a sign, likewise. */
 HIL_INLINE int32_t hil_saturate_u17(int32_t x) {
 #ifdef __ARM_FEATURE_SAT

@@ -68,13 +68,13 @@
 
 /* sum * multiplier / 2^32, half up, clamped. */
 HIL_INLINE int16_t hil_dsp_s16_scaled(int32_t sum, int32_t multiplier, int32_t low, int32_t high) {
-    return (int16_t)hil_clamp(hil_dsp_high_mul_add(sum, multiplier, 0), low, high);
+    return hil_clamp_s16(hil_dsp_high_mul_add(sum, multiplier, 0), low, high);
 }
 
 /* The same with an addend and a shift. */
 HIL_INLINE int16_t hil_dsp_s16_shifted(int32_t sum, int32_t multiplier, int32_t addend,
                                        int32_t right, int32_t low, int32_t high) {
-    return (int16_t)hil_clamp(hil_requantize_shifted(sum, multiplier, addend, right), low, high);
+    return hil_clamp_s16(hil_dsp_high_mul_add_down(sum, multiplier, addend) >> right, low, high);
 }
 
 /* The half-words of a pair of int16 at any even address. */

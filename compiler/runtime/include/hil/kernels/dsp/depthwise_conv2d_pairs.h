@@ -9,9 +9,11 @@
  *
  * Data: packed by `tap_pairs()`; of each filter int32 [filter_h][pairs], in a word the weights of
  * two columns, `step` apart from those of the next word; a column that the filter lacks has 0.
- * Without dilation these are neighbours, else a column and 0. In hil_dsp_depthwise_conv2d_s8_pairs
- * they are times 256. The plane lies in scratch, int16 [row][line], the input's zero point around:
- * what is behind a row is in front of the next.
+ * Taps with a dilation are neighbours too where the stride is 1: a row of the plane is then in
+ * `phases` parts, the pixels 0, phases, 2 * phases ... in the first; else a column and 0. In
+ * hil_dsp_depthwise_conv2d_s8_pairs they are times 256. The plane lies in scratch, int16
+ * [row][line], the input's zero point around: what is behind a row, or a part, is in front of the
+ * next.
  *
  * Order: some rows of outputs at a time, of these a channel of the image with its filters.
  *
@@ -24,12 +26,10 @@
  *
  * Scratch: the plane of one channel; `rows` trades it for instructions.
  *
- * Cost: for four outputs 7 instructions a word of the filter, 9 to 12 where they share no pixels,
- * and 4 a row of it; 2 a pixel of the plane, of int8 1.4. Measured (`hil bench` on mps2-an386,
- * instructions under QEMU), 8x8x16, a MAC: 4x4 1.87, of int16 1.77; 5x5 1.69 and 1.63, with stride
- * 2 1.83 and 1.81; 7x7 1.52 and 1.47; 3x3 with dilation 2 3.5 and 3.3, and of int8 where no affine
- * requantization is exact 3.2. Portable kernels take 2.5 to 4.1 and, of int16, 5.8 to 8.3. With
- * strides of 3 or more pixels are for few products, and those are as fast: 4.9.
+ * Cost: for four outputs 7 instructions a word of the filter, 9 where they share no pixels, and 5 a
+ * row of it; 2 a pixel of the plane. Measured (`hil bench` on mps2-an386, instructions under QEMU),
+ * 8x8x16, a MAC: 4x4 1.64; 3x3 with dilation 2 2.65, of int16 2.59; with stride 3 4.4 and 4.7, for
+ * which depthwise_conv2d_channels.h is. Portable kernels take 2.5 to 4.1 and, of int16, 5.8 to 8.3.
  *
  * Tests: tests/c/test_dsp_kernels.py, tests/c/test_wide_kernels.py, on a board
  * tests/board/test_kernels.py. Layout: tests/c/test_kernel_layouts.py.
@@ -45,6 +45,8 @@
     HIL_WINDOW_FIELDS;                                                                             \
     int32_t columns;       /* of the image that windows reach, from the first */                   \
     int32_t line;          /* half-words from row to row of the plane, an even number */           \
+    int32_t phases;        /* parts of a row of the plane */                                       \
+    int32_t part;          /* half-words from part to part, an even number if there are several */ \
     int32_t beyond;        /* half-words after the last row, an even number */                     \
     int32_t rows;          /* of outputs at a time */                                              \
     int32_t pairs;         /* words of a row of a filter */                                        \
@@ -63,8 +65,9 @@ struct hil_dsp_tap_pairs {
         .filter_h = (p)->filter_h, .filter_w = (p)->filter_w, .stride_h = (p)->stride_h,           \
         .stride_w = (p)->stride_w, .dilation_h = (p)->dilation_h, .dilation_w = (p)->dilation_w,   \
         .pad_top = (p)->pad_top, .pad_left = (p)->pad_left, .columns = (p)->columns,               \
-        .line = (p)->line, .beyond = (p)->beyond, .rows = (p)->rows, .pairs = (p)->pairs,          \
-        .step = (p)->step, .in_zero_point = (p)->in_zero_point, .weights = (p)->weights,           \
+        .line = (p)->line, .phases = (p)->phases, .part = (p)->part, .beyond = (p)->beyond,        \
+        .rows = (p)->rows, .pairs = (p)->pairs, .step = (p)->step,                                 \
+        .in_zero_point = (p)->in_zero_point, .weights = (p)->weights,                              \
     }
 
 /* Outputs of a row at a time, and words of a row of a filter that registers hold. */
@@ -93,7 +96,7 @@ HIL_INLINE struct hil_dsp_tap_band hil_dsp_tap_band(const struct hil_dsp_tap_pai
         .rows = rows,
         .first = first,
         .inside = (end < p->in_h ? end : p->in_h) - first,
-        .to = plane + (first - top) * p->line + p->pad_left,
+        .to = plane + (first - top) * p->line,
     };
     return band;
 }
@@ -109,27 +112,40 @@ HIL_INLINE void hil_dsp_tap_copy(int32_t bytes, const void *in, int32_t step, in
     }
 }
 
-/* Puts a channel of the rows of a band into the plane. */
-HIL_INLINE void hil_dsp_tap_fill(const struct hil_dsp_tap_pairs *p, int32_t bytes,
-                                 const struct hil_dsp_tap_band *band, const void *in) {
+/* Puts a channel of the rows of a band into a part of the plane: every `phases`-th pixel. */
+HIL_INLINE void hil_dsp_tap_fill_part(const struct hil_dsp_tap_pairs *p, int32_t bytes,
+                                      const struct hil_dsp_tap_band *band, int32_t part,
+                                      const void *in) {
     const int32_t pixel = bytes * p->in_c;
+    const int32_t step = p->phases * p->in_c;
+    /* The first pixel of the part, and its place in it. */
+    const int32_t first = (part + p->phases * p->pad_left - p->pad_left) % p->phases;
+    const int32_t place = (first + p->pad_left) / p->phases;
+    const int32_t there = (p->columns - first + p->phases - 1) / p->phases;
     /* A pixel before the first whole word. */
-    const int32_t lead = p->pad_left % 2 != 0 && p->columns > 0;
-    const int32_t count = p->columns - lead;
-    const int8_t *row = (const int8_t *)in + band->first * p->in_w * pixel;
-    int16_t *to = band->to;
+    const int32_t lead = place % 2 != 0 && there > 0;
+    const int32_t count = there > lead ? there - lead : 0;
+    const int8_t *row = (const int8_t *)in + band->first * p->in_w * pixel + first * pixel;
+    int16_t *to = band->to + part * p->part + place;
     for (int32_t rows = band->inside; rows > 0; rows--) {
-        hil_dsp_tap_copy(bytes, row, p->in_c, lead, to);
-        const int8_t *from = row + lead * pixel;
+        hil_dsp_tap_copy(bytes, row, step, lead, to);
+        const int8_t *from = row + lead * p->phases * pixel;
         int16_t *at = to + lead;
         for (int32_t left = count / 16; left > 0; left--) {
-            hil_dsp_tap_copy(bytes, from, p->in_c, 16, at);
-            from += 16 * pixel;
+            hil_dsp_tap_copy(bytes, from, step, 16, at);
+            from += 16 * p->phases * pixel;
             at += 16;
         }
-        hil_dsp_tap_copy(bytes, from, p->in_c, count % 16, at);
+        hil_dsp_tap_copy(bytes, from, step, count % 16, at);
         row += p->in_w * pixel;
         to += p->line;
+    }
+}
+
+HIL_INLINE void hil_dsp_tap_fill(const struct hil_dsp_tap_pairs *p, int32_t bytes,
+                                 const struct hil_dsp_tap_band *band, const void *in) {
+    for (int32_t part = 0; part < p->phases; part++) {
+        hil_dsp_tap_fill_part(p, bytes, band, part, in);
     }
 }
 
@@ -190,8 +206,83 @@ HIL_INLINE void hil_dsp_tap_sums(const struct hil_dsp_tap_pairs *p, const int32_
     }
 }
 
-/* A layer of elements of a type, `outputs` of a row at a time. */
-#define HIL_DSP_TAP_LAYER(name, type, outputs)                                                     \
+/* What the kernels of taps have in common: how an output starts, and follows from its sum, by words
+ * of each channel. */
+struct hil_dsp_tap_scale {
+    int32_t start;
+    int32_t multiplier;
+    int32_t addend;
+    int32_t shift; /* to the right */
+};
+
+HIL_INLINE struct hil_dsp_tap_scale hil_dsp_tap_scale(const int32_t *words) {
+    const struct hil_dsp_tap_scale scale = {
+        .start = words[0], .multiplier = words[1], .addend = words[2], .shift = words[3]};
+    return scale;
+}
+
+#define HIL_DSP_TAP_SCALE(p, channel) hil_dsp_tap_scale((p)->scales + 4 * (channel))
+
+#define HIL_DSP_TAP_VALUE_S8(p, scale, sum)                                                        \
+    hil_dsp_scaled_to(                                                                             \
+        sum, (struct hil_dsp_affine){.multiplier = (scale).multiplier, .addend = (scale).addend},  \
+        (scale).shift, (p)->out_min, (p)->out_max)
+
+#define HIL_DSP_TAP_VALUE_S16(p, scale, sum)                                                       \
+    ((p)->shifted ? hil_dsp_s16_shifted(sum, (scale).multiplier, (scale).addend, (scale).shift,    \
+                                        (p)->out_min, (p)->out_max)                                \
+                  : hil_dsp_s16_scaled(sum, (scale).multiplier, (p)->out_min, (p)->out_max))
+
+/* Without an affine requantization. */
+#define HIL_DSP_TAP_SCALE_ROUNDED(p, channel)                                                      \
+    ((struct hil_dsp_tap_scale){                                                                   \
+        .start = (p)->bias[channel],                                                               \
+        .multiplier = (p)->multipliers[(p)->per_channel ? (channel) : 0],                          \
+        .shift = (p)->shifts[(p)->per_channel ? (channel) : 0],                                    \
+    })
+
+#define HIL_DSP_TAP_VALUE_ROUNDED(p, scale, sum)                                                   \
+    hil_clamp_s8(hil_requantize_by((p)->narrow, sum, (scale).multiplier, (scale).shift,            \
+                                   (p)->out_zero_point),                                           \
+                 (p)->out_min, (p)->out_max)
+
+/* A layer of elements of a type: `SCALE(p, channel)` is how a channel's outputs start, and
+ * `VALUE(p, scale, sum)` an output. */
+#define HIL_DSP_TAP_LAYER(name, type, SCALE, VALUE)                                                \
+    /* `count` outputs next to each other, of output channel `channel`. */                         \
+    HIL_INLINE void name##_outputs(const struct name *p, int32_t channel, int32_t count,           \
+                                   const int16_t *in, type *out) {                                 \
+        const struct hil_dsp_tap_pairs taps = HIL_DSP_TAP_PAIRS(p);                                \
+        const struct hil_dsp_tap_scale scale = SCALE(p, channel);                                  \
+        uint32_t sums[HIL_DSP_TAP_OUTPUTS];                                                        \
+        _Pragma("GCC unroll 4") for (int32_t i = 0; i < count; i++) {                              \
+            sums[i] = (uint32_t)scale.start;                                                       \
+        }                                                                                          \
+        hil_dsp_tap_sums(&taps, p->weights + channel * p->filter_h * p->pairs, count, in, sums);   \
+        _Pragma("GCC unroll 4") for (int32_t i = 0; i < count; i++) {                              \
+            out[i * p->phases * HIL_DSP_PLANE_OUT_C(p)] = VALUE(p, scale, (int32_t)sums[i]);       \
+        }                                                                                          \
+    }                                                                                              \
+                                                                                                   \
+    /* `left` outputs of a row from a part of the plane. */                                        \
+    HIL_INLINE void name##_part(const struct name *p, int32_t channel, int32_t left,               \
+                                const int16_t *from, type *to) {                                   \
+        const int32_t step = p->phases * HIL_DSP_PLANE_OUT_C(p);                                   \
+        for (; left >= HIL_DSP_TAP_OUTPUTS; left -= HIL_DSP_TAP_OUTPUTS) {                         \
+            name##_outputs(p, channel, HIL_DSP_TAP_OUTPUTS, from, to);                             \
+            from += HIL_DSP_TAP_OUTPUTS * p->stride_w;                                             \
+            to += HIL_DSP_TAP_OUTPUTS * step;                                                      \
+        }                                                                                          \
+        if (left >= 2) {                                                                           \
+            name##_outputs(p, channel, 2, from, to);                                               \
+            from += 2 * p->stride_w;                                                               \
+            to += 2 * step;                                                                        \
+        }                                                                                          \
+        if (left % 2 != 0) {                                                                       \
+            name##_outputs(p, channel, 1, from, to);                                               \
+        }                                                                                          \
+    }                                                                                              \
+                                                                                                   \
     HIL_INLINE void name(const struct name *p, const type *in, type *out, void *scratch) {         \
         const struct hil_dsp_tap_pairs taps = HIL_DSP_TAP_PAIRS(p);                                \
         int16_t *const plane = (int16_t *)scratch;                                                 \
@@ -206,22 +297,12 @@ HIL_INLINE void hil_dsp_tap_sums(const struct hil_dsp_tap_pairs *p, const int32_
                     }                                                                              \
                     type *to = out + y * p->out_w * out_c + channel;                               \
                     for (int32_t row = 0; row < band.rows; row++) {                                \
-                        const int16_t *from = plane + row * p->stride_h * p->line;                 \
-                        int32_t left = p->out_w;                                                   \
-                        for (; left >= HIL_DSP_TAP_OUTPUTS; left -= HIL_DSP_TAP_OUTPUTS) {         \
-                            outputs(p, channel, HIL_DSP_TAP_OUTPUTS, from, to);                    \
-                            from += HIL_DSP_TAP_OUTPUTS * p->stride_w;                             \
-                            to += HIL_DSP_TAP_OUTPUTS * out_c;                                     \
+                        for (int32_t part = 0; part < p->phases; part++) {                         \
+                            name##_part(p, channel, (p->out_w - part + p->phases - 1) / p->phases, \
+                                        plane + row * p->stride_h * p->line + part * p->part,      \
+                                        to + part * out_c);                                        \
                         }                                                                          \
-                        if (left >= 2) {                                                           \
-                            outputs(p, channel, 2, from, to);                                      \
-                            from += 2 * p->stride_w;                                               \
-                            to += 2 * out_c;                                                       \
-                        }                                                                          \
-                        if (left % 2 != 0) {                                                       \
-                            outputs(p, channel, 1, from, to);                                      \
-                            to += out_c;                                                           \
-                        }                                                                          \
+                        to += p->out_w * out_c;                                                    \
                     }                                                                              \
                 }                                                                                  \
             }                                                                                      \
@@ -238,15 +319,16 @@ outputs = ["int16_t"]
 scratch = "2 * line * ((rows - 1) * stride_h + (filter_h - 1) * dilation_h + 1) + 2 * beyond"
 order = ["rows rows", "channels depth_multiplier"]
 reads = "channel window"
-code = 1500
+code = 750
 [cost]
 plane = "batch * in_c * ((out_h + rows - 1) // rows)"
 filter = "plane * depth_multiplier"
 plane_pixel = "plane * ((rows - 1) * stride_h + (filter_h - 1) * dilation_h + 1) * columns"
 row = "batch * in_c * depth_multiplier * out_h"
+plane_phase = "plane * ((rows - 1) * stride_h + (filter_h - 1) * dilation_h + 1) * (phases - 1)"
 output = "row * out_w"
-four = "row * (out_w // 4)"
-rest = "row * (out_w % 4)"
+four = "row * phases * (out_w // phases // 4)"
+rest = "output - 4 * four"
 four_row = "four * filter_h"
 four_pair = "four_row * pairs"
 apart_pair = "four_pair * ((stride_w > 2) + (step > 2) > 0)"
@@ -260,29 +342,8 @@ struct hil_dsp_depthwise_conv2d_s16_pairs {
     const int32_t *scales; /* of each output channel: bias, multiplier, addend, shift */
 };
 
-/* `count` outputs next to each other, of output channel `channel`. */
-HIL_INLINE void hil_dsp_tap_outputs_s16(const struct hil_dsp_depthwise_conv2d_s16_pairs *p,
-                                        int32_t channel, int32_t count, const int16_t *in,
-                                        int16_t *out) {
-    const struct hil_dsp_tap_pairs taps = HIL_DSP_TAP_PAIRS(p);
-    const int32_t *const scale = p->scales + 4 * channel;
-    uint32_t sums[HIL_DSP_TAP_OUTPUTS];
-#pragma GCC unroll 4
-    for (int32_t i = 0; i < count; i++) {
-        sums[i] = (uint32_t)scale[0];
-    }
-    hil_dsp_tap_sums(&taps, p->weights + channel * p->filter_h * p->pairs, count, in, sums);
-#pragma GCC unroll 4
-    for (int32_t i = 0; i < count; i++) {
-        const int32_t sum = (int32_t)sums[i];
-        out[i * HIL_DSP_PLANE_OUT_C(p)] =
-            p->shifted
-                ? hil_dsp_s16_shifted(sum, scale[1], scale[2], scale[3], p->out_min, p->out_max)
-                : hil_dsp_s16_scaled(sum, scale[1], p->out_min, p->out_max);
-    }
-}
-
-HIL_DSP_TAP_LAYER(hil_dsp_depthwise_conv2d_s16_pairs, int16_t, hil_dsp_tap_outputs_s16)
+HIL_DSP_TAP_LAYER(hil_dsp_depthwise_conv2d_s16_pairs, int16_t, HIL_DSP_TAP_SCALE,
+                  HIL_DSP_TAP_VALUE_S16)
 
 /*@kernel
 name = "hil_dsp_depthwise_conv2d_s8_pairs"
@@ -292,15 +353,16 @@ outputs = ["int8_t"]
 scratch = "2 * line * ((rows - 1) * stride_h + (filter_h - 1) * dilation_h + 1) + 2 * beyond"
 order = ["rows rows", "channels depth_multiplier"]
 reads = "channel window"
-code = 1500
+code = 700
 [cost]
 plane = "batch * in_c * ((out_h + rows - 1) // rows)"
 filter = "plane * depth_multiplier"
 plane_pixel = "plane * ((rows - 1) * stride_h + (filter_h - 1) * dilation_h + 1) * columns"
 row = "batch * in_c * depth_multiplier * out_h"
+plane_phase = "plane * ((rows - 1) * stride_h + (filter_h - 1) * dilation_h + 1) * (phases - 1)"
 output = "row * out_w"
-four = "row * (out_w // 4)"
-rest = "row * (out_w % 4)"
+four = "row * phases * (out_w // phases // 4)"
+rest = "output - 4 * four"
 four_row = "four * filter_h"
 four_pair = "four_row * pairs"
 apart_pair = "four_pair * ((stride_w > 2) + (step > 2) > 0)"
@@ -315,27 +377,8 @@ struct hil_dsp_depthwise_conv2d_s8_pairs {
                             * to the right */
 };
 
-/* `count` outputs next to each other, of output channel `channel`. */
-HIL_INLINE void hil_dsp_tap_outputs_s8(const struct hil_dsp_depthwise_conv2d_s8_pairs *p,
-                                       int32_t channel, int32_t count, const int16_t *in,
-                                       int8_t *out) {
-    const struct hil_dsp_tap_pairs taps = HIL_DSP_TAP_PAIRS(p);
-    const int32_t *const words = p->scales + 4 * channel;
-    const struct hil_dsp_affine scale = {.multiplier = words[1], .addend = words[2]};
-    uint32_t sums[HIL_DSP_TAP_OUTPUTS];
-#pragma GCC unroll 4
-    for (int32_t i = 0; i < count; i++) {
-        sums[i] = (uint32_t)words[0];
-    }
-    hil_dsp_tap_sums(&taps, p->weights + channel * p->filter_h * p->pairs, count, in, sums);
-#pragma GCC unroll 4
-    for (int32_t i = 0; i < count; i++) {
-        const int8_t value = hil_dsp_scaled((int32_t)sums[i], scale, words[3]);
-        out[i * HIL_DSP_PLANE_OUT_C(p)] = hil_clamp_s8(value, p->out_min, p->out_max);
-    }
-}
-
-HIL_DSP_TAP_LAYER(hil_dsp_depthwise_conv2d_s8_pairs, int8_t, hil_dsp_tap_outputs_s8)
+HIL_DSP_TAP_LAYER(hil_dsp_depthwise_conv2d_s8_pairs, int8_t, HIL_DSP_TAP_SCALE,
+                  HIL_DSP_TAP_VALUE_S8)
 
 /*@kernel
 name = "hil_dsp_depthwise_conv2d_s8_pairs_rounded"
@@ -345,16 +388,17 @@ outputs = ["int8_t"]
 scratch = "2 * line * ((rows - 1) * stride_h + (filter_h - 1) * dilation_h + 1) + 2 * beyond"
 order = ["rows rows", "channels depth_multiplier"]
 reads = "channel window"
-code = 1500
+code = 780
 [cost]
 plane = "batch * in_c * ((out_h + rows - 1) // rows)"
 filter = "plane * depth_multiplier"
 plane_pixel = "plane * ((rows - 1) * stride_h + (filter_h - 1) * dilation_h + 1) * columns"
 row = "batch * in_c * depth_multiplier * out_h"
+plane_phase = "plane * ((rows - 1) * stride_h + (filter_h - 1) * dilation_h + 1) * (phases - 1)"
 output = "row * out_w"
 wide_output = "output * (narrow == 0)"
-four = "row * (out_w // 4)"
-rest = "row * (out_w % 4)"
+four = "row * phases * (out_w // phases // 4)"
+rest = "output - 4 * four"
 four_row = "four * filter_h"
 four_pair = "four_row * pairs"
 apart_pair = "four_pair * ((stride_w > 2) + (step > 2) > 0)"
@@ -365,26 +409,7 @@ struct hil_dsp_depthwise_conv2d_s8_pairs_rounded {
     HIL_REQUANTIZATION_FIELDS;
 };
 
-/* `count` outputs next to each other, of output channel `channel`. */
-HIL_INLINE void
-hil_dsp_tap_outputs_rounded(const struct hil_dsp_depthwise_conv2d_s8_pairs_rounded *p,
-                            int32_t channel, int32_t count, const int16_t *in, int8_t *out) {
-    const struct hil_dsp_tap_pairs taps = HIL_DSP_TAP_PAIRS(p);
-    const int32_t entry = p->per_channel ? channel : 0;
-    uint32_t sums[HIL_DSP_TAP_OUTPUTS];
-#pragma GCC unroll 4
-    for (int32_t i = 0; i < count; i++) {
-        sums[i] = (uint32_t)p->bias[channel];
-    }
-    hil_dsp_tap_sums(&taps, p->weights + channel * p->filter_h * p->pairs, count, in, sums);
-#pragma GCC unroll 4
-    for (int32_t i = 0; i < count; i++) {
-        const int32_t value = hil_requantize_by(p->narrow, (int32_t)sums[i], p->multipliers[entry],
-                                                p->shifts[entry], p->out_zero_point);
-        out[i * HIL_DSP_PLANE_OUT_C(p)] = hil_clamp_s8(value, p->out_min, p->out_max);
-    }
-}
-
-HIL_DSP_TAP_LAYER(hil_dsp_depthwise_conv2d_s8_pairs_rounded, int8_t, hil_dsp_tap_outputs_rounded)
+HIL_DSP_TAP_LAYER(hil_dsp_depthwise_conv2d_s8_pairs_rounded, int8_t, HIL_DSP_TAP_SCALE_ROUNDED,
+                  HIL_DSP_TAP_VALUE_ROUNDED)
 
 #endif

@@ -62,9 +62,14 @@ window = {filter_h = "3", filter_w = "3"}
 code = 1143
 [cost]
 four_channels = "batch * ((in_c + 3) // 4)"
-line_pixel = "four_channels * line"
-row = "four_channels * ((out_h + 2 - stride) // (3 - stride))"
-output = "row * out_w"
+turn = "(out_h + 2 - stride) // (3 - stride)"
+filled = "four_channels * (turn + 1) * line"
+row = "batch * in_c * turn"
+pair = "row * (out_w // 2)"
+last = "row * (out_w % 2)"
+strided_pair = "pair * (stride - 1)"
+dense_pair = "pair - strided_pair"
+linear = "(out_min < out_zero_point) * dense_pair"
 clamped = "batch * out_h * out_w * in_c * (out_max - out_min != 255)"
 @*/
 struct hil_dsp_depthwise_conv2d_s8_3x3 {
