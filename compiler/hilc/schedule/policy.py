@@ -87,7 +87,7 @@ class SearchPolicy:
     # -- fused groups -----------------------------------------------------------------------------
 
     #: Rows that a fused group computes at a time: more rows take fewer calls and more memory. With
-    #: 8 as well, compiling takes 11 % longer, and of 33 programs none becomes more than 0.8 % faster.
+    #: 8 as well compiling takes 11 % longer, and of 33 programs the best becomes 0.8 % faster.
     fused_rows: tuple[int, ...] = (1, 2, 4)
     #: Channels at a time of expansions that are computed again for each row of the depthwise layer
     #: behind them. With 16 the first group of MobileNetV2 at 224 x 224 takes 5 % less memory and
