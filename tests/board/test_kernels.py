@@ -190,6 +190,15 @@ def family_of(name: str, board: Board) -> dict[str, Kernel]:
     }
 
 
+def check_in_halves(checks: Sequence[Check], board: Board) -> None:
+    """In two programs, each of half of the kernels: the code of all has no room on the board with
+    Helium.
+    """
+    names = sorted(count(checks))
+    for half in (names[::2], names[1::2]):
+        check([one for one in checks if one.case.call.kernel.name in half], board, RELATIVE)
+
+
 @pytest.mark.filterwarnings("ignore:.*encountered in:RuntimeWarning")
 @cases(("name", "every"), DRAWS, first=1)
 def test_every_kernel_for_thousands_of_layers(name: str, every: int) -> None:
@@ -225,12 +234,7 @@ def test_every_kernel_for_thousands_of_layers(name: str, every: int) -> None:
             missing -= count(found).keys()
             if not missing:
                 break
-    # In two programs, each of half of the kernels: the code of all has no room on the board with
-    # Helium.
-    everything = checks + overlapping
-    names = sorted(count(everything))
-    for half in (names[::2], names[1::2]):
-        check([one for one in everything if one.case.call.kernel.name in half], board, RELATIVE)
+    check_in_halves(checks + overlapping, board)
     counts = {kernel: count(checks).get(kernel, 0) for kernel in family}
     assert sum(counts.values()) > CALLS // every
     assert min(counts.values()) >= max(1, CALLS_OF_EACH // every), counts
@@ -354,7 +358,7 @@ def test_several_filters_of_a_channel(name: str, specialise: bool) -> None:
         if BOARDS[name] in kernels()[one.kernel].requires
     ]
     over = [other for layer, one in found for other in overlapping_checks(one, layer)]
-    check([one for _, one in found] + ([] if specialise else over), board)
+    check_in_halves([one for _, one in found] + ([] if specialise else over), board)
     served = {id(layer) for layer, _ in found}
     # Some requantizations are not exact, the kernels of Armv7E-M have filters of 3x3 only, those of
     # Armv6-M no int16.
