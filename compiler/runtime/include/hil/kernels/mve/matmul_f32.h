@@ -50,7 +50,8 @@ outputs = ["float"]
 scratch = "0"
 order = ["pixels 1", "channels 16"]
 reads = "rows"
-code = 500
+code = 484
+shared = {hil_mve_row_f32 = 376}
 [cost]
 row = "rows"
 block = "rows * ((columns + 15) // 16)"
