@@ -83,7 +83,7 @@ outputs = ["float"]
 scratch = "0"
 order = ["pixels 1", "channels 4"]
 reads = "channel window"
-code = 400
+code = 296
 [cost]
 pixel = "batches * out_h * out_w"
 sixteen = "pixel * (channels // 16)"
@@ -125,7 +125,7 @@ outputs = ["float"]
 scratch = "0"
 order = ["pixels 1", "channels 4"]
 reads = "channel window"
-code = 300
+code = 496
 [cost]
 pixel = "batches * out_h * out_w"
 four = "pixel * ((channels + 3) // 4)"
