@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -33,10 +34,13 @@ from hilc.lowering.kernels import (
     KernelCall,
     described_kernels,
     kernels,
+    shipped_headers,
     shipped_structs,
 )
+from hilc.support.toml import tomllib
 from hilc.target import get_cpu
 
+_HEADS = re.compile(r"/\*@kernel\n(.*?)@\*/", re.DOTALL)
 FIELDS: dict[str, Any] = {"rows": 5, "depth": 12, "wide": 0, "weights": np.zeros(4, np.int8)}
 
 
@@ -90,6 +94,18 @@ COST = Cost(
 )
 def test_a_core_has_its_architectures_figures(cpu: str, expected: float):
     assert COST.instructions(FIELDS, get_cpu(cpu)) == CALL_INSTRUCTIONS + expected
+
+
+def test_figures_of_a_floating_point_unit_are_not_those_of_a_core_without():
+    found = replace(COST, on={**COST.on, "rv32imafc": {"mac": 0.1}, "cortex-m4": {"mac": 0.2}})
+    without = replace(found, on={core: found.on[core] for core in ("cortex-m3", "rv32imafc")})
+    only = replace(found, on={"cortex-m4": found.on["cortex-m4"]})
+    assert found.core_of(get_cpu("rv32imc")) == "rv32imac"
+    assert found.core_of(get_cpu("rv32imafc")) == "rv32imafc"
+    assert without.core_of(get_cpu("rv32imac")) == "cortex-m3"
+    assert without.core_of(get_cpu("rv32imafc")) == "rv32imafc"
+    assert without.core_of(get_cpu("cortex-m55")) == "cortex-m3"
+    assert only.core_of(get_cpu("cortex-m0")) == "cortex-m4"
 
 
 def test_code_that_layers_share_takes_more():
@@ -249,6 +265,24 @@ def test_variable_numbers_are_fields():
     assert found
     for name, variable in found.items():
         assert variable <= set(structs.names(structs.structs[name])), name
+
+
+def test_heads_state_the_bytes_of_code_and_of_functions_that_exist():
+    """Those of a function that several kernels share are the same in each of them."""
+    headers = shipped_headers()
+    blocks = [found for text in headers.values() for found in _HEADS.findall(text)]
+    assert len(blocks) == len(kernels())
+    heads = {entry["name"]: entry for entry in map(tomllib.loads, blocks)}
+    assert not [name for name, entry in heads.items() if entry.get("code", 0) <= 0]
+    sizes: dict[str, set[int]] = {}
+    for entry in heads.values():
+        for function, size in entry.get("shared", {}).items():
+            sizes.setdefault(function, set()).add(size)
+        assert entry["code"] > sum(entry.get("shared", {}).values()), entry["name"]
+    assert not {function: found for function, found in sizes.items() if len(found) > 1}
+    # One name stands for the forms of a function, `hil_mve_rows_s8` also for `_once`.
+    sources = "".join(_HEADS.sub("", text) for text in headers.values())
+    assert not [name for name in sizes if not re.search(rf"\b{name}", sources)]
 
 
 def test_every_kernel_names_the_core_of_its_figures():

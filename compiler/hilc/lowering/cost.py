@@ -75,8 +75,14 @@ class Cost:
             set(_names(_parsed(formula)))
 
     def core_of(self, cpu: Cpu) -> str:
-        """Return the core whose figures apply to ``cpu``."""
+        """Return the core whose figures apply to ``cpu``: one of its architecture, else of its
+        instruction set, else the first. Figures of a core that computes floats by instructions do
+        not apply to one that calls functions for them, which take ten to twenty times as many.
+        """
         cores = {name: get_cpu(name) for name in self.on}
+        if "fpu" not in cpu.features:
+            # A kernel that requires one is on no other core.
+            cores = {n: core for n, core in cores.items() if "fpu" not in core.features} or cores
         alike = [name for name, core in cores.items() if core.arch == cpu.arch]
         alike += [name for name, core in cores.items() if core.isa == cpu.isa]
         return next(iter([*alike, *cores]))
@@ -104,7 +110,7 @@ class Cost:
         return found
 
     @functools.cached_property
-    def _functions(self) -> dict[tuple[str, str, bool], _Function]:
+    def _functions(self) -> dict[tuple[str, str, bool, bool], _Function]:
         return {}
 
     def _compiled(self, cpu: Cpu, shared: bool) -> _Function:
@@ -112,7 +118,7 @@ class Cost:
 
         Thousands of bands of layers are asked for what they cost.
         """
-        key = cpu.arch, cpu.isa, shared
+        key = cpu.arch, cpu.isa, "fpu" in cpu.features, shared
         if key not in self._functions:
             figures = self.figures(self.core_of(cpu), shared=shared)
             terms = [f"{each!r} * {n}" if n != CALL else repr(each) for n, each in figures.items()]

@@ -14,6 +14,7 @@ outputs = ["int8_t"]
 scratch = "0"
 order = ["pixels 1", "channels 4"]
 reads = "channel window"
+code = 260
 [cost]
 word = "batches * out_h * out_w * ((channels + 3) // 4)"
 filter_row = "word * filter_h"
@@ -117,6 +118,7 @@ outputs = ["int8_t"]
 scratch = "0"
 order = ["pixels 1", "channels 4"]
 reads = "channel window"
+code = 396
 [cost]
 word = "batches * out_h * out_w * ((channels + 3) // 4)"
 filter_row = "word * filter_h"

@@ -14,7 +14,7 @@ outputs = ["float"]
 scratch = "32 * units"
 order = ["pixels 4"]
 reads = "window"
-code = 2600
+code = 2060
 [cost]
 window = "batch * out_h * out_w"
 line = "window * filter_h"

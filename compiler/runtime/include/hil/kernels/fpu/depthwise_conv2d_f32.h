@@ -43,7 +43,7 @@ outputs = ["float"]
 scratch = "4 * line * lines + 4 * filter_h"
 order = ["rows 1"]
 reads = "window once"
-code = 3600
+code = 2026
 [cost]
 row = "batch * out_h"
 taken = "batch * in_h * line"

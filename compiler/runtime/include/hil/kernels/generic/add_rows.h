@@ -120,6 +120,7 @@ inputs = ["int16_t"]
 outputs = ["int16_t"]
 scratch = "4 * out_w * channels"
 order = "none"
+code = 180
 [cost]
 pixel = "out_w"
 sum = "pixel * channels"
@@ -151,6 +152,7 @@ inputs = ["float"]
 outputs = ["float"]
 scratch = "4 * out_w * channels"
 order = "none"
+code = 236
 [cost]
 pixel = "out_w"
 sum = "pixel * channels"
@@ -188,6 +190,7 @@ inputs = ["int8_t"]
 outputs = ["int8_t"]
 scratch = "4 * channels"
 order = "none"
+code = 160
 [cost]
 channel = "channels"
 element = "channels * pixels"
@@ -220,6 +223,7 @@ inputs = ["int16_t"]
 outputs = ["int16_t"]
 scratch = "4 * channels"
 order = "none"
+code = 176
 [cost]
 channel = "channels"
 element = "channels * pixels"
@@ -250,6 +254,7 @@ inputs = ["float"]
 outputs = ["float"]
 scratch = "4 * channels"
 order = "none"
+code = 164
 [cost]
 channel = "channels"
 element = "channels * pixels"

@@ -185,6 +185,7 @@ code = 50
 [cost]
 row = "rows"
 element = "rows * length"
+difference = "element * (operation == 5)"
 @*/
 struct hil_generic_combine_f32 {
     HIL_BINARY_FIELDS;

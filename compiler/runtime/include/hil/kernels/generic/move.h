@@ -29,6 +29,7 @@ inputs = ["void"]
 outputs = ["void"]
 scratch = "0"
 order = "none"
+code = 16
 [cost]
 byte = "bytes"
 @*/

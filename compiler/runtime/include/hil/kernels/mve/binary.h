@@ -43,6 +43,7 @@ inputs = ["int8_t", "int8_t"]
 outputs = ["int8_t"]
 scratch = "0"
 order = "elementwise"
+code = 184
 [cost]
 element = "size"
 @*/

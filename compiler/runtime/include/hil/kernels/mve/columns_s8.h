@@ -55,7 +55,6 @@ struct hil_mve_columns {
     int32_t odd_at;
     int32_t row_step;
     int32_t column_step;
-    int32_t linear;
     struct hil_mve_block pairs;
     struct hil_mve_block odd;
 };
@@ -78,8 +77,7 @@ HIL_INLINE void hil_mve_columns_rows(struct hil_mve_columns *c, int32_t rows) {
                                                              HIL_MVE_PAIR_BYTES((p)->linear))      \
                                : NULL,                                                             \
         .odd_at = 2 * (p)->pairs, .row_step = (p)->row_step, .column_step = (p)->column_step,      \
-        .linear = (p)->linear, .pairs = HIL_MVE_COLUMNS_BLOCK((p), (p)->pairs),                    \
-        .odd = HIL_MVE_COLUMNS_BLOCK((p), 1),                                                      \
+        .pairs = HIL_MVE_COLUMNS_BLOCK((p), (p)->pairs), .odd = HIL_MVE_COLUMNS_BLOCK((p), 1),     \
     }
 
 #define HIL_MVE_COLUMNS_BLOCK(p, count)                                                            \
@@ -89,13 +87,15 @@ HIL_INLINE void hil_mve_columns_rows(struct hil_mve_columns *c, int32_t rows) {
         .low = (p)->out_min, .high = (p)->out_max, .offsets = {0},                                 \
     }
 
-/* Four rows, x[chunks][4][16], times all columns. */
-HIL_INLINE void hil_mve_columns_s8(const struct hil_mve_columns *c, const int8_t *x, int8_t *out) {
+/* Four rows, x[chunks][4][16], times all columns. `linear` is no member: the assembly takes the
+ * address of the columns, behind which a member is no constant, so all forms would be linked. */
+HIL_INLINE void hil_mve_columns_s8(const struct hil_mve_columns *c, int32_t linear, const int8_t *x,
+                                   int8_t *out) {
     if (c->pairs.steps > 0) {
-        hil_mve_rows(c->linear, x, c->stream, out, &c->pairs);
+        hil_mve_rows(linear, x, c->stream, out, &c->pairs);
     }
     if (c->odd_stream != NULL) {
-        hil_mve_rows(c->linear, x, c->odd_stream, out + c->odd_at, &c->odd);
+        hil_mve_rows(linear, x, c->odd_stream, out + c->odd_at, &c->odd);
     }
 }
 

@@ -14,7 +14,8 @@ outputs = ["float"]
 scratch = "48 * units"
 order = ["pixels 6"]
 reads = "window"
-code = 2000
+code = 1904
+shared = {hil_mve_rows_f32 = 716, hil_mve_few_rows_f32 = 532}
 [cost]
 pixels = "out_h * out_w"
 window = "batch * pixels"

@@ -15,7 +15,8 @@ outputs = ["int16_t"]
 scratch = "32 * chunks + 4 * ((filter_h * filter_w * in_c + 1) // 2)"
 order = ["pixels 2"]
 reads = "window"
-code = 1300
+code = 1204
+shared = {hil_mve_rows_s16 = 610}
 [cost]
 window = "batch * out_h * out_w"
 window_row = "window * filter_h"
@@ -69,7 +70,8 @@ outputs = ["int16_t"]
 scratch = "32 * chunks + 4 * ((filter_h * filter_w * in_c + 1) // 2)"
 order = ["pixels 1"]
 reads = "window"
-code = 1200
+code = 1240
+shared = {hil_mve_rows_s16 = 610}
 [cost]
 window = "batch * out_h * out_w"
 window_row = "window * filter_h"

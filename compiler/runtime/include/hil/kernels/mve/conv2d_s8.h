@@ -14,6 +14,8 @@ outputs = ["int8_t"]
 scratch = "80 * chunks + 16"
 order = ["pixels 1 + 3 * (1 // batch)"] # four may be of two images
 reads = "window"
+code = 1632
+shared = {hil_mve_rows_s8 = 548}
 [cost]
 tile = "(batch * out_h * out_w + 3) // 4"
 gathered_row = "4 * tile * filter_h"
@@ -133,7 +135,7 @@ HIL_INLINE void hil_mve_conv2d_s8(const struct hil_mve_conv2d_s8 *p, const int8_
                 if (whole_chunks && gathered == 0 && out_x >= HIL_MVE_ROWS_AT_ONCE && x >= 0 &&
                     x <= last_x && y >= 0 && y <= last_y) {
                     hil_mve_conv2d_s8_gather_four(p, in + (y * p->in_w + x) * p->in_c, group);
-                    hil_mve_columns_s8(&columns, group, out);
+                    hil_mve_columns_s8(&columns, p->linear, group, out);
                     out += HIL_MVE_ROWS_AT_ONCE * p->row_step;
                     x += HIL_MVE_ROWS_AT_ONCE * p->stride_w;
                     out_x -= HIL_MVE_ROWS_AT_ONCE - 1;
@@ -144,7 +146,7 @@ HIL_INLINE void hil_mve_conv2d_s8(const struct hil_mve_conv2d_s8 *p, const int8_
                 gathered++;
                 if (gathered == HIL_MVE_ROWS_AT_ONCE) {
                     gathered = 0;
-                    hil_mve_columns_s8(&columns, group, out);
+                    hil_mve_columns_s8(&columns, p->linear, group, out);
                     out += HIL_MVE_ROWS_AT_ONCE * p->row_step;
                 }
             }
@@ -161,7 +163,7 @@ HIL_INLINE void hil_mve_conv2d_s8(const struct hil_mve_conv2d_s8 *p, const int8_
             }
         }
         hil_mve_columns_rows(&columns, gathered);
-        hil_mve_columns_s8(&columns, group, out);
+        hil_mve_columns_s8(&columns, p->linear, group, out);
     }
 }
 

@@ -273,6 +273,8 @@ scratch = "9 * (stride + 1) * in_c"
 order = ["rows 1", "pixels 4", "channels 2"]
 reads = "window"
 window = {filter_h = "3", filter_w = "3"}
+code = 1070
+shared = {hil_mve_windows = 670}
 [cost]
 tile = "batch * out_h * ((out_w + 3) // 4)"
 pair = "tile * (columns // 2)"

@@ -44,7 +44,8 @@ outputs = ["int8_t"]
 scratch = "32 * chunks * pairs + row_bytes * rows + 16"
 order = ["rows lines"]
 reads = "window"
-code = 440
+code = 1090
+shared = {hil_mve_passes = 730}
 [cost]
 block = "batch * ((out_h + lines - 1) // lines)"
 row = "block * rows"

@@ -138,6 +138,8 @@ scratch = "96"
 order = ["rows 1", "pixels group", "channels 16"]
 reads = "window"
 window = {filter_h = "3", filter_w = "3"}
+code = 1300
+shared = {hil_mve_rgb = 750}
 [cost]
 row = "batch * out_h"
 tile = "row * (out_w // group)"

@@ -71,7 +71,8 @@ scratch = "40 * ((lines * out_w + 15) // 16 * 16) + 16"
 order = ["rows lines"]
 reads = "window"
 window = {filter_h = "3", filter_w = "3"}
-code = 1500
+code = 1880
+shared = {hil_mve_windows_sums = 366}
 [cost]
 row = "batch * out_h"
 direct_window = "row * (out_w - before)"

@@ -569,8 +569,8 @@ outputs = ["int8_t"]
 scratch = "16 * chunks * planes * width + 32 * lines * dilation_w * fours"
 order = ["rows lines", "columns across"]
 reads = "window"
-code = 1660
-shared = {hil_mve_lines = 1100}
+code = 1900
+shared = {hil_mve_lines = 620, hil_mve_near_line_outputs = 720}
 [cost]
 block = "batch * ((out_h + lines - 1) // lines) * ((out_w + across - 1) // across)"
 copied_row = "block * planes * chunks"

@@ -105,7 +105,8 @@ outputs = ["int8_t"]
 scratch = "(8 + bytes) * ((lines * out_w + 15) // 16 * 16) + row_bytes * rows + 16"
 order = ["rows lines"]
 reads = "window"
-code = 1200
+code = 1650
+shared = {hil_mve_near_line_outputs = 720, hil_mve_windows_sums = 366}
 [cost]
 block = "batch * ((out_h + lines - 1) // lines)"
 row = "block * rows"
@@ -174,8 +175,8 @@ outputs = ["int8_t"]
 scratch = "(8 + bytes) * block"
 order = ["pixels block"]
 reads = "rows"
-code = 910
-shared = {hil_mve_windows = 550}
+code = 1306
+shared = {hil_mve_near_line_outputs = 720, hil_mve_shallow = 222}
 [cost]
 part = "(rows + block - 1) // block"
 window_chunk = "rows * bytes // 16"

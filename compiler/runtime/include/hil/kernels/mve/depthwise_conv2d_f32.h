@@ -48,7 +48,8 @@ outputs = ["float"]
 scratch = "4 * line * lines + 4 * filter_h"
 order = ["rows 1"]
 reads = "window once"
-code = 2000
+code = 1200
+shared = {hil_mve_nine_f32 = 666}
 [cost]
 row = "batch * out_h"
 taken = "batch * in_h * line"

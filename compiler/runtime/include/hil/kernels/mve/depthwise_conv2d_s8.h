@@ -356,6 +356,8 @@ outputs = ["int8_t"]
 scratch = "planes * plane_h * plane_w + addressed"
 order = ["rows band_h", "pixels band_h * tile_w", "channels planes * depth_multiplier"]
 reads = "channel window"
+code = 668
+shared = {hil_mve_tiles = 252}
 [cost]
 channel = "batch * in_c"
 tile = "channel * depth_multiplier * (out_w // tile_w)"

@@ -334,7 +334,7 @@ outputs = ["int8_t"]
 scratch = "lines * runs * part + 32"
 order = ["rows rows", "channels depth_multiplier"]
 reads = "channel window"
-code = 1500
+code = 808
 [cost]
 band = "batch * ((out_h + rows - 1) // rows)"
 plane = "band * in_c"
@@ -397,7 +397,7 @@ outputs = ["int16_t"]
 scratch = "2 * lines * runs * part + 32"
 order = ["rows rows", "channels depth_multiplier"]
 reads = "channel window"
-code = 1500
+code = 908
 [cost]
 band = "batch * ((out_h + rows - 1) // rows)"
 plane = "band * in_c"

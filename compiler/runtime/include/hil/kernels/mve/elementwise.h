@@ -183,7 +183,7 @@ inputs = ["int16_t", "int16_t"]
 outputs = ["int16_t"]
 scratch = "0"
 order = "elementwise"
-code = 420
+code = 168
 [cost]
 row = "rows"
 eight = "rows * (length // 8)"

@@ -13,7 +13,8 @@ outputs = ["float"]
 scratch = "48 * units"
 order = ["pixels 6"]
 reads = "rows"
-code = 1700
+code = 1594
+shared = {hil_mve_rows_f32 = 716, hil_mve_few_rows_f32 = 532, hil_mve_place_six_f32 = 118}
 [cost]
 copied = "rows * depth"
 six = "(rows + 5) // 6"
@@ -50,7 +51,8 @@ outputs = ["float"]
 scratch = "0"
 order = ["pixels 1", "channels 16"]
 reads = "rows"
-code = 500
+code = 484
+shared = {hil_mve_row_f32 = 376}
 [cost]
 row = "rows"
 block = "rows * ((columns + 15) // 16)"

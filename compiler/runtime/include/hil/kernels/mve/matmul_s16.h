@@ -48,7 +48,8 @@ outputs = ["int16_t"]
 scratch = "32 * chunks"
 order = ["pixels 1"]
 reads = "rows"
-code = 700
+code = 938
+shared = {hil_mve_vector_s16 = 534}
 [cost]
 row = "rows"
 copied = "rows * chunks"

@@ -13,6 +13,8 @@ outputs = ["int8_t"]
 scratch = "64 * chunks"
 order = ["pixels 4"]
 reads = "rows"
+code = 960
+shared = {hil_mve_rows_s8 = 548}
 [cost]
 tile = "(rows + 3) // 4"
 chunk = "tile * chunks"
@@ -38,7 +40,7 @@ HIL_INLINE void hil_mve_matmul_s8(const struct hil_mve_matmul_s8 *p, const int8_
             hil_mve_place_row(group, row, in, p->depth);
             in += p->depth;
         }
-        hil_mve_columns_s8(&columns, group, out);
+        hil_mve_columns_s8(&columns, p->linear, group, out);
         out += HIL_MVE_ROWS_AT_ONCE * p->row_step;
     }
     if (left > 0) {
@@ -46,7 +48,7 @@ HIL_INLINE void hil_mve_matmul_s8(const struct hil_mve_matmul_s8 *p, const int8_
             hil_mve_place_row(group, row, in + (row < left ? row : 0) * p->depth, p->depth);
         }
         hil_mve_columns_rows(&columns, left);
-        hil_mve_columns_s8(&columns, group, out);
+        hil_mve_columns_s8(&columns, p->linear, group, out);
     }
 }
 
@@ -58,6 +60,8 @@ outputs = ["int8_t"]
 scratch = "16 * chunks * copied + 16 * ((columns + 7) // 8 - columns // 8)"
 order = ["pixels 1", "channels 8"]
 reads = "rows"
+code = 830
+shared = {hil_mve_vector_s8 = 650}
 variable = ["out_zero_point"]
 [cost]
 row = "rows"

@@ -500,7 +500,8 @@ outputs = ["int8_t"]
 scratch = "16 * chunks * (copied + 2 * staged)"
 order = ["pixels 2", "channels 16 + staged * columns"]
 reads = "rows"
-code = 204
+code = 740
+shared = {hil_mve_pixels = 560}
 [cost]
 tile = "(rows + 1) // 2"
 staged_tile = "tile * staged"
@@ -556,6 +557,8 @@ scratch = "16 * chunks * copied"
 order = ["rows 1", "pixels 2", "channels 16"]
 reads = "window"
 window = {filter_h = "1", filter_w = "1"}
+code = 684
+shared = {hil_mve_pixels = 560}
 [cost]
 row = "batch * out_h"
 tile = "row * ((out_w + 1) // 2)"
@@ -608,7 +611,8 @@ outputs = ["int8_t"]
 scratch = "16 * chunks * strip_w * lines + filter_h * strip_bytes + 16"
 order = ["rows lines", "pixels strip_w"]
 reads = "window"
-code = 472
+code = 960
+shared = {hil_mve_pixels = 560}
 [cost]
 line = "batch * ((out_h + lines - 1) // lines)"
 strip = "line * ((out_w + strip_w - 1) // strip_w)"

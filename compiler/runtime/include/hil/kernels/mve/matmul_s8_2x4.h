@@ -157,7 +157,8 @@ outputs = ["int8_t"]
 scratch = "16 * chunks * block"
 order = ["pixels block"]
 reads = "rows"
-code = 248
+code = 978
+shared = {hil_mve_passes = 730}
 [cost]
 pair = "(rows + 1) // 2"
 pair_chunk = "pair * chunks"

@@ -200,7 +200,8 @@ outputs = ["int8_t"]
 scratch = "block * (depth + 8)"
 order = ["pixels block"]
 reads = "rows"
-code = 900
+code = 1324
+shared = {hil_mve_shallow = 222}
 [cost]
 block_ = "(rows + block - 1) // block"
 sixteen_rows = "(rows + 15) // 16"

@@ -254,8 +254,8 @@ outputs = ["int8_t"]
 scratch = "4 * group + 16 * chunks * copied"
 order = ["pixels 1", "channels group"]
 reads = "rows"
-code = 1980
-shared = {hil_mve_sums = 1040, hil_mve_line_outputs = 700}
+code = 800
+shared = {hil_mve_sums = 560}
 variable = ["out_zero_point"]
 [cost]
 row = "rows"

@@ -38,7 +38,7 @@ inputs = ["int8_t"]
 outputs = ["int8_t"]
 scratch = "0"
 order = "none"
-code = 420
+code = 224
 [cost]
 output = "blocks * channels"
 eight = "blocks * ((channels + 7) // 8) * (channels > 1)"

@@ -45,6 +45,7 @@ outputs = ["int8_t"]
 scratch = "0"
 order = ["pixels 1", "channels 4"]
 reads = "channel window"
+code = 230
 [cost]
 pixel = "batches * out_h * out_w"
 sixteen = "pixel * ((channels + 15) // 16)"
@@ -156,6 +157,7 @@ outputs = ["int8_t"]
 scratch = "0"
 order = ["pixels 1", "channels 4"]
 reads = "channel window"
+code = 532
 [cost]
 pixel = "batches * out_h * out_w"
 sixteen = "pixel * ((channels + 15) // 16)"
@@ -201,7 +203,7 @@ outputs = ["int8_t"]
 scratch = "0"
 order = ["pixels 1", "channels 16"]
 reads = "channel window"
-code = 200
+code = 112
 [cost]
 pixel = "batches * out_h * out_w"
 sixteen = "pixel * ((channels + 15) // 16)"
@@ -266,7 +268,7 @@ outputs = ["int16_t"]
 scratch = "0"
 order = ["pixels 1", "channels 8"]
 reads = "channel window"
-code = 200
+code = 116
 [cost]
 pixel = "batches * out_h * out_w"
 eight = "pixel * ((channels + 7) // 8)"

@@ -83,7 +83,7 @@ outputs = ["float"]
 scratch = "0"
 order = ["pixels 1", "channels 4"]
 reads = "channel window"
-code = 400
+code = 296
 [cost]
 pixel = "batches * out_h * out_w"
 sixteen = "pixel * (channels // 16)"
@@ -125,7 +125,7 @@ outputs = ["float"]
 scratch = "0"
 order = ["pixels 1", "channels 4"]
 reads = "channel window"
-code = 300
+code = 496
 [cost]
 pixel = "batches * out_h * out_w"
 four = "pixel * ((channels + 3) // 4)"
@@ -268,7 +268,7 @@ outputs = ["float"]
 scratch = "0"
 order = "walk"
 reads = "mean"
-code = 500
+code = 220
 [cost]
 sixteen = "outer * (inner // 16)"
 four = "outer * (inner > 1) * ((inner - inner // 16 * 16 + 3) // 4)"
@@ -376,6 +376,7 @@ inputs = ["float"]
 outputs = ["float"]
 scratch = "4 * out_w * channels"
 order = "none"
+code = 256
 [cost]
 sixteen = "out_w * (channels // 16)"
 four = "out_w * ((channels - channels // 16 * 16 + 3) // 4)"
@@ -413,6 +414,7 @@ inputs = ["float"]
 outputs = ["float"]
 scratch = "4 * channels"
 order = "none"
+code = 208
 [cost]
 sixteen = "channels // 16"
 four = "(channels - channels // 16 * 16 + 3) // 4"

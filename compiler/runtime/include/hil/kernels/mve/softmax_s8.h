@@ -40,7 +40,7 @@ inputs = ["int8_t"]
 outputs = ["int8_t"]
 scratch = "0"
 order = "elementwise"
-code = 220
+code = 300
 [cost]
 row = "rows"
 sixteen = "rows * ((depth + 15) // 16)"

@@ -13,7 +13,7 @@ inputs = ["int8_t"]
 outputs = ["int8_t"]
 scratch = "0"
 order = "elementwise"
-code = 60
+code = 92
 [cost]
 sixteen = "(size + 15) // 16"
 @*/

@@ -14,7 +14,8 @@ inputs = ["int16_t"]
 outputs = ["int16_t"]
 scratch = "32 * chunks + 16 * chunks + 4 * columns"
 order = "none"
-code = 1500
+code = 1650
+shared = {hil_mve_rows_s16 = 610}
 [cost]
 window = "batch * out_h * out_w"
 copied = "batch * in_h * in_w * filter_h * filter_w * in_c"

@@ -15,6 +15,7 @@ outputs = ["int8_t"]
 scratch = "64 * chunks + 16 * chunks"
 order = "none"
 code = 1500
+shared = {hil_mve_rows_s8 = 548}
 [cost]
 window = "batch * out_h * out_w"
 copied = "batch * in_h * in_w * filter_h * filter_w * in_c"
@@ -80,7 +81,7 @@ HIL_INLINE void hil_mve_transpose_conv2d_s8(const struct hil_mve_transpose_conv2
                     if (left >= HIL_MVE_ROWS_AT_ONCE &&
                         hil_mve_transpose_four(&window, in, phase.in_y + row, x, group)) {
                         x += count;
-                        hil_mve_columns_s8(&columns, group, to);
+                        hil_mve_columns_s8(&columns, p->linear, group, to);
                         to += count * p->row_step;
                         continue;
                     }
@@ -94,7 +95,7 @@ HIL_INLINE void hil_mve_transpose_conv2d_s8(const struct hil_mve_transpose_conv2
                     if (count < HIL_MVE_ROWS_AT_ONCE) {
                         hil_mve_columns_rows(&columns, count);
                     }
-                    hil_mve_columns_s8(&columns, group, to);
+                    hil_mve_columns_s8(&columns, p->linear, group, to);
                     to += count * p->row_step;
                 }
             }
