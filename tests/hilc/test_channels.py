@@ -36,6 +36,16 @@ def outputs_of(bias: np.ndarray, multipliers: np.ndarray, shifts: np.ndarray) ->
     )
 
 
+def test_a_channel_whose_largest_sum_wraps_keeps_its_weights() -> None:
+    """Shifted to the left it gives the least output again; sums between the ends give others."""
+    matrix = np.full((1, 519), 127, np.int8)
+    bias = np.array([128 * 127 * 519 - 2000], np.int32)
+    multipliers, shifts = np.array([67 << 24]), np.array([7], np.int8)
+    found = channels_of(matrix, outputs_of(bias, multipliers, shifts))
+    assert not found.emptied.any()
+    assert (found.weights == matrix).all()
+
+
 @pytest.mark.parametrize("raised", [0, 128])
 def test_a_constant_channel_loses_weights_not_output(raised: int) -> None:
     multipliers = np.full(5, 1_500_000_000, np.int32)
