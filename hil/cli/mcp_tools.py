@@ -406,6 +406,8 @@ async def _answer_of(words: Sequence[str], folder: str, timeout_s: float) -> dic
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             cwd=folder,
+            # git runs programs that the configuration of the folder's repository names.
+            env={**os.environ, "GIT_DIR": os.devnull},
         )
     except OSError as error:
         if error.errno != errno.E2BIG:

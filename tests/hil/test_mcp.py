@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import subprocess
 import sys
 import time
 from collections.abc import Awaitable, Callable
@@ -145,6 +146,26 @@ def test_files_of_the_folder_start_no_programs(folder: Path) -> None:
             assert "--allow-code" in refused
 
     with_server(folder, use)
+
+
+def test_a_repository_of_the_folder_starts_no_program(folder: Path) -> None:
+    """Git runs what a repository's configuration names."""
+    git = ["git", "-C", str(folder), "-c", "user.name=a", "-c", "user.email=a@example.org"]
+    for words in (["init", "-q"], ["add", "digits.tflite"], ["commit", "-q", "-m", "first"]):
+        subprocess.run([*git, *words], check=True)
+    program = folder / "program.sh"
+    program.write_text(f"#!/bin/sh\ntouch {folder / 'started'}\n")
+    program.chmod(0o755)
+    subprocess.run([*git, "config", "core.fsmonitor", str(program)], check=True)
+
+    async def use(call: Tool) -> None:
+        result = await call("bench", model="digits.tflite", board="mps2-an386")
+        assert not result.is_error
+        assert not (folder / "started").exists()
+
+    with_server(folder, use)
+    subprocess.run([*git, "status"], check=True, capture_output=True)
+    assert (folder / "started").exists()
 
 
 def test_archives_with_code(folder: Path) -> None:
