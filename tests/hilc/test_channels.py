@@ -36,7 +36,7 @@ def outputs_of(bias: np.ndarray, multipliers: np.ndarray, shifts: np.ndarray) ->
     )
 
 
-def test_a_channel_whose_largest_sum_wraps_keeps_its_weights() -> None:
+def test_a_channel_whose_sums_wrap_keeps_weights() -> None:
     """Shifted to the left it gives the least output again; sums between the ends give others."""
     matrix = np.full((1, 519), 127, np.int8)
     bias = np.array([128 * 127 * 519 - 2000], np.int32)

@@ -96,7 +96,7 @@ def test_a_core_has_its_architectures_figures(cpu: str, expected: float):
     assert COST.instructions(FIELDS, get_cpu(cpu)) == CALL_INSTRUCTIONS + expected
 
 
-def test_figures_of_a_floating_point_unit_are_not_those_of_a_core_without():
+def test_a_core_without_an_fpu_has_its_own_figures():
     found = replace(COST, on={**COST.on, "rv32imafc": {"mac": 0.1}, "cortex-m4": {"mac": 0.2}})
     without = replace(found, on={core: found.on[core] for core in ("cortex-m3", "rv32imafc")})
     only = replace(found, on={"cortex-m4": found.on["cortex-m4"]})
@@ -267,7 +267,7 @@ def test_variable_numbers_are_fields():
         assert variable <= set(structs.names(structs.structs[name])), name
 
 
-def test_heads_state_the_bytes_of_code_and_of_functions_that_exist():
+def test_heads_state_code_and_shared_functions():
     """Those of a function that several kernels share are the same in each of them."""
     headers = shipped_headers()
     blocks = [found for text in headers.values() for found in _HEADS.findall(text)]

@@ -1590,7 +1590,7 @@ def test_the_fastest_degree_of_sharing_is_taken(monkeypatch: pytest.MonkeyPatch)
         searched(monkeypatch, points, optimize="speed", flash=399)
 
 
-def test_size_is_bounded_by_the_program_without_shared_code(
+def test_size_is_bounded_without_shared_code(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Shared code makes the fastest program slower, too: that is not what the goal promises."""
