@@ -13,7 +13,10 @@ COMPILER = Path(hilc.__file__).parent
 #: Packages that state operators, name those of a file format, or select kernels by operator.
 NAMING = ("ops", "frontends", "lowering")
 #: Files of those kinds in other packages: what TFLite specifies of each of its operators.
-OF_A_FORMAT = ("quantization/tflite/", "writers/tflite_file.py", "writers/tflite_contents.py")
+OF_A_FORMAT = (
+    *("quantization/tflite/", "writers/tflite_file.py", "writers/tflite_contents.py"),
+    "references/stops.py",
+)
 
 
 def sources() -> Iterator[tuple[str, ast.Module]]:

@@ -8,7 +8,7 @@
  * Registers: four sums; r4, r5, r6, r8 the weights of two taps; two for four pixels, the others of
  * the compiler's choice.
  *
- * Data: packed by `channel_fours()`; of each four channels, for each tap two words of int16
+ * Data: packed by `channel_words()`; of each four channels, for each tap two words of int16
  *
  *   int8    w0|w2, w1|w3: sxtb16 takes every second byte; in hil_dsp_depthwise_conv2d_s8_channels
  *           weights are times 256
@@ -45,15 +45,16 @@
 #define HIL_DSP_FOUR_CHANNELS 4
 
 /* `count` of four channels of a pixel, in two words of half-words as weights are. */
-HIL_INLINE void hil_dsp_channels_load(int32_t bytes, int32_t count, const int8_t *from,
+HIL_INLINE void hil_dsp_channels_load(int32_t bytes, int32_t count, const void *from,
                                       uint32_t *pairs) {
     if (bytes == 1) {
+        const int8_t *const own = (const int8_t *)from;
         const uint32_t word =
-            count == HIL_DSP_FOUR_CHANNELS ? hil_dsp_load(from) : hil_dsp_load_part(from, count);
+            count == HIL_DSP_FOUR_CHANNELS ? hil_dsp_load(own) : hil_dsp_load_part(own, count);
         pairs[0] = hil_dsp_even(word);
         pairs[1] = hil_dsp_odd(word);
     } else {
-        hil_dsp_s16_unit((const int16_t *)(const void *)from, count, &pairs[0], &pairs[1]);
+        hil_dsp_s16_unit((const int16_t *)from, count, &pairs[0], &pairs[1]);
     }
 }
 

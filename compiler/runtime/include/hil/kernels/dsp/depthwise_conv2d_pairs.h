@@ -238,6 +238,7 @@ HIL_INLINE struct hil_dsp_tap_scale hil_dsp_tap_scale(const int32_t *words) {
     ((struct hil_dsp_tap_scale){                                                                   \
         .start = (p)->bias[channel],                                                               \
         .multiplier = (p)->multipliers[(p)->per_channel ? (channel) : 0],                          \
+        .addend = 0,                                                                               \
         .shift = (p)->shifts[(p)->per_channel ? (channel) : 0],                                    \
     })
 
