@@ -277,7 +277,7 @@ def test_a_program_of_others_is_not_run_here() -> None:
 
 def test_what_is_no_firmware(server: BoardServer) -> None:
     code, answer = ask(server, "PUT", "/firmware", b"not an ELF file")
-    assert (code, answer["error"]["kind"]) == (502, "DeviceError")
+    assert (code, answer["error"]["kind"]) == (502, "EmulatorError")
     assert ask(server, "GET", "/nothing")[0] == 404
     with socket.create_connection(("127.0.0.1", server.line_port)) as client:
         assert client.recv(1) == b""  # there is nobody to talk to
