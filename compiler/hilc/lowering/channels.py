@@ -13,11 +13,9 @@ import numpy.typing as npt
 from hilc.ir import ELEMENT_TYPES, Array, Rounding
 from hilc.lowering.parameters import HilOutputRange, HilRequantization
 from hilc.lowering.rounds import rounding_of
-from hilc.numerics.requantize import INT32_MAX, INT32_MIN, requantize
+from hilc.numerics.requantize import requantize, shifts_wrap
 
 _LEAST, _MOST = ELEMENT_TYPES["int8"].bounds
-#: The least and the largest sum that 32 bits hold.
-_SUMS = np.array([[INT32_MIN], [INT32_MAX]], np.int64)
 #: Sums around the exact one between which a level is reached.
 _NEAR = 3
 #: Number of cached results of each function.
@@ -137,10 +135,7 @@ def channels_of(
         )
         for end in ends
     )
-    # A shift to the left wraps sums around: outputs between the ends then need not lie between
-    # theirs.
-    wraps = np.any([end != np.clip(end, *_SUMS >> np.maximum(-right, 0)) for end in ends], axis=0)
-    emptied = (least == most) & ~wraps & empty
+    emptied = (least == most) & ~shifts_wrap(ends[0], ends[1], -right) & empty
     # A quarter of four times the value.
     bias = np.where(emptied, 4 * (least - range_.out_zero_point), bias)
     lowest, highest = (np.where(emptied, bias, end) for end in ends)

@@ -125,6 +125,17 @@ def requantize(
     return _REQUANTIZERS[sums, rounding](x, multiplier, shift)
 
 
+def shifts_wrap(
+    least: Int64Array, most: Int64Array, shifts: npt.NDArray[np.integer]
+) -> npt.NDArray[np.bool_]:
+    """Return where a shift to the left (below 0: to the right) takes one of the sums from ``least``
+    to ``most`` beyond 32 bits: it wraps around, so the outputs of the ends bound no others.
+    """
+    left = np.maximum(shifts.astype(np.int64), 0)
+    found: npt.NDArray[np.bool_] = ((least << left) < INT32_MIN) | ((most << left) > INT32_MAX)
+    return found
+
+
 def reduced_multiplier(multiplier: Int32Like | int) -> Int64Array:
     """Return the multiplier reduced to 15 bits, by which 64-bit sums are multiplied: half up,
     saturated.

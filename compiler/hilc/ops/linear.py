@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from hilc.ir import Array, Node, Rounding, Tensor
 from hilc.numerics.floats import add, clamped, multiply_add
-from hilc.numerics.requantize import INT32_MAX, INT32_MIN, SUMS, requantize
+from hilc.numerics.requantize import SUMS, requantize, shifts_wrap
 from hilc.ops.attributes import ActivationAttributes
 from hilc.ops.operands import (
     float_range,
@@ -347,7 +347,6 @@ def requantized_bounds(
     that may happen the output can be anything within its clamp.
     """
     low, high = requant.apply(least), requant.apply(most)
-    shift = np.maximum(requant.shifts.astype(np.int64), 0)
-    wraps = ((least << shift) < INT32_MIN) | ((most << shift) > INT32_MAX)
+    wraps = shifts_wrap(least, most, requant.shifts)
     low[wraps], high[wraps] = requant.low, requant.high
     return Interval(low, high)
