@@ -54,6 +54,8 @@ _CHANGING = frozenset(
     ("os.remove", "os.rename", "os.mkdir", "os.rmdir", "os.symlink", "os.link", "os.truncate",
      "os.chmod", "os.chown", "shutil.rmtree", "shutil.move", "shutil.copyfile", "sqlite3.connect")
 )  # fmt: skip
+#: Of these, the last argument is the descriptor of the folder that a path is relative to, or -1.
+_IN_OPEN_FOLDERS = frozenset(("os.remove", "os.mkdir", "os.rmdir"))
 #: Whose own texts are evaluated there: annotations, generated methods, costs of shipped kernels.
 _EVALUATING = ("/typing.py", "/dataclasses.py", "/collections/__init__.py", "/enum.py",
                "/inspect.py", "/hilc/lowering/cost.py", "/hilc/support/arguments.py")  # fmt: skip
@@ -91,12 +93,21 @@ def _audit(event: str, args: tuple[Any, ...]) -> None:
     elif event in _CHANGING:
         for path in args:
             if isinstance(path, str | bytes | os.PathLike):
-                _check_path(event, path, True)
+                _check_path(event, _located(event, path, args), True)
     elif event == "exec":
         file = getattr(args[0], "co_filename", "")
         is_code = not file.startswith("<frozen") and not os.path.isfile(file)
         if is_code and not sys._getframe(1).f_code.co_filename.endswith(_EVALUATING):
             raise Breach(f"exec of {file}")
+
+
+def _located(event: str, path: Any, args: tuple[Any, ...]) -> Any:
+    """Return the path with the folder that a descriptor beside it stands for, as shutil.rmtree
+    has one.
+    """
+    if event not in _IN_OPEN_FOLDERS or os.path.isabs(path) or args[-1] < 0:
+        return path
+    return os.path.join(os.readlink(f"/proc/self/fd/{args[-1]}"), os.fsdecode(path))
 
 
 def _check_path(event: str, path: Any, writes: bool) -> None:
