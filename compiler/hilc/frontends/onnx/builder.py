@@ -24,17 +24,21 @@ from hilc.support.identifiers import NumberedNames
 MAX_CONSTANT_BYTES = 1 << 30
 
 
+def declared_name(code: int) -> str:
+    """Return what ONNX calls the type with this number, which a file need not keep to."""
+    known = code in onnx.TensorProto.DataType.values()
+    return onnx.TensorProto.DataType.Name(code).lower() if known else f"number {code}"
+
+
 def dtype_name(code: int) -> str:
     """Return the name of ONNX's type with this number; raise for an unsupported type."""
     try:
         name = np.dtype(helper.tensor_dtype_to_np_dtype(code)).name
     except (KeyError, TypeError):
-        name = f"number {code}"
+        name = ""
     if name not in DTYPES:
-        known = code in onnx.TensorProto.DataType.values()
-        shown = onnx.TensorProto.DataType.Name(code).lower() if known else name
         raise UnsupportedError(
-            f"the type {shown} is not supported",
+            f"the type {declared_name(code)} is not supported",
             f"supported: {', '.join(DTYPES)}",
         )
     return str(name)

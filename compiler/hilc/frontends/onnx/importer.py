@@ -18,7 +18,7 @@ from onnx import helper, version_converter
 from hilc.errors import ElementTypeError, ModelError, UnsupportedError
 from hilc.frontends.budget import MAX_DEPTH
 from hilc.frontends.onnx import translators
-from hilc.frontends.onnx.builder import Builder, array_of, dtype_name
+from hilc.frontends.onnx.builder import Builder, array_of, declared_name, dtype_name
 from hilc.frontends.onnx.class_labels import class_labels
 from hilc.frontends.onnx.fold_batch_norm import fold_batch_norm
 from hilc.frontends.onnx.load import load
@@ -660,7 +660,7 @@ def _declaration(value: onnx.ValueInfoProto) -> str:
     """Return the type and the sizes that a model declares for a value."""
     declared = value.type.tensor_type
     sizes = (str(d.dim_value) if d.HasField("dim_value") else "?" for d in declared.shape.dim)
-    dtype = onnx.TensorProto.DataType.Name(declared.elem_type).lower()
+    dtype = declared_name(declared.elem_type)
     return f"{dtype}[{', '.join(sizes)}]"
 
 

@@ -8,6 +8,7 @@ import onnx
 from onnx import numpy_helper
 
 from hilc.errors import InputError
+from hilc.frontends.onnx.builder import declared_name
 from hilc.frontends.onnx.class_labels import has_labels_to_number
 from hilc.frontends.onnx.load import load, parse, refers_to_files
 from hilc.frontends.onnx.loop_bounds import set_loop_bounds
@@ -125,7 +126,7 @@ def _constant(value: onnx.ValueInfoProto, array: Array) -> onnx.TensorProto:
 
 def _described(value: onnx.ValueInfoProto) -> str:
     tensor = value.type.tensor_type
-    dtype = onnx.TensorProto.DataType.Name(tensor.elem_type).lower()
+    dtype = declared_name(tensor.elem_type)
     if not tensor.HasField("shape"):
         return f"{dtype} of any shape"
     sizes = ", ".join(
