@@ -15,6 +15,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import replace
 from functools import partial
+from itertools import product
 
 import hilc
 from hil.board import Board
@@ -76,18 +77,18 @@ def tune(
     else than ``counter``.
     """
     log = _layers_log(source, cpu, board, compile_, open_, seed, counter, started, check, measured)
-    for goal in goals if programs else ():
-        candidates = programs_for(goal)
-        for number in range(1, programs + 1):
-            if (choice := _next(candidates, goal, log)) is None:
-                break
-            started(f"{goal}: program {number} of at most {programs}")
-            library = compile_(choice, goal)
-            with open_(library) as device:
-                found = device.repeated(partial(_program, device, library, choice, goal, seed))
-                check(device, library)
-            log = replace(log, programs=(*log.programs, found))
-            measured(log)
+    candidates = {goal: programs_for(goal) for goal in goals} if programs else {}
+    # In turns: what is measured for a goal may change what the search proposes for another.
+    for number, (goal, proposed) in product(range(1, programs + 1), candidates.items()):
+        if (choice := _next(proposed, goal, log)) is None:
+            continue
+        started(f"{goal}: program {number} of at most {programs}")
+        library = compile_(choice, goal)
+        with open_(library) as device:
+            found = device.repeated(partial(_program, device, library, choice, goal, seed))
+            check(device, library)
+        log = replace(log, programs=(*log.programs, found))
+        measured(log)
     return log
 
 
