@@ -47,7 +47,9 @@ def test_sums_of_words_on_a_core_without_long_products():
     lstm = "UNIDIRECTIONAL_SEQUENCE_LSTM"
     singles = [random_op(rng, lstm, dtype) for dtype in ("int8", "int16") for _ in range(6)]
     singles += [as_single(wide_layer(rng, shapes)) for shapes in SHAPES if small(shapes)]
-    check_all("microbit", singles)
+    # Inputs and outputs of all together take more than its memory.
+    for part in (singles[::2], singles[1::2]):
+        check_all("microbit", part)
 
 
 def small(shapes: Shapes) -> bool:

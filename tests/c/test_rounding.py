@@ -27,7 +27,7 @@ from hilc.lowering.registry import Layer as Lowered
 from hilc.lowering.rounds import Rounds
 from hilc.target import get_cpu
 
-#: Kernels that round sums twice in assembly, where those of lines that are proven take their place;
+#: Kernels that round sums twice, where those of lines that are proven take their place;
 #: and those of Armv6-M, whose multipliers in pieces cannot give every tie of round scales.
 ROUND_TWICE = {
     "hil_v6m_conv2d_s8",
@@ -38,6 +38,8 @@ ROUND_TWICE = {
     "hil_v6m_matmul_s8_packed",
     "hil_dsp_conv2d_s8",
     "hil_dsp_depthwise_conv2d_s8_3x3",
+    "hil_dsp_depthwise_conv2d_s8_channels_rounded",
+    "hil_dsp_depthwise_conv2d_s8_pairs_rounded",
     "hil_dsp_matmul_s8",
     "hil_dsp_matvec_s8",
 }
