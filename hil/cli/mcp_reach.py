@@ -10,6 +10,7 @@ from hil.access import Connection, chosen_runner, is_real
 from hil.board import Board, load_board
 from hil.board.board import board_file, board_names
 from hil.errors import InputError
+from hil.support.restriction import code_refused, inside
 from hilc.artifact.archive import is_archive
 from hilc.support.suggest import nearest
 from hilc.target import cpu_names
@@ -33,30 +34,17 @@ class Reach:
 
     def path(self, text: str) -> str:
         """Return the absolute path of a file or folder; InputError outside the folder."""
-        try:
-            found = _real(self.folder / text)
-        except ValueError:  # null characters and lone surrogates: no path of a file
-            found = None
-        if found is None or not found.is_relative_to(self.folder):
-            raise InputError(
-                f"{text!r} is outside the folder in which hil mcp was started",
-                "give a path below this folder, or start hil mcp in another one",
-            )
+        found = inside(self.folder, text)
         self._check_links(found, text)
         return str(found)
 
     def model(self, text: str) -> str:
         """Return the absolute path of a model; InputError outside the folder, and for an archive
         unless their code is allowed.
-
-        C code can read any file of this machine while it is compiled (``#include``, ``.incbin``).
         """
         path = self.path(text)
         if not self.with_code and is_archive(Path(path)):
-            raise InputError(
-                f"{text!r} is an archive, whose code would be compiled on this machine",
-                "give the model file, or start the server with: hil mcp --allow-code",
-            )
+            raise code_refused(text)
         return path
 
     def _check_links(self, folder: Path, text: str) -> None:

@@ -25,6 +25,7 @@ from hil.cli.mcp_words import command_words
 from hil.errors import HilError
 from hil.firmware.sources import checked_name
 from hil.support.process import python_module
+from hil.support.restriction import restricted
 from hilc import __version__
 from hilc.options import CompileOptions
 from hilc.support.byte_counts import BYTE_COUNT_PATTERN
@@ -112,13 +113,19 @@ Compiler = Annotated[
 class _Server(MCPServer):
     """Server with messages of its own on wrong arguments, in place of pydantic's."""
 
+    def __init__(self, *words: Any, **options: Any) -> None:
+        super().__init__(*words, **options)
+        self._limiter = anyio.CapacityLimiter(_AT_A_TIME)
+
     async def call_tool(self, name: str, arguments: dict[str, Any], context: Any = None) -> Any:
         tool = self._tool_manager.get_tool(name)
         if tool is None:
             names = [known.name for known in self._tool_manager.list_tools()]
             raise ToolError(unknown_tool(name, names))
         try:
-            return await super().call_tool(name, arguments, context)
+            # All of it has its turn: what a tool checks may change while it waits.
+            async with self._limiter:
+                return await super().call_tool(name, arguments, context)
         except ToolError as error:
             wrong = error.__cause__
             if not isinstance(wrong, ValidationError):
@@ -136,7 +143,6 @@ class Tools:
 
     def __init__(self, reach: Reach, timeout_s: float) -> None:
         self._reach, self._timeout_s = reach, timeout_s
-        self._limiter = anyio.CapacityLimiter(_AT_A_TIME)
 
     def serve(self) -> None:
         """Serve the tools on stdin and stdout until stdin ends."""
@@ -372,8 +378,7 @@ class Tools:
         positional: Sequence[str] = (),
     ) -> dict[str, Any]:
         words = self._allowed(command_words, command, options, positional)
-        async with self._limiter:
-            return await _answer_of(words, str(self._reach.folder), self._timeout_s)
+        return await _answer_of(words, self._reach, self._timeout_s)
 
 
 def _compile(goal: Goal, options: BaseModel | None) -> dict[str, object]:
@@ -392,7 +397,7 @@ def _is_yes_no(name: str) -> bool:
     return _compiler_options()[name].form == "yes_no"
 
 
-async def _answer_of(words: Sequence[str], folder: str, timeout_s: float) -> dict[str, Any]:
+async def _answer_of(words: Sequence[str], reach: Reach, timeout_s: float) -> dict[str, Any]:
     """Return the JSON answer of a command.
 
     Raise ToolError if it takes longer than ``timeout_s`` seconds, or gives no answer. The command
@@ -405,9 +410,11 @@ async def _answer_of(words: Sequence[str], folder: str, timeout_s: float) -> dic
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
-            cwd=folder,
+            cwd=reach.folder,
             # git runs programs that the configuration of the folder's repository names.
-            env={**os.environ, "GIT_DIR": os.devnull},
+            env=restricted(
+                {**os.environ, "GIT_DIR": os.devnull}, reach.folder, with_code=reach.with_code
+            ),
         )
     except OSError as error:
         if error.errno != errno.E2BIG:

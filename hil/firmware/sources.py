@@ -17,6 +17,7 @@ from hil.firmware.build import build
 from hil.firmware.compiled import compile_model
 from hil.firmware.fit import region_rooms, workspace_regions
 from hil.firmware.placement import aligned, buffer_bytes
+from hil.support.restriction import check_code, usable
 from hilc.artifact.archive import is_archive
 from hilc.artifact.library import ModelLibrary, Module
 from hilc.errors import InputError, LimitError
@@ -200,7 +201,7 @@ def _model_files(words: Sequence[str], name: str | None) -> list[ModelSource]:
     sources = parse_sources(words, name)
     for source in sources:
         if source.is_archive:
-            ModelLibrary.load(source.path)  # what is no archive is named as that
+            _archive(source.path)  # what is no archive is named as that
             raise InputError(
                 f"{source.path} is compiled already, and an archive does not hold its plan",
                 "give the model file that it was compiled from",
@@ -391,10 +392,16 @@ def _load_all(
     return spread
 
 
+def _archive(path: Path) -> ModelLibrary:
+    """Return the library of an archive; raise :class:`InputError` if its code is not taken."""
+    check_code(str(path))
+    return ModelLibrary.load(path)
+
+
 def _load(source: ModelSource | ModelObject, options: ModelOptions) -> ModelLibrary:
     if isinstance(source, ModelObject):
         return _compile(source, options)
-    _existing(str(source.path))
+    source = replace(source, path=_existing(str(source.path)))
     if not source.is_archive:
         return _compile(source, options)
     changing = next(iter(options.given), None)
@@ -406,7 +413,7 @@ def _load(source: ModelSource | ModelObject, options: ModelOptions) -> ModelLibr
             f"{source.path} is compiled already, so {option} cannot change it",
             "give the model file that it was compiled from",
         )
-    library = ModelLibrary.load(source.path)
+    library = _archive(source.path)
     others = [m.cpu for m in library.modules if m.cpu != options.cpu]
     if options.is_cpu_chosen and others:
         raise InputError(
@@ -459,7 +466,7 @@ def _parse_source(word: str) -> ModelSource:
 
 def _existing(word: str) -> Path:
     path, hint = (
-        Path(word),
+        Path(usable(word)),
         "give a .tflite, .onnx or .pt2 file, or a Model Library Format tar or folder",
     )
     if not word or not path.exists():

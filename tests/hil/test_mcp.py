@@ -15,11 +15,15 @@ import numpy as np
 import psutil
 import pytest
 from mcp import Client, StdioServerParameters
+from mcp.server.mcpserver.exceptions import ToolError
 from power_devices import ShellyGen2, served
 
 import hilc
+from hil.cli import main
 from hil.cli.mcp_reach import Reach
+from hil.cli.mcp_tools import Tools
 from hil.errors import InputError
+from hil.support.restriction import restricted
 from hilc.support.resources import data_dir
 
 DIGITS = Path(__file__).resolve().parents[2] / "examples" / "digits" / "digits.tflite"
@@ -166,6 +170,65 @@ def test_a_repository_of_the_folder_starts_no_program(folder: Path) -> None:
     with_server(folder, use)
     subprocess.run([*git, "status"], check=True, capture_output=True)
     assert (folder / "started").exists()
+
+
+def test_files_that_are_exchanged_after_the_check(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A client with parallel calls may do that: the command that opens them checks again."""
+    folder = tmp_path / "project"
+    folder.mkdir()
+    archive = hilc.compile(DIGITS, cpu="cortex-m4")
+    archive.save(folder / "unpacked")
+    archive.save(folder / "a.tar")
+    (folder / "a.tar").rename(folder / "digits.tflite")
+    (tmp_path / "outside").mkdir()
+    (folder / "out").symlink_to(tmp_path / "outside")
+    (folder / "link.tflite").symlink_to(DIGITS)
+    for name, value in restricted({}, folder, with_code=False).items():
+        monkeypatch.setenv(name, value)
+
+    def error(*words: str) -> str:
+        assert main([*words, "--json"]) == 2
+        return capsys.readouterr().out
+
+    for path in ("digits.tflite", "unpacked"):
+        words = (str(folder / path), "--cpu", "cortex-m4", "-o", str(folder / "b.tar"))
+        assert "hil mcp --allow-code" in error("compile", *words)
+        assert "hil mcp --allow-code" in error("explain", words[0], "--board", "mps2-an386")
+    shutil.copy(DIGITS, folder / "digits.tflite")
+    for path in ("out/new", "out/new.tar", "out"):
+        words = (str(folder / "digits.tflite"), "--cpu", "cortex-m4", "-o", str(folder / path))
+        assert "outside the folder" in error("compile", *words)
+    assert "outside the folder" in error(
+        "explain", str(folder / "link.tflite"), "--board", "mps2-an386"
+    )
+    assert list((tmp_path / "outside").iterdir()) == []
+
+
+def test_a_tool_checks_paths_when_it_has_its_turn(folder: Path) -> None:
+    tools = Tools(Reach(folder.resolve(), frozenset()), 30.0)
+    shutil.copy(DIGITS, folder / "model.tflite")
+
+    async def call(server: Any) -> None:
+        with pytest.raises(ToolError, match="outside the folder"):
+            await server.call_tool("explain", {"model": "model.tflite", "board": "mps2-an386"})
+
+    async def run() -> None:
+        server: Any = tools.server()
+        others = [object(), object()]
+        for other in others:
+            await server._limiter.acquire_on_behalf_of(other)
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(call, server)
+            while not server._limiter.statistics().tasks_waiting:
+                await anyio.sleep(0.01)
+            (folder / "model.tflite").unlink()
+            (folder / "model.tflite").symlink_to(folder.parent / "secret.tflite")
+            for other in others:
+                server._limiter.release_on_behalf_of(other)
+
+    anyio.run(run)
 
 
 def test_archives_with_code(folder: Path) -> None:

@@ -11,6 +11,7 @@ from hil.cli.command import Command
 from hil.cli.completing import boards, completed_by
 from hil.cli.options import add_compile_options, add_cpu, add_force, add_models
 from hil.cli.parser import Parser
+from hil.support.restriction import usable
 
 if TYPE_CHECKING:
     from hil.cli.actions.compile_cache import Answer
@@ -35,9 +36,10 @@ def run(args: argparse.Namespace, console: Console) -> int:
     from hilc.artifact.archive import check_target, write_files
 
     start = time.monotonic()
-    check_target(args.output, force=args.force)
+    check_target(usable(args.output), force=args.force)
     answer = _answer(args, console)
-    write_files(answer.files, args.output, force=args.force)
+    # Again: a folder above may have become a link meanwhile.
+    write_files(answer.files, usable(args.output), force=args.force)
     seconds = round(time.monotonic() - start, 3)
     # As JSON, which is kept: their classes would load the compiler.
     written = {"output": args.output, "files": sorted(answer.files), "seconds": seconds}
