@@ -13,13 +13,15 @@ from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import Any
 
+import hil.errors
+import hil.lab.errors
 from hil.access.connection import Connection, Flashed
 from hil.access.hardware import ProbedBoard
 from hil.access.qemu import QemuBoard
 from hil.board import Board
 from hil.board.board import load_named_board
-from hil.errors import DeviceError, FlashError, HilError, InputError, LinkError, ProbeError
-from hil.lab.errors import BusyError, LostError, NoPlaceError
+from hil.errors import DeviceError, HilError, InputError
+from hil.lab.errors import BusyError, LostError
 from hil.lab.selector import Selector, parse_selector
 from hil.support.poll import is_readable
 from hil.support.process import python_module
@@ -42,10 +44,13 @@ _POWER_LIMIT_S = 60.0
 _RETRY_S = 0.2
 #: HTTP header that names the user to the board server.
 USER_HEADER = "X-Hil-User"
-#: Error classes that keep their class over the network; others become DeviceError.
+#: Errors that keep their class over the network: of boards and of inputs. Others become
+#: DeviceError.
 _ERRORS: dict[str, type[HilError]] = {
-    error.__name__: error
-    for error in (FlashError, ProbeError, LinkError, InputError, NoPlaceError, BusyError)
+    name: error
+    for module in (hil.errors, hil.lab.errors)
+    for name, error in vars(module).items()
+    if isinstance(error, type) and issubclass(error, (DeviceError, InputError))
 }
 
 

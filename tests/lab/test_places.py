@@ -23,10 +23,10 @@ from waiting import PATIENCE_S, until
 import hil
 from hil.board import load_board
 from hil.build import build
-from hil.errors import DeviceError, InputError
-from hil.lab import coordinator
-from hil.lab.errors import NoPlaceError
-from hil.lab.place import Keeper, acquire, acquire_other, check_known, leased
+from hil.errors import DeviceError, EmulatorError, HangError, HilError, InputError
+from hil.lab import coordinator, place
+from hil.lab.errors import BusyError, NoPlaceError
+from hil.lab.place import Keeper, LabBoard, acquire, acquire_other, check_known, leased
 from hil.lab.selector import Selector, parse_selector
 from hil.lab.serve import Served
 
@@ -149,6 +149,24 @@ def test_a_place_that_failed_is_avoided(keeper: Keeper) -> None:
     board.release()
     with leased("lab:mps2-an385-1", avoid=["mps2-an385-1"]) as only:
         assert only.place == "mps2-an385-1"
+
+
+@pytest.mark.parametrize("kind", [EmulatorError, HangError, BusyError, NoPlaceError])
+def test_errors_keep_their_class_over_the_network(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, kind: type[HilError]
+) -> None:
+    """With it its class and exit code in reports."""
+    error = {"kind": kind.__name__, "message": "no emulator", "hint": "start it"}
+    board = LabBoard.__new__(LabBoard)
+    board.place, board._has_power = "rtl-1", False
+    monkeypatch.setattr(place, "_BUSY_LIMIT_S", -1.0)
+    monkeypatch.setattr(board, "check", lambda: None)
+    monkeypatch.setattr(board, "_ask", lambda *words: {"error": error})
+    (tmp_path / "a.elf").write_bytes(b"")
+    with pytest.raises(HilError, match="rtl-1: no emulator") as raised:
+        board.flash(tmp_path / "a.elf")
+    assert type(raised.value) is kind
+    assert raised.value.hint == "start it"
 
 
 def test_a_killed_users_board_is_free(keeper: Keeper) -> None:
