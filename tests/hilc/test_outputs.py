@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
+import json
 import os
+import socket
 import stat
 from pathlib import Path
 
@@ -271,6 +274,54 @@ def test_a_foreign_list_removes_nothing(tmp_path: Path) -> None:
         (folder / MANIFEST).write_text(text.replace('"a.c"', f'"{path}"'))
         update_folder(folder, {"src/b.c": b"two"}, force=True)
         assert (tmp_path / "mine.c").exists()
+
+
+@pytest.mark.parametrize(
+    "name", ["a\0b", "\ud800", "", ".", "./a.c", "src//b.c", MANIFEST, "x" * 300, "y/" * 3000 + "z"]
+)
+def test_a_list_with_names_of_no_file_is_read(name: str, tmp_path: Path) -> None:
+    update_folder(tmp_path, FILES)
+    value = json.loads((tmp_path / MANIFEST).read_text())
+    value["files"][name] = ["0" * 64]
+    (tmp_path / MANIFEST).write_text(json.dumps(value))
+    assert edited_files(tmp_path) == changed_files(tmp_path) == []
+    update_folder(tmp_path, FILES | {"a.c": b"new"})
+    assert content(tmp_path) == FILES | {"a.c": b"new"}
+    assert list(json.loads((tmp_path / MANIFEST).read_text())["files"]) == sorted(FILES)
+
+
+@pytest.mark.parametrize("kind", ["pipe", "socket", "device"])
+def test_a_list_that_is_no_file_is_refused(
+    kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Reading one may never end."""
+    monkeypatch.chdir(tmp_path)  # the path of a socket is short
+    update_folder(tmp_path, FILES)
+    place = tmp_path / MANIFEST
+    place.unlink()
+    with contextlib.ExitStack() as stack:
+        if kind == "pipe":
+            os.mkfifo(place)
+        elif kind == "device":
+            place.symlink_to("/dev/zero")
+        else:
+            stack.enter_context(socket.socket(socket.AF_UNIX)).bind(MANIFEST)
+        with pytest.raises(InputError, match=r"hil-files.json is not a regular file\n\nhint: remo"):
+            check_folder(tmp_path, kind="a library", force=True)
+        with pytest.raises(InputError, match=r"hil-files.json is not a regular file"):
+            update_folder(tmp_path, FILES | {"a.c": b"new"}, force=True)
+    assert content(tmp_path) == FILES
+
+
+def test_a_pipe_in_the_place_of_a_file_is_not_read(tmp_path: Path) -> None:
+    update_folder(tmp_path, FILES)
+    (tmp_path / "a.c").unlink()
+    os.mkfifo(tmp_path / "a.c")
+    assert edited_files(tmp_path) == ["a.c"]
+    with pytest.raises(InputError, match=r"edited or added .*: a\.c\n"):
+        update_folder(tmp_path, FILES)
+    update_folder(tmp_path, FILES, force=True)
+    assert content(tmp_path) == FILES
 
 
 @pytest.mark.parametrize(

@@ -18,6 +18,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path, PurePosixPath
 
 from hilc.errors import InputError
+from hilc.support.inputs import check_regular
 from hilc.support.limits import limit_of
 from hilc.support.locks import locked_folder
 from hilc.support.temporary import (
@@ -37,6 +38,7 @@ FOLDER_MARKS = {
     "an exported library": "hil-export.json",
 }
 _VERSION = 1
+_DIGEST = re.compile("[0-9a-f]{64}")
 _ABOUT = "SHA-256 of what hil wrote here; a file that differs is yours, and hil leaves it alone"
 #: Maximum number of files in a message.
 _MOST_NAMED = 5
@@ -404,13 +406,20 @@ def _manifest(digests: Mapping[str, tuple[str, ...]]) -> bytes:
 def _read_manifest(folder: Path) -> dict[str, tuple[str, ...]]:
     """Return the digests that each file may have; empty if there is no readable list.
 
-    A folder may be untrusted: paths that leave it are ignored.
+    A folder may be untrusted: what cannot be a file of this folder is ignored.
+
+    Raise InputError where the list is a pipe or a device, which may never end.
     """
+    place = folder / MANIFEST
+    check_regular(place, "remove it, or write to another folder")
     try:
-        value = json.loads((folder / MANIFEST).read_bytes())
+        value = json.loads(place.read_bytes())
         if value["version"] != _VERSION:
             return {}
-        files = {str(path): tuple(map(str, found)) for path, found in value["files"].items()}
+        files = {
+            str(path): tuple(digest for digest in map(str, found) if _DIGEST.fullmatch(digest))
+            for path, found in value["files"].items()
+        }
     except OSError as error:
         # A limit of this process says nothing about the file.
         if limit_of(error) is not None:
@@ -418,7 +427,22 @@ def _read_manifest(folder: Path) -> dict[str, tuple[str, ...]]:
         return {}
     except (ValueError, LookupError, TypeError, AttributeError, RecursionError):
         return {}
-    return {p: f for p, f in files.items() if not (p.startswith("/") or ".." in p.split("/"))}
+    return {path: digests for path, digests in files.items() if _is_name(folder, path)}
+
+
+def _is_name(folder: Path, path: str) -> bool:
+    """Return whether a list may have the path: of a file in ``folder``, in its one spelling."""
+    if path in (".", MANIFEST) or str(PurePosixPath(path)) != path:
+        return False
+    if path.startswith("/") or ".." in path.split("/"):
+        return False
+    try:
+        os.lstat(folder / path)
+    except ValueError:
+        return False  # null characters and lone surrogates
+    except OSError as error:
+        return error.errno != errno.ENAMETOOLONG
+    return True
 
 
 def _digest(data: bytes) -> str:
@@ -430,7 +454,8 @@ def _digest_of(path: Path) -> str | None:
     kinds.
     """
     try:
-        return _digest(path.read_bytes())
+        # Reading a pipe or a device may never end.
+        return _digest(path.read_bytes()) if stat.S_ISREG(path.stat().st_mode) else "no file"
     except (FileNotFoundError, NotADirectoryError):
         # A dangling link exists too.
         return "a link" if path.is_symlink() else None
