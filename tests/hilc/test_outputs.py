@@ -195,6 +195,70 @@ def test_the_users_work_is_left_alone(case: str, tmp_path: Path) -> None:
         assert (tmp_path / "mine.c").read_bytes() == b"mine"
 
 
+SWAPPED = [
+    {"a": b"1", "b/c/d": b"2", "b/e": b"3", "f": b"4"},
+    {"a/x/y": b"5", "b": b"6", "f": b"7"},
+]
+
+
+@pytest.mark.parametrize("order", [(0, 1), (1, 0)])
+def test_files_become_folders_and_folders_files(tmp_path: Path, order: tuple[int, int]) -> None:
+    old, new = (SWAPPED[index] for index in order)
+    update_folder(tmp_path, old)
+    (tmp_path / next(name for name in ("b", "a") if name not in old) / "empty").mkdir()
+    update_folder(tmp_path, new)
+    assert content(tmp_path) == new
+    assert edited_files(tmp_path) == []
+
+
+@pytest.mark.parametrize("order", [(0, 1), (1, 0)])
+@pytest.mark.parametrize("count", [1, 2, 3, 4, 5])
+@pytest.mark.parametrize("is_repeated", [True, False])
+def test_a_change_of_kinds_that_was_cut_short(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, order: tuple[int, int], count: int,
+    is_repeated: bool,
+) -> None:  # fmt: skip
+    """It is gone on with, or taken back, without ``force``."""
+    old, new = (SWAPPED[index] for index in order)
+    update_folder(tmp_path, old)
+    move, moved = Path.replace, []
+
+    def failing(self: Path, target: Path) -> Path:
+        moved.append(target)
+        if len(moved) == count:
+            raise KeyboardInterrupt
+        return move(self, target)
+
+    with monkeypatch.context() as patched, contextlib.suppress(KeyboardInterrupt):
+        patched.setattr(Path, "replace", failing)
+        update_folder(tmp_path, new)
+    assert edited_files(tmp_path) == []
+    wanted = new if is_repeated else old
+    update_folder(tmp_path, wanted)
+    assert content(tmp_path) == wanted
+
+
+def test_a_folder_of_the_users_is_not_replaced(tmp_path: Path) -> None:
+    """Not with ``force`` either, which is for files."""
+    update_folder(tmp_path, {"a": b"1", "b/c": b"2", "z": b"3"})
+    (tmp_path / "b" / "mine").write_bytes(b"mine")
+    (tmp_path / "a").unlink()
+    (tmp_path / "a").mkdir()
+    (tmp_path / "a" / "link").symlink_to(tmp_path)
+    before = content(tmp_path)
+    for files, others in (({"a": b"9"}, "a/link"), ({"a/link": b"1", "b": b"9"}, "b/mine")):
+        for force in (False, True):
+            with pytest.raises(InputError, match=rf"folder in the place of a file.*: {others}\n"):
+                update_folder(tmp_path, files, force=force)
+            assert content(tmp_path) == before
+    assert edited_files(tmp_path) == ["a"]
+    with pytest.raises(InputError, match="edited or added .*: a\n"):
+        update_folder(tmp_path, {"z": b"3"})
+    update_folder(tmp_path, {"z": b"3"}, force=True)
+    assert content(tmp_path) == {"b/mine": b"mine", "z": b"3"}
+    assert (tmp_path / "a" / "link").is_symlink()
+
+
 def test_what_was_removed_comes_back(tmp_path: Path) -> None:
     update_folder(tmp_path, FILES)
     (tmp_path / "a.c").unlink()

@@ -13,7 +13,7 @@ import json
 import os
 import re
 import stat
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path, PurePosixPath
 
@@ -38,6 +38,8 @@ FOLDER_MARKS = {
     "an exported library": "hil-export.json",
 }
 _VERSION = 1
+#: Takes the place of a digest.
+_FOLDER = "a folder"
 _DIGEST = re.compile("[0-9a-f]{64}")
 _ABOUT = "SHA-256 of what hil wrote here; a file that differs is yours, and hil leaves it alone"
 #: Maximum number of files in a message.
@@ -218,15 +220,13 @@ def _kinds(folder: Path) -> list[str]:
     ]
 
 
-def update_folder(
-    folder: Path, files: Mapping[str, bytes], *, force: bool = False, whole: bool = True
-) -> None:
+def update_folder(folder: Path, files: Mapping[str, bytes], *, force: bool = False) -> None:
     """Write ``files`` into ``folder``, replacing those of an earlier call.
 
     Files of an earlier call that are no longer in ``files`` are removed. Before any change,
     InputError names files that the user has edited or added at their paths; with ``force`` these
-    are replaced. Other files of the user are kept in any case. Without ``whole`` the files are
-    added to those written before.
+    are replaced. Other files of the user are kept in any case: a folder in the place of a file is
+    replaced only if it holds nothing but files of an earlier call.
 
     All files are written beside their places before the first of them is put there: where one of
     them cannot be written, the folder stays as it was, and is removed if it is new.
@@ -239,7 +239,7 @@ def update_folder(
             _make_folders(Path(os.path.realpath(folder)), undone)
             # Another process may be writing the same folder; it will finish soon.
             with locked_folder(folder):
-                _update(folder, files, force, whole, undone)
+                _update(folder, files, force, undone)
             undone.pop_all()
     except OSError as error:
         raise cannot_write(error.filename or folder, error) from None
@@ -259,22 +259,18 @@ def _remove_empty(folder: Path) -> None:
         folder.rmdir()
 
 
-def _update(
-    folder: Path, files: Mapping[str, bytes], force: bool, whole: bool, undone: ExitStack
-) -> None:
+def _update(folder: Path, files: Mapping[str, bytes], force: bool, undone: ExitStack) -> None:
     wanted = {path: _digest(data) for path, data in files.items()}
     known = _read_manifest(folder)
-    if not whole:
-        wanted = {path: digests[-1] for path, digests in known.items()} | wanted
     stale = [path for path in known if path not in wanted]
     blocked = _blocked(folder, (*files, *known))
     found = _found(folder, (*files, *stale), blocked)
-    theirs = [
-        path
-        for path, digest in found.items()
-        if digest is not None and digest not in (wanted.get(path), *known.get(path, ()))
-    ]
-    theirs += map(str, blocked)
+    ours = _ours(found, {path: (wanted.get(path), *known.get(path, ())) for path in found})
+    taken = [path for path in files if found[path] == _FOLDER]
+    for path in taken:
+        if others := _others(folder, path, ours.intersection(stale)):
+            raise _in_the_way(folder, path, others)
+    theirs = _theirs(folder, found, ours, blocked)
     if theirs and not force:
         raise _edited(folder, theirs)
     changes = [path for path in files if found[path] != wanted[path]]
@@ -293,9 +289,16 @@ def _update(
         for path, place, data in contents:
             _stage(folder / path, place, data)
         _put(lists[0], folder / MANIFEST, undone)
-        # First, so that nothing is removed or written behind a link.
+        # First, so that nothing is removed or written behind a link. A wanted file may be in the
+        # way of a stale one after an update that was cut short.
         for parent in blocked:
-            (folder / parent).unlink()
+            if str(parent) not in wanted:
+                (folder / parent).unlink()
+        for path in taken:
+            for old in stale:
+                if _is_below(PurePosixPath(old), [PurePosixPath(path)]):
+                    _remove(folder, old)
+            _remove_empty_folders(folder / path)
         # A new name may need room in its folder; replacing a file and removing one do not.
         for path in sorted(changes, key=lambda path: found[path] is not None):
             target = folder / path
@@ -333,8 +336,7 @@ def edited_files(folder: Path) -> list[str]:
     known = _read_manifest(folder)
     blocked = _blocked(folder, known)
     found = _found(folder, known, blocked)
-    edited = [p for p, digests in known.items() if found[p] not in (None, *digests)]
-    return [*edited, *map(str, blocked)]
+    return _theirs(folder, found, _ours(found, known), blocked)
 
 
 def changed_files(folder: Path) -> list[str]:
@@ -344,14 +346,63 @@ def changed_files(folder: Path) -> list[str]:
     return [path for path, digests in known.items() if found[path] not in digests]
 
 
+def _ours(found: Mapping[str, str | None], digests: Mapping[str, Iterable[str | None]]) -> set[str]:
+    """Return the existing files that have one of their digests."""
+    return {p for p, found_ in found.items() if found_ is not None and found_ in digests[p]}
+
+
+def _theirs(
+    folder: Path,
+    found: Mapping[str, str | None],
+    ours: Container[str],
+    blocked: Iterable[PurePosixPath],
+) -> list[str]:
+    """Return the paths at which the user has edited or added something.
+
+    A folder in the place of a file is ours if nothing but our files is in it: in an update that was
+    cut short, or whose next call has files there.
+    """
+    edited = [
+        path
+        for path, digest in found.items()
+        if digest is not None and path not in ours
+        if digest != _FOLDER or _others(folder, path, ours)
+    ]
+    return [*edited, *(str(parent) for parent in blocked if str(parent) not in ours)]
+
+
+def _others(folder: Path, path: str, ours: Container[str]) -> list[str]:
+    """Return the files and links below the folder ``path`` that are not ``ours``."""
+    others = []
+    for parent, folders, names in os.walk(folder / path, onerror=_raise):
+        links = [name for name in folders if Path(parent, name).is_symlink()]
+        places = [Path(parent, name).relative_to(folder).as_posix() for name in (*names, *links)]
+        others += [place for place in places if place not in ours]
+    return sorted(others)
+
+
+def _raise(error: OSError) -> None:
+    raise error
+
+
 def _edited(folder: Path, paths: Sequence[str]) -> InputError:
-    shown = ", ".join(paths[:_MOST_NAMED])
-    if len(paths) > _MOST_NAMED:
-        shown += f" and {len(paths) - _MOST_NAMED} more"
     return InputError(
-        f"{folder} has files that were edited or added after they were written: {shown}",
+        f"{folder} has files that were edited or added after they were written: {_shown(paths)}",
         "write to another folder, or replace these files with --force",
     )
+
+
+def _in_the_way(folder: Path, path: str, others: Sequence[str]) -> InputError:
+    return InputError(
+        f"{folder / path} is a folder in the place of a file, and has files that were edited or "
+        f"added: {_shown(others)}",
+        "move it away, or write to another folder",
+    )
+
+
+def _shown(paths: Sequence[str]) -> str:
+    more = f" and {len(paths) - _MOST_NAMED} more" if len(paths) > _MOST_NAMED else ""
+    return f"{', '.join(paths[:_MOST_NAMED])}{more}"
 
 
 def _blocked(folder: Path, paths: Iterable[str]) -> list[PurePosixPath]:
@@ -388,10 +439,23 @@ def _found(
 def _remove(folder: Path, path: str) -> None:
     """Remove a file and the folders that it leaves empty."""
     target = folder / path
-    target.unlink(missing_ok=True)
+    if _is_folder(target):
+        return  # in its place: the user's, or one that is written now
+    with suppress(FileNotFoundError, NotADirectoryError):
+        target.unlink()
     for parent in list(PurePosixPath(path).parents)[:-1]:
         with suppress(OSError):
             (folder / parent).rmdir()
+
+
+def _remove_empty_folders(place: Path) -> None:
+    """Remove a folder that has folders alone, if it exists."""
+    for parent, _, _ in os.walk(place, topdown=False):
+        os.rmdir(parent)
+
+
+def _is_folder(place: Path) -> bool:
+    return place.is_dir() and not place.is_symlink()
 
 
 def _lists(digests: Mapping[str, str]) -> dict[str, tuple[str, ...]]:
@@ -450,10 +514,10 @@ def _digest(data: bytes) -> str:
 
 
 def _digest_of(path: Path) -> str | None:
-    """Return the digest of a file; None if it does not exist, and that of nothing for other
-    kinds.
-    """
+    """Return the digest of a file; None if it does not exist, and a word for other kinds."""
     try:
+        if _is_folder(path):
+            return _FOLDER
         # Reading a pipe or a device may never end.
         return _digest(path.read_bytes()) if stat.S_ISREG(path.stat().st_mode) else "no file"
     except (FileNotFoundError, NotADirectoryError):
