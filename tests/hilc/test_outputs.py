@@ -354,7 +354,7 @@ def test_a_list_with_names_of_no_file_is_read(name: str, tmp_path: Path) -> None
     assert list(json.loads((tmp_path / MANIFEST).read_text())["files"]) == sorted(FILES)
 
 
-@pytest.mark.parametrize("kind", ["pipe", "socket", "device"])
+@pytest.mark.parametrize("kind", ["pipe", "socket", "device", "folder"])
 def test_a_list_that_is_no_file_is_refused(
     kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -368,6 +368,8 @@ def test_a_list_that_is_no_file_is_refused(
             os.mkfifo(place)
         elif kind == "device":
             place.symlink_to("/dev/zero")
+        elif kind == "folder":
+            place.mkdir()
         else:
             stack.enter_context(socket.socket(socket.AF_UNIX)).bind(MANIFEST)
         with pytest.raises(InputError, match=r"hil-files.json is not a regular file\n\nhint: remo"):

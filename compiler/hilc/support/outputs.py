@@ -472,10 +472,13 @@ def _read_manifest(folder: Path) -> dict[str, tuple[str, ...]]:
 
     A folder may be untrusted: what cannot be a file of this folder is ignored.
 
-    Raise InputError where the list is a pipe or a device, which may never end.
+    Raise InputError where the list is a folder, or a pipe or a device, which may never end.
     """
     place = folder / MANIFEST
-    check_regular(place, "remove it, or write to another folder")
+    remedy = "remove it, or write to another folder"
+    if place.is_dir():
+        raise InputError(f"{place} is not a regular file", remedy)
+    check_regular(place, remedy)
     try:
         value = json.loads(place.read_bytes())
         if value["version"] != _VERSION:
