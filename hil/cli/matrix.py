@@ -102,7 +102,7 @@ class Combination:
 def combinations(args: argparse.Namespace) -> list[Combination]:
     """Return the combinations of the arguments, boards first; raise for a repeated value."""
     boards = list(_boards(args.on_boards))
-    described = [_described(board) for board in boards]
+    described = [board_described(board) for board in boards]
     names = [_name(board, known) for board, known in zip(boards, described, strict=True)]
     goals = list(getattr(args, "goals", None) or [None])
     for what, words in (("--board", names), ("--optimize", goals)):
@@ -129,8 +129,11 @@ def combinations(args: argparse.Namespace) -> list[Combination]:
     ]
 
 
-def _described(board: str) -> Board | None:
-    """Return the description of a board; None for a selector of a lab or of the bench."""
+def board_described(board: str) -> Board | None:
+    """Return the description of a board; None for a selector of a lab or of the bench.
+
+    Raise :class:`InputError` for one that does not exist, and for a malformed selector.
+    """
     if is_of_bench(board):
         return None if unit_named(board) is None else load_board(board)
     return None if parse_selector(board) else load_board(board)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import shutil
 import subprocess
 import sys
@@ -355,6 +356,26 @@ def test_an_allowed_board_is_used(folder: Path) -> None:
         assert "not connected" in answer["error"]["message"]
 
     with_server(folder, use, "--allow", "nucleo-l476rg")
+
+
+@pytest.mark.parametrize(
+    ("board", "fact"),
+    [
+        ("nope", "unknown board 'nope'"),
+        ("none/board.toml", "'none/board.toml' does not exist"),
+        ("nope@bench", "there is no hil-bench.toml"),
+        ("lab:cpu=", "invalid lab selector"),
+    ],
+)
+def test_an_allowed_board_exists(
+    board: str, fact: str, folder: Path, monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:  # fmt: skip
+    """A misspelt name would be refused by each tool, with the advice to allow it."""
+    monkeypatch.chdir(folder)
+    monkeypatch.setattr("sys.stdin", io.StringIO())
+    assert main(["mcp", "--allow", "nucleo-l476rg", "--allow", board]) == 2
+    assert fact in capsys.readouterr().err
 
 
 def test_power_of_an_allowed_board(folder: Path) -> None:
