@@ -476,7 +476,8 @@ def _against_fastest(report: ChoiceReport) -> str:
     )
     saved = [f"{-change:,} B less {what}" for what, change in sizes if change < 0]
     added = [f"{change:,} B more {what}" for what, change in sizes if change > 0]
-    text = f"against the fastest program (--optimize speed): {more} {report.counter}"
+    text = f"against the fastest program (--optimize speed): {more} {report.counter} "
+    text += "as measured" if report.tuned else "by estimate"
     text += f", {', '.join(added)}" if added else ""
     return text + (f", for {' and '.join(saved)}" if saved else "")
 

@@ -23,9 +23,9 @@ class Options:
         "balanced",
         choices=("balanced", "speed", "size", "ram"),
         form="word",
-        help="the goal: speed takes the fewest instructions; balanced up to 30 % more, to save "
-        "memory and flash; ram up to 80 % more, to save memory; size up to twice as many by "
-        "estimate, to save flash",
+        help="the goal, by estimated instructions: speed takes the fewest; balanced up to 30 % "
+        "more, to save memory and flash; ram up to 80 % more, to save memory; size up to twice as "
+        "many, to save flash",
     )
     codegen: str = option(
         "c",

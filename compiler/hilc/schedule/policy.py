@@ -16,7 +16,7 @@ class Goal:
     #: Weight of a byte of workspace, and of a byte of flash.
     workspace: float
     flash: float
-    #: Ratio: maximum instructions relative to the fastest program.
+    #: Ratio: maximum instructions relative to the fastest program, by estimate.
     most: float
 
     def sum(self, workspace_bytes: float, flash_bytes: float) -> float:
@@ -48,8 +48,8 @@ class SearchPolicy:
 
     #: The goals, by name.
     goals: Mapping[str, Goal] = field(default_factory=lambda: GOALS)
-    #: Ratio by which instructions may be more than estimated: a bound of a goal holds when they are
-    #: counted.
+    #: Ratio by which the bound of a goal is reduced, so that most programs keep it when their
+    #: instructions are counted; estimates with a larger error exceed it.
     error: float = 1.015
     #: Parts by which the estimates of a program's instructions and of its flash may be off: most
     #: for fused groups, whose kernels share more code than is assumed, and for small models.
