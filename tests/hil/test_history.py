@@ -329,16 +329,17 @@ def test_the_command(
     assert main(["history", "--history", str(history.path)]) == 2
     assert "there is no history" in capsys.readouterr().err
     made = {"commit": "ab" * 20, "dirty": True}
+    ran = {"provenance": made}
     right, wrong = {"match": True}, {"match": False}
-    history.record("bench", result(per_inference=1000, provenance=made, checked=right))
-    history.record("bench", result(per_inference=1030, provenance=made, checked=wrong))
+    history.record("bench", result(per_inference=1000, goal="ram", **ran, checked=right))
+    history.record("bench", result(per_inference=1030, goal="ram", **ran, checked=wrong))
     history.record("verify", result(match=False, reference="tflm", samples=3))
     history.record("verify", result(match=True, reference="hilc", samples=3, independent=False))
-    history.record("bench", result(per_inference=1030, provenance=made))
+    history.record("bench", result(per_inference=1030, goal="ram", **ran))
     monkeypatch.setenv("HIL_HISTORY", str(history.path))
     assert main(["history"]) == 0
     first, second, third, own, unchecked = capsys.readouterr().out.splitlines()[1:]
-    assert first.endswith("mps2-an386  1,000 instructions")
+    assert first.endswith("mps2-an386  ram   1,000 instructions")
     assert "ababababab+" in first
     assert second.endswith("1,030 instructions (+3.00 %), outputs DIFFER")
     assert third.endswith("DIFFER with tflm, 3 samples")

@@ -51,8 +51,11 @@ def _history_text(entries: Sequence[Entry]) -> str:
         commit = (entry.commit or "-")[:_COMMIT_DIGITS] + ("+" if entry.is_dirty else "")
         when = entry.time.astimezone().strftime("%Y-%m-%d %H:%M")
         found = result_text(entry) + _change_text(entry, before) + _outputs_text(entry)
-        rows.append([str(entry.id), when, commit, entry.kind, entry.model, entry.board, found])
-    return table(rows, ["id", "time", "commit", "command", "model", "board", "result"])
+        rows.append(
+            [str(entry.id), when, commit, entry.kind, entry.model, entry.board]
+            + [entry.goal or "-", found]
+        )
+    return table(rows, ["id", "time", "commit", "command", "model", "board", "goal", "result"])
 
 
 def _change_text(entry: Entry, before: dict[_Kind, int]) -> str:
