@@ -79,7 +79,11 @@ def _from_file(path: Path) -> list[Measurement]:
 def _run(word: str, args: argparse.Namespace, console: Console, is_gate: bool) -> list[Measurement]:
     """Measure the model; its result is recorded as that of ``hil bench`` is."""
     if args.board is None:
-        raise InputError(f"{word!r} is a model, and no board is given", "add --board B")
+        raise InputError(
+            f"{word!r} is no .json file, so it is taken for a model, and no board is given",
+            "give a .json file of `hil bench --json`, an id of `hil history`, a commit, or a model "
+            "with --board B",
+        )
     parse_sources([word])
     history = history_of(args)
     one = argparse.Namespace(**{**vars(args), "models": [word]})

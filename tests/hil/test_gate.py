@@ -237,7 +237,10 @@ def test_several_models_and_boards(folder: Folder) -> None:
         ("gate --baseline now.json --max-ram 0", "no history is chosen"),
         ("gate now.json --baseline none.json --max-ram 0", "the file 'none.json' does not exist"),
         (f"gate now.json --baseline {DIGITS} --max-ram 0", "is no measurement"),
-        (f"compare now.json {DIGITS}", "is a model, and no board is given"),
+        (
+            f"compare now.json {DIGITS}",
+            "is no .json file, so it is taken for a model, and no board",
+        ),
         ("compare 1 2", "no history is chosen"),
         ("compare now.json main --history none.db", "there is no history"),
     ],
