@@ -801,7 +801,9 @@ def _csv(
         if are_integers():
             with np.errstate(invalid="ignore"):  # of numbers beyond the type
                 array = array.astype(np.int64)
-        return {tensor.name: _fitted(array, tensor, scaling, clipping, f"line {rows[index][0]}")}
+        return {
+            tensor.name: _fitted(array, tensor, scaling, clipping, f"{path}, line {rows[index][0]}")
+        }
 
     given, names, assumption = _csv_labels(path, rows, columns, header, values, classes)
     sources = [f"line {n}" for n, _ in rows]

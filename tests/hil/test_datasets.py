@@ -435,7 +435,9 @@ def test_whole_numbers_of_a_quantized_input(tmp_path: Path) -> None:
     integers, floats = tmp_path / "integers.csv", tmp_path / "floats.csv"
     integers.write_text("a,b,c,d,e,f,label\n-128, 2,+3,4,5,6,0\n1,2,3,4,5,127,1\n")
     floats.write_text("1,2,3,4,5,6,0\n1,2,3,4,5.0,6,1\n")
-    with pytest.raises(InputError, match="line 2 is int64, and the model's 'x' is int8") as found:
+    with pytest.raises(
+        InputError, match=r"integers\.csv, line 2 is int64, and the model's"
+    ) as found:
         stacked(load_data(integers, [INT8]))
     assert "--std 1 " in found.value.hint
     assert "--integers" in found.value.hint
