@@ -86,6 +86,7 @@ def ints(*values: int) -> dict[str, Array]:
         (one("Unsqueeze", "k"), ints(0, 0), "adds the axes [0, 0]"),
         (one("Resize", "", "k"), {"k": np.array([1, 1, np.nan, 2], np.float32)}, "has the scales"),
         (one("Resize", "", "", "k"), ints(1, 2, 2**40, 6), "may ever fit"),
+        (one("Resize", "", "", "k", antialias=1), ints(1, 2, 3, 3), "antialias with the mode"),
         (one("ConvInteger", "e"), {"e": np.zeros((3, 0, 1, 1), np.uint8)}, "adds up no products"),
         (one("ConvInteger", "e"), {"e": np.zeros((3, 2, 0, 1), np.uint8)}, "adds up no products"),
         (one("MatMulInteger", "e"), {"e": np.zeros((0, 3), np.uint8)}, "takes no element"),

@@ -64,6 +64,8 @@ def upsample(n: Operation) -> Tensor:
 def resize(n: Operation) -> Tensor:
     """Translate Resize (opset 10+); sizes or scales must be known at compile time."""
     x, mode = n.input(0), n.text("mode", "nearest")
+    if mode == "nearest" and n.integer("antialias", 0):
+        n.refuse("has antialias with the mode 'nearest'", "it is defined for linear and cubic")
     if n.version < 11:
         axes = list(range(len(x.shape)))
         scales = _factors(n, n.known(1, "the scales").tolist(), len(axes))
