@@ -499,18 +499,25 @@ def input_values(info: TensorInfo, array: npt.ArrayLike, kind: str = "input") ->
 
 
 class Clipping:
-    """Counts the values that :func:`quantized` limits to the type of an input, over samples."""
+    """Counts the values that :func:`quantized` limits to the type of an input, over samples.
 
-    def __init__(self) -> None:
-        #: By input and sample: how many values were clipped, the lowest of them and the highest.
-        self._found: dict[str, dict[Hashable, tuple[int, float, float]]] = {}
+    ``option`` is the option of a caller by which floats are taken as the model's integers.
+    """
+
+    def __init__(self, option: str = "") -> None:
+        self._option = option
+        #: By input and sample: how many values were clipped, of how many, the lowest of them and
+        #: the highest.
+        self._found: dict[str, dict[Hashable, tuple[int, int, float, float]]] = {}
         self._infos: dict[str, TensorInfo] = {}
 
-    def add(self, info: TensorInfo, clipped: Array, sample: Hashable) -> None:
-        """Take the values of an input that were clipped in a sample; one read again counts once."""
+    def add(self, info: TensorInfo, clipped: Array, of: int, sample: Hashable) -> None:
+        """Take the values of an input that were clipped in a sample with ``of`` values; one read
+        again counts once.
+        """
         self._infos[info.name] = info
         found = self._found.setdefault(info.name, {})
-        found[sample] = (clipped.size, float(clipped.min()), float(clipped.max()))
+        found[sample] = (clipped.size, of, float(clipped.min()), float(clipped.max()))
 
     def remarks(self) -> tuple[str, ...]:
         """Return one sentence for each input of which values were clipped."""
@@ -523,22 +530,22 @@ class Clipping:
         for remark in self.remarks():
             warnings.warn(HilWarning(remark), stacklevel=2)
 
-    @staticmethod
-    def _remark(info: TensorInfo, found: Sequence[tuple[int, float, float]]) -> str:
+    def _remark(self, info: TensorInfo, found: Sequence[tuple[int, int, float, float]]) -> str:
         assert info.scale is not None, "quantized by it"
         zero = info.zero_point or 0
-        counts, lows, highs = zip(*found, strict=True)
+        counts, totals, lows, highs = zip(*found, strict=True)
         of_samples = f" in {len(found):,} samples" if len(found) > 1 else ""
         least, most = min(lows), max(highs)
         values = f"from {least:.6g} to {most:.6g}" if least != most else f"{least:.6g}"
         limits = np.iinfo(info.dtype)
         low, high = ((limit - zero) * info.scale for limit in (limits.min, limits.max))
+        by_option = f", or give {self._option}" if self._option else ""
+        count = f"{sum(counts):,} of {counted(sum(totals), 'value')}"
         return (
-            f"{counted(sum(counts), 'value')} of input {info.name!r}{of_samples} ({values}) "
+            f"{count} of input {info.name!r}{of_samples} ({values}) "
             f"clipped to {low:.6g} to {high:.6g}, the range of {info.dtype} with scale "
             f"{info.scale:.6g} and zero point {zero}: scale the floats as in training; if they "
-            f"are the model's integers, store them as {info.dtype}, or evaluate them with "
-            "--integers"
+            f"are the model's integers, store them as {info.dtype}{by_option}"
         )
 
 
@@ -580,7 +587,7 @@ def quantized(
     beyond = (rounded < limits.min) | (rounded > limits.max)
     if beyond.any():
         found = clipping or Clipping()
-        found.add(info, values[beyond], sample)
+        found.add(info, values[beyond], values.size, sample)
         if clipping is None:
             found.warn()
     return np.asarray(np.clip(rounded, limits.min, limits.max), info.dtype)

@@ -267,6 +267,10 @@ def _is_like(shape: Sequence[int], wanted: Sequence[int]) -> bool:
     return short == other or len(short) <= 1
 
 
+def _clipping() -> Clipping:
+    return Clipping("--integers")
+
+
 def _typed(
     array: Array, tensor: TensorInfo, scaling: Scaling, clipping: Clipping, what: str
 ) -> Array:
@@ -278,7 +282,7 @@ def _typed(
     is_own = array.dtype.newbyteorder("=") == wanted
     # Without a scale they are counts and indices.
     if scaling.as_integers or is_own or (tensor.scale is None and wanted.kind != "f"):
-        return _as_integers(array, tensor, what)
+        return _as_integers(array, tensor, scaling, what)
     # 0 and 1 have one meaning as floats.
     if array.dtype.kind == "f" or (wanted.kind == "f" and array.dtype.kind == "b"):
         reals = array.astype(np.float64)
@@ -303,7 +307,7 @@ def _check_finite(array: Array, what: str) -> None:
         )
 
 
-def _as_integers(array: Array, tensor: TensorInfo, what: str) -> Array:
+def _as_integers(array: Array, tensor: TensorInfo, scaling: Scaling, what: str) -> Array:
     wanted = np.dtype(tensor.dtype)
     if array.dtype.newbyteorder("=") == wanted:
         return array.astype(wanted)
@@ -312,11 +316,21 @@ def _as_integers(array: Array, tensor: TensorInfo, what: str) -> Array:
             f"--integers is given, and the model's {tensor.name!r} is {tensor.dtype}", "drop it"
         )
     low, high = (0, 1) if wanted.kind == "b" else (np.iinfo(wanted).min, np.iinfo(wanted).max)
-    if (array != np.floor(array)).any() or array.min() < low or array.max() > high:
+    # Without a scale, floats cannot be quantized.
+    is_chosen = scaling.as_integers and tensor.scale is not None
+    remedy = f"give whole numbers from {low} to {high}"
+    remedy += ", or drop --integers: floats are then quantized" if is_chosen else ""
+    if (fractions := array[array != np.floor(array)]).size:
+        raise InputError(
+            f"{what} holds {fractions[0]:g}, and the model's {tensor.name!r} takes whole numbers "
+            f"from {low} to {high}" + " with --integers" * is_chosen,
+            remedy,
+        )
+    if array.min() < low or array.max() > high:
         raise InputError(
             f"{what} holds {array.min():g} to {array.max():g}, and the model's {tensor.name!r} "
             f"takes whole numbers from {low} to {high}",
-            "give the model's integers, or floats to be quantized",
+            remedy,
         )
     return array.astype(wanted)
 
@@ -399,7 +413,7 @@ def array_data(
                 "give one label for each sample, which the first axis counts",
             )
 
-    clipping = Clipping()
+    clipping = _clipping()
 
     def sample(index: int) -> Sample:
         return {
@@ -511,7 +525,7 @@ def _folder(
             "give samples as NPY files or pictures",
         )
 
-    clipping = Clipping()
+    clipping = _clipping()
 
     def sample(index: int) -> Sample:
         array = _read_file(path / files[index], tensor, scaling)
@@ -721,7 +735,7 @@ def _index(
     tensor = _only_input(inputs, f"the folder {path}")
     found = read_index(path)
 
-    clipping = Clipping()
+    clipping = _clipping()
 
     def sample(index: int) -> Sample:
         source = found[index]
@@ -794,7 +808,7 @@ def _csv(
         is_open = tensor.scale is not None and scaling == Scaling()
         return is_open and _are_whole(rows, others)
 
-    clipping = Clipping()
+    clipping = _clipping()
 
     def sample(index: int) -> Sample:
         array = _numbers(path, rows[index], others, header)

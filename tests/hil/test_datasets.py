@@ -108,6 +108,13 @@ def test_integers_of_another_type_need_a_meaning(npz: Callable[..., Path]) -> No
     assert (stacked(data) == pixels[:, np.newaxis] // 2).all()
 
 
+def test_fractions_are_no_integers(npz: Callable[..., Path]) -> None:
+    path = npz(x=np.full((4, 2, 3), 0.25), y=LABELS)
+    with pytest.raises(InputError, match=r"holds 0\.25, and .* with --integers") as found:
+        stacked(load_data(path, [INT8], scaling=Scaling(as_integers=True)))
+    assert "drop --integers" in found.value.hint
+
+
 def test_one_sample_of_a_batch(npz: Callable[..., Path]) -> None:
     data = load_data(npz(x=SAMPLES, y=LABELS), [info((2, 2, 3))])
     with pytest.raises(InputError, match=r"has the shape \[2, 3\]") as found:
@@ -479,9 +486,13 @@ def test_clipped_floats_are_counted(tmp_path: Path, npz: Callable[..., Path], su
     for _ in range(2):  # a sample that is read again counts once
         assert stacked(data)[:, :2].tolist() == [[-128, 127], [127, -128], [127, 3]]
     (remark,) = data.drawn(2, 0).clipping.remarks()
-    assert remark.startswith("3 values of input 'x' in 2 samples (from -128 to 127) clipped to ")
+    assert remark.startswith(
+        "3 of 6 values of input 'x' in 2 samples (from -128 to 127) clipped to "
+    )
     assert "-65.5 to 62, the range of int8 with scale 0.5 and zero point 3" in remark
-    assert "--integers" in remark
+    assert remark.endswith(
+        "if they are the model's integers, store them as int8, or give --integers"
+    )
 
 
 @pytest.mark.parametrize(

@@ -307,13 +307,13 @@ def test_a_float_for_a_quantized_input(tmp_path: Path) -> None:
 
 def test_clipped_floats_are_reported(tmp_path: Path) -> None:
     np.save(tmp_path / "x.npy", np.full((1, 2, 3), -128.0))
-    said = r"6 values of input 'x' \(-128\) clipped to -65.5 to 62"
+    said = r"6 of 6 values of input 'x' \(-128\) clipped to -65.5 to 62"
     with pytest.warns(HilWarning, match=said):
         assert (load_input(tmp_path / "x.npy", X, quantize=True) == -128).all()
     with pytest.warns(HilWarning, match=said):
         samples_of(str(tmp_path / "x.npy"), [X], quantize=True)
     samples = iter([{"x": np.full(X.shape, 62.2)}, {"x": np.full(X.shape, np.inf)}] * 2)
-    with pytest.warns(HilWarning, match=r"12 values of input 'x' in 2 samples \(inf\)") as caught:
+    with pytest.warns(HilWarning, match=r"12 of 12 values of input 'x' in 2 samples \(inf\)") as caught:
         assert len(list(samples_of(samples, [X], quantize=True))) == 4
     assert [str(w.message) for w in caught] == [str(caught[0].message)]
 
