@@ -313,7 +313,9 @@ def test_clipped_floats_are_reported(tmp_path: Path) -> None:
     with pytest.warns(HilWarning, match=said):
         samples_of(str(tmp_path / "x.npy"), [X], quantize=True)
     samples = iter([{"x": np.full(X.shape, 62.2)}, {"x": np.full(X.shape, np.inf)}] * 2)
-    with pytest.warns(HilWarning, match=r"12 of 12 values of input 'x' in 2 samples \(inf\)") as caught:
+    with pytest.warns(
+        HilWarning, match=r"12 of 12 values of input 'x' in 2 samples \(inf\)"
+    ) as caught:
         assert len(list(samples_of(samples, [X], quantize=True))) == 4
     assert [str(w.message) for w in caught] == [str(caught[0].message)]
 
