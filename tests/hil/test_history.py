@@ -329,7 +329,7 @@ def test_the_command(
     assert main(["history", "--history", str(history.path)]) == 2
     assert "there is no history" in capsys.readouterr().err
     made = {"commit": "ab" * 20, "dirty": True}
-    ran = {"provenance": made}
+    ran: dict[str, Any] = {"provenance": made}
     right, wrong = {"match": True}, {"match": False}
     history.record("bench", result(per_inference=1000, goal="ram", **ran, checked=right))
     history.record("bench", result(per_inference=1030, goal="ram", **ran, checked=wrong))
