@@ -335,7 +335,7 @@ def test_the_command(
     text = capsys.readouterr().out
     assert main(["history", *history]) == 0
     value = report["metrics"][1]["device"]["value"]
-    told = f"native  accuracy {value:.4f} over {len(LABELS)} samples"
+    told = f"native  balanced  accuracy {value:.4f} over {len(LABELS)} samples"
     assert capsys.readouterr().out.rstrip().endswith(told)
     assert report["provenance"]["inputs"]["samples"] == len(LABELS)
     assert "every output is that of hilc" in text

@@ -11,7 +11,6 @@ from hil.cli.command import Command
 from hil.cli.completing import boards, completed_by
 from hil.cli.options import add_compile_options, add_cpu, add_force, add_models
 from hil.cli.parser import Parser
-from hil.support.restriction import usable
 
 if TYPE_CHECKING:
     from hil.cli.actions.compile_cache import Answer
@@ -33,6 +32,7 @@ def add_options(parser: Parser) -> None:
 
 def run(args: argparse.Namespace, console: Console) -> int:
     """Compile models to one Model Library Format file or folder."""
+    from hil.support.restriction import usable
     from hilc.artifact.archive import check_target, write_files
 
     start = time.monotonic()
