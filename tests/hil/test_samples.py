@@ -317,7 +317,7 @@ def test_clipped_floats_are_reported(tmp_path: Path) -> None:
         HilWarning, match=r"12 of 12 values of input 'x' in 2 samples \(inf\)"
     ) as caught:
         assert len(list(samples_of(samples, [X], quantize=True))) == 4
-    assert [str(w.message) for w in caught] == [str(caught[0].message)]
+    assert len([w for w in caught if w.category is HilWarning]) == 1
 
 
 def test_integers_are_converted_only_where_all_fit() -> None:
